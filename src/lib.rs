@@ -1,0 +1,2 @@
+//! eventcast
+#![allow(missing_docs)]
