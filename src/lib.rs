@@ -1,2 +1,14 @@
 //! eventcast
-#![allow(missing_docs)]
+
+#![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
+
+mod clock;
+mod error;
+mod stats;
+mod sync;
+
+pub use crate::clock::{Clock, FakeClock};
+pub use crate::error::{
+    BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
+};
+pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

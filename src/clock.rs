@@ -1,0 +1,255 @@
+//! Time, and waiting for it: one clock for a bus and all that stands on it, so that a test can hold it in its hand.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
+
+/// Where a bus, a recorder or a correlator gets the time from: the system, or a [`FakeClock`].
+///
+/// A clone is the same clock. Timeouts run on a monotonic scale that a change of the system's time does not touch;
+/// [`now`](Clock::now) is the wall clock, which may jump.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Clock;
+/// use std::time::SystemTime;
+///
+/// let clock = Clock::system();
+/// assert!(clock.now() > SystemTime::UNIX_EPOCH);
+/// ```
+#[derive(Clone, Default)]
+pub struct Clock {
+    fake: Option<Arc<Fake>>,
+}
+
+/// A moment on the clock's monotonic scale; `None` is never.
+pub(crate) type Deadline = Option<Duration>;
+
+impl Clock {
+    /// The system's clocks. The default.
+    pub fn system() -> Self {
+        Self { fake: None }
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> SystemTime {
+        match &self.fake {
+            Some(fake) => fake.state.lock().wall,
+            None => system_now(),
+        }
+    }
+
+    /// The moment that is `timeout` from now. A timeout too long to be written down is never over.
+    pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
+        self.monotonic().checked_add(timeout)
+    }
+
+    pub(crate) fn has_passed(&self, deadline: Deadline) -> bool {
+        deadline.is_some_and(|at| self.monotonic() >= at)
+    }
+
+    /// What is left until `deadline`; nothing when it has passed, `Duration::MAX` when it never comes.
+    pub(crate) fn remaining(&self, deadline: Deadline) -> Duration {
+        deadline.map_or(Duration::MAX, |at| at.saturating_sub(self.monotonic()))
+    }
+
+    /// Waits until unparked or until the deadline; also returns for no reason, so the caller looks again.
+    pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
+        match &self.fake {
+            Some(fake) => fake.park(parker, deadline),
+            None => park_until(parker, deadline.and_then(system_instant)),
+        }
+    }
+
+    fn monotonic(&self) -> Duration {
+        match &self.fake {
+            Some(fake) => fake.state.lock().elapsed,
+            None => system_monotonic(),
+        }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.fake.is_some() { "Clock::fake" } else { "Clock::system" })
+    }
+}
+
+/// A clock that stands still until it is moved: for tests that must not wait.
+///
+/// [`advance`](FakeClock::advance) wakes everybody whose time has come. A test first makes sure that somebody waits,
+/// with [`wait_for_waiters`](FakeClock::wait_for_waiters), or its step could be over before the other thread looks.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::FakeClock;
+/// use std::time::{Duration, SystemTime};
+///
+/// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+/// clock.advance(Duration::from_secs(5));
+/// assert_eq!(clock.clock().now(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+/// ```
+#[derive(Clone)]
+pub struct FakeClock {
+    fake: Arc<Fake>,
+}
+
+struct Fake {
+    state: Mutex<FakeState>,
+}
+
+struct FakeState {
+    wall: SystemTime,
+    elapsed: Duration,
+    sleepers: Vec<Sleeper>,
+    next_id: u64,
+    /// Tests in `wait_for_waiters`, with the number of sleepers that they want to see.
+    observers: Vec<(usize, Unparker)>,
+}
+
+struct Sleeper {
+    id: u64,
+    deadline: Duration,
+    unparker: Unparker,
+}
+
+impl FakeClock {
+    /// A clock that shows `at`.
+    pub fn new(at: SystemTime) -> Self {
+        let state = FakeState {
+            wall: at,
+            elapsed: Duration::ZERO,
+            sleepers: Vec::new(),
+            next_id: 0,
+            observers: Vec::new(),
+        };
+        Self { fake: Arc::new(Fake { state: Mutex::new(state) }) }
+    }
+
+    /// The clock to hand to a bus, a recorder or a correlator.
+    pub fn clock(&self) -> Clock {
+        Clock { fake: Some(self.fake.clone()) }
+    }
+
+    /// Moves the time of day and the timeouts on, and wakes those whose deadline has come.
+    pub fn advance(&self, by: Duration) {
+        let due: Vec<Unparker> = {
+            let mut state = self.fake.state.lock();
+            state.wall += by;
+            state.elapsed = state.elapsed.saturating_add(by);
+            let elapsed = state.elapsed;
+            state.sleepers.iter().filter(|s| s.deadline <= elapsed).map(|s| s.unparker.clone()).collect()
+        };
+        for unparker in due {
+            unparker.unpark();
+        }
+    }
+
+    /// Sets the time of day, forwards or backwards, as an administrator might. Timeouts do not notice.
+    pub fn set(&self, at: SystemTime) {
+        self.fake.state.lock().wall = at;
+    }
+
+    /// How many threads wait for a deadline now.
+    pub fn waiters(&self) -> usize {
+        self.fake.state.lock().sleepers.len()
+    }
+
+    /// Waits until at least so many threads wait for a deadline of this clock.
+    ///
+    /// # Blocking
+    ///
+    /// For ever, if they never do: a test that hangs here has found that nobody waits.
+    pub fn wait_for_waiters(&self, count: usize) {
+        let parker = Parker::new();
+        loop {
+            {
+                let mut state = self.fake.state.lock();
+                if state.sleepers.len() >= count {
+                    return;
+                }
+                state.observers.push((count, parker.unparker().clone()));
+            }
+            park_until(&parker, None);
+        }
+    }
+}
+
+impl fmt::Debug for FakeClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeClock").field("now", &self.fake.state.lock().wall).finish_non_exhaustive()
+    }
+}
+
+impl Fake {
+    fn park(&self, parker: &Parker, deadline: Deadline) {
+        let Some(deadline) = deadline else { return park_until(parker, None) };
+        let id = {
+            let mut state = self.state.lock();
+            if state.elapsed >= deadline {
+                return;
+            }
+            let id = state.next_id;
+            state.next_id += 1;
+            state.sleepers.push(Sleeper { id, deadline, unparker: parker.unparker().clone() });
+            let count = state.sleepers.len();
+            state.observers.retain(|(wanted, unparker)| {
+                let seen = count >= *wanted;
+                if seen {
+                    unparker.unpark();
+                }
+                !seen
+            });
+            id
+        };
+        park_until(parker, None);
+        self.state.lock().sleepers.retain(|s| s.id != id);
+    }
+}
+
+#[cfg(not(eventcast_loom))]
+mod system {
+    #![allow(clippy::disallowed_methods, reason = "here is where the system is asked")]
+
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant, SystemTime};
+
+    /// Where the monotonic scale begins: the first question.
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+
+    pub(super) fn system_now() -> SystemTime {
+        SystemTime::now()
+    }
+
+    pub(super) fn system_monotonic() -> Duration {
+        ORIGIN.get_or_init(Instant::now).elapsed()
+    }
+
+    /// `None` where the platform cannot name the moment: it is further off than the machine will live.
+    pub(super) fn system_instant(at: Duration) -> Option<Instant> {
+        ORIGIN.get_or_init(Instant::now).checked_add(at)
+    }
+}
+
+#[cfg(eventcast_loom)]
+mod system {
+    use std::time::{Duration, Instant, SystemTime};
+
+    pub(super) fn system_now() -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    /// Time stands still in a model: a timeout of zero is over at once, another one never.
+    pub(super) fn system_monotonic() -> Duration {
+        Duration::ZERO
+    }
+
+    pub(super) fn system_instant(_at: Duration) -> Option<Instant> {
+        None
+    }
+}
+
+use system::{system_instant, system_monotonic, system_now};

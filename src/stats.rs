@@ -1,0 +1,208 @@
+//! Counters as values: what a bus and its watchers have done so far.
+//!
+//! Each counter is written by one thread and read one by one, so a snapshot of a running bus need not add up. Whenever
+//! the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving) these hold exactly:
+//!
+//! * events given to `publish*` = `accepted` + `rejected_full` + `rejected_stopped`;
+//! * for each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
+//!
+//! While it runs, `delivered` + `dropped` never exceeds `offered`.
+
+use std::fmt;
+
+/// Why a watcher did not get an event that it was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum DropReason {
+    /// Its queue was full, and its policy gives up the incoming event.
+    Incoming,
+    /// Its queue was full, and its policy gives up the oldest one.
+    Oldest,
+    /// Its queue stayed full for as long as its policy waits.
+    TimedOut,
+    /// The watcher was stopped or dropped.
+    Stopped,
+    /// The bus was shut down by a deadline.
+    Abandoned,
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Incoming => "incoming",
+            Self::Oldest => "oldest",
+            Self::TimedOut => "timed out",
+            Self::Stopped => "stopped",
+            Self::Abandoned => "abandoned",
+        })
+    }
+}
+
+/// Events that a watcher was offered and did not get, by [reason](DropReason).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct DropCounts {
+    /// See [`DropReason::Incoming`].
+    pub incoming: u64,
+    /// See [`DropReason::Oldest`].
+    pub oldest: u64,
+    /// See [`DropReason::TimedOut`].
+    pub timed_out: u64,
+    /// See [`DropReason::Stopped`].
+    pub stopped: u64,
+    /// See [`DropReason::Abandoned`].
+    pub abandoned: u64,
+}
+
+impl DropCounts {
+    /// All reasons together.
+    pub fn total(&self) -> u64 {
+        self.incoming + self.oldest + self.timed_out + self.stopped + self.abandoned
+    }
+
+    /// The count for one reason.
+    pub fn by(&self, reason: DropReason) -> u64 {
+        match reason {
+            DropReason::Incoming => self.incoming,
+            DropReason::Oldest => self.oldest,
+            DropReason::TimedOut => self.timed_out,
+            DropReason::Stopped => self.stopped,
+            DropReason::Abandoned => self.abandoned,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.incoming += other.incoming;
+        self.oldest += other.oldest;
+        self.timed_out += other.timed_out;
+        self.stopped += other.stopped;
+        self.abandoned += other.abandoned;
+    }
+}
+
+/// What has become of the events offered to one watcher, in events.
+///
+/// Events of a prefix are not counted here: they do not come through the bus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct WatcherStats {
+    /// The watcher's name.
+    pub name: String,
+    /// Accepted events that passed the watcher's filter.
+    pub offered: u64,
+    /// Given to the receiver. A batch or a reference in hand counts as queued until the next receive begins.
+    pub delivered: u64,
+    /// Lost, by reason.
+    pub dropped: DropCounts,
+    /// Refused by the watcher's filter, so not offered.
+    pub filtered: u64,
+    /// In the queue now.
+    pub queued: u64,
+    /// The most that the queue ever held.
+    pub high_water: u64,
+    /// Panics of the watcher's filter, hook or handler that were caught.
+    pub panics: u64,
+}
+
+impl WatcherStats {
+    /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the two.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.delivered += other.delivered;
+        self.dropped.add(&other.dropped);
+        self.filtered += other.filtered;
+        self.queued += other.queued;
+        self.high_water = self.high_water.max(other.high_water);
+        self.panics += other.panics;
+    }
+}
+
+impl fmt::Display for WatcherStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: offered {}, delivered {}, dropped {}, queued {}",
+            self.name.escape_debug(),
+            self.offered,
+            self.delivered,
+            self.dropped.total(),
+            self.queued
+        )?;
+        if self.filtered > 0 {
+            write!(f, ", filtered {}", self.filtered)?;
+        }
+        if self.panics > 0 {
+            write!(f, ", panics {}", self.panics)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a bus has done so far, in events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct BusStats {
+    /// Taken from the incoming queue for distribution; equal to what publishers were told was accepted when the bus is
+    /// quiet, and behind it by what the queue holds while it runs.
+    pub accepted: u64,
+    /// Handed back to a publisher because the incoming queue was full.
+    pub rejected_full: u64,
+    /// Handed back because the bus was closed.
+    pub rejected_stopped: u64,
+    /// One entry for each watcher that is registered now, in the order of registration.
+    pub watchers: Vec<WatcherStats>,
+    /// The sum over all watchers that have gone.
+    pub departed: WatcherStats,
+    /// Panics of events' own `Clone` and `Drop` that the bus caught.
+    pub panics: u64,
+}
+
+impl BusStats {
+    /// All that was given to `publish*`.
+    pub fn published(&self) -> u64 {
+        self.accepted + self.rejected_full + self.rejected_stopped
+    }
+}
+
+impl fmt::Display for BusStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "published {}, accepted {}, rejected {} (full {}, stopped {})",
+            self.published(),
+            self.accepted,
+            self.rejected_full + self.rejected_stopped,
+            self.rejected_full,
+            self.rejected_stopped
+        )?;
+        for watcher in &self.watchers {
+            write!(f, "; {watcher}")?;
+        }
+        if self.departed.offered > 0 {
+            write!(f, "; {}", self.departed)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a shutdown did. Every call gets the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was
+    /// abandoned and what is still queued.
+    pub complete: bool,
+    /// The counters at the end.
+    pub bus: BusStats,
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)
+    }
+}

@@ -1,0 +1,144 @@
+//! The only door to atomics, locks, threads, parking and channels.
+//!
+//! Everything concurrent in the library comes from here, so that the whole of it can be run under a model checker:
+//! with `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs the models of `loom-tests/`). What is
+//! different under the model, and why it is sound to look at the rest through it:
+//!
+//! * crossbeam's channel is opaque to loom, so a small bounded queue in `sync/model.rs` stands in for it. It promises
+//!   less than crossbeam does: the only happens-before it gives is from the send of a value to its receipt, and from
+//!   the receipt to the reuse of that slot; and it reports "full" and "empty" where crossbeam would wait for a peer in
+//!   the middle of an operation.
+//! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
+//! * Spinning is off: a spin explores nothing that parking does not.
+
+#[cfg(eventcast_loom)]
+mod model;
+
+#[cfg(eventcast_loom)]
+pub(crate) use model::*;
+
+#[cfg(not(eventcast_loom))]
+pub(crate) use real::*;
+
+/// A number that nothing else in this process has. It names a bus, and tells its threads from others.
+pub(crate) fn unique_id() -> u64 {
+    // Not the model's atomic: a name carries no happens-before, and loom's cannot live in a static.
+    use core::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only the number counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(not(eventcast_loom))]
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
+mod real {
+    use std::cell::Cell;
+
+    pub(crate) use crossbeam_utils::CachePadded;
+    pub(crate) use crossbeam_utils::sync::{Parker, Unparker};
+    pub(crate) use std::sync::Arc;
+
+    /// The library's lock: short critical sections off the publish path, no poison.
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+    pub(crate) mod atomic {
+        pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+    }
+
+    pub(crate) mod hint {
+        pub(crate) use std::hint::spin_loop;
+    }
+
+    /// How often the loops of the bus look again before they park; see `bus::sleeper::Spin`.
+    pub(crate) const SPINS: u32 = 6;
+    /// How often they yield the processor after that.
+    pub(crate) const YIELDS: u32 = 3;
+
+    pub(crate) mod thread {
+        pub(crate) use std::thread::{JoinHandle, yield_now};
+
+        /// Starts a named thread. The handle may be dropped: the library waits for its threads by their own signals.
+        pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
+        where
+            F: FnOnce() + Send + 'static,
+        {
+            std::thread::Builder::new().name(name).spawn(run)
+        }
+    }
+
+    /// A bounded queue between threads: crossbeam's, never used in its blocking forms.
+    #[derive(Debug)]
+    pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>);
+
+    /// The receiving end of [`Sender`].
+    #[derive(Debug)]
+    pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>);
+
+    pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+        let (tx, rx) = crossbeam_channel::bounded(capacity);
+        (Sender(tx), Receiver(rx))
+    }
+
+    impl<T> Sender<T> {
+        /// Hands the value back when the queue is full. It never is disconnected: who sends also keeps a receiver
+        /// alive, or has been told to stop by other means.
+        #[inline]
+        pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
+            self.0.try_send(value).map_err(crossbeam_channel::TrySendError::into_inner)
+        }
+    }
+
+    impl<T> Receiver<T> {
+        #[inline]
+        pub(crate) fn try_recv(&self) -> Option<T> {
+            self.0.try_recv().ok()
+        }
+
+        /// How many wait now; a hint, which others change at any moment.
+        #[inline]
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
+        }
+    }
+
+    impl<T> Clone for Receiver<T> {
+        fn clone(&self) -> Self {
+            Self(self.0.clone())
+        }
+    }
+
+    /// How many cells the gate has: one for each thread that can run at once, within reason.
+    pub(crate) fn gate_cells() -> usize {
+        let threads = std::thread::available_parallelism().map_or(4, usize::from);
+        threads.next_power_of_two().clamp(2, 32)
+    }
+
+    thread_local! {
+        static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// A small number for this thread, the next free one at its first call.
+    #[inline]
+    pub(crate) fn thread_number() -> usize {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // A thread that is being torn down has lost its cell: any number serves, it only spreads the load.
+        THREAD
+            .try_with(|cell| {
+                if cell.get() == usize::MAX {
+                    // Relaxed: only the number counts.
+                    cell.set(NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1));
+                }
+                cell.get()
+            })
+            .unwrap_or(0)
+    }
+
+    /// Parks until unparked or, with an `Instant`, until then.
+    pub(crate) fn park_until(parker: &Parker, deadline: Option<std::time::Instant>) {
+        match deadline {
+            Some(at) => parker.park_deadline(at),
+            None => parker.park(),
+        }
+    }
+}

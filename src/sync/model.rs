@@ -1,0 +1,225 @@
+//! The facade under loom: see the head of `sync.rs`.
+
+#![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
+#![allow(clippy::disallowed_types, reason = "this is the facade")]
+
+use std::mem::MaybeUninit;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use loom::sync::Arc;
+
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+}
+
+pub(crate) mod hint {
+    /// A spin loop would never end in a model that does not run the others meanwhile.
+    pub(crate) fn spin_loop() {
+        loom::thread::yield_now();
+    }
+}
+
+pub(crate) const SPINS: u32 = 0;
+pub(crate) const YIELDS: u32 = 0;
+
+pub(crate) mod thread {
+    pub(crate) use loom::thread::{JoinHandle, yield_now};
+
+    pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        loom::thread::Builder::new().name(name).spawn(run)
+    }
+}
+
+/// loom's lock without the poison, as parking_lot's.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+pub(crate) type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Padding means nothing to a model.
+#[derive(Debug, Default)]
+pub(crate) struct CachePadded<T>(T);
+
+impl<T> CachePadded<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> std::ops::Deref for CachePadded<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A token, as crossbeam's. The one sleeper of a parker waits in loom's `Notify`, whose notification is a
+/// happens-before edge as `std::thread::unpark`'s is, and which also wakes for no reason.
+#[derive(Debug)]
+pub(crate) struct Parker(Unparker);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Unparker(Arc<Notify>);
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self(Unparker(Arc::new(Notify::new())))
+    }
+
+    pub(crate) fn unparker(&self) -> &Unparker {
+        &self.0
+    }
+}
+
+impl Unparker {
+    pub(crate) fn unpark(&self) {
+        self.0.notify();
+    }
+}
+
+/// A deadline that is not over never comes: the model has no time.
+pub(crate) fn park_until(parker: &Parker, _deadline: Option<std::time::Instant>) {
+    parker.0.0.wait();
+}
+
+pub(crate) fn gate_cells() -> usize {
+    2
+}
+
+loom::thread_local! {
+    static THREAD: std::cell::Cell<usize> = std::cell::Cell::new(usize::MAX);
+}
+
+/// Two cells, and a thread keeps the one that it drew: loom's own numbering is deterministic, and so is this.
+pub(crate) fn thread_number() -> usize {
+    THREAD.with(|cell| {
+        if cell.get() == usize::MAX {
+            // The debug form ("ThreadId(2)") is the only number that loom gives out.
+            let text = format!("{:?}", loom::thread::current().id());
+            cell.set(text.bytes().filter(u8::is_ascii_digit).map(usize::from).sum());
+        }
+        cell.get()
+    })
+}
+
+/// Stand-in for crossbeam's bounded channel (an array of stamped slots, after D. Vyukov's bounded queue).
+#[derive(Debug)]
+struct Queue<T> {
+    slots: Box<[Slot<T>]>,
+    head: AtomicUsize,
+    tail: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// `2 * lap` when empty for that lap, `2 * lap + 1` when filled in it.
+    stamp: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender<T>(Arc<Queue<T>>);
+
+#[derive(Debug)]
+pub(crate) struct Receiver<T>(Arc<Queue<T>>);
+
+// SAFETY: a slot's value is touched only between winning its index (one winner each) and publishing its stamp.
+unsafe impl<T: Send> Send for Queue<T> {}
+// SAFETY: as above; values are moved in and out, never shared.
+unsafe impl<T: Send> Sync for Queue<T> {}
+
+pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let slots = (0..capacity)
+        .map(|_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
+        .collect();
+    let queue = Arc::new(Queue { slots, head: AtomicUsize::new(0), tail: AtomicUsize::new(0) });
+    (Sender(queue.clone()), Receiver(queue))
+}
+
+impl<T> Sender<T> {
+    pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
+        let queue = &*self.0;
+        loop {
+            let tail = queue.tail.load(Ordering::Relaxed);
+            let slot = &queue.slots[tail % queue.slots.len()];
+            let empty = 2 * (tail / queue.slots.len());
+            // Acquire: pairs with the Release of the receiver that emptied this slot.
+            if slot.stamp.load(Ordering::Acquire) != empty {
+                if queue.tail.load(Ordering::Relaxed) == tail {
+                    return Err(value);
+                }
+                continue;
+            }
+            if queue.tail.compare_exchange(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                // SAFETY: this thread won the index, and the stamp says that the slot is empty.
+                slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
+                // Release: pairs with the Acquire of the receiver of this value.
+                slot.stamp.store(empty + 1, Ordering::Release);
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    pub(crate) fn try_recv(&self) -> Option<T> {
+        let queue = &*self.0;
+        loop {
+            let head = queue.head.load(Ordering::Relaxed);
+            let slot = &queue.slots[head % queue.slots.len()];
+            let filled = 2 * (head / queue.slots.len()) + 1;
+            // Acquire: pairs with the Release of the sender of this value.
+            if slot.stamp.load(Ordering::Acquire) != filled {
+                if queue.head.load(Ordering::Relaxed) == head {
+                    return None;
+                }
+                continue;
+            }
+            if queue.head.compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                // SAFETY: this thread won the index, and the stamp says that the slot is filled.
+                let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
+                // Release: pairs with the Acquire of the sender that fills this slot next.
+                slot.stamp.store(filled + 1, Ordering::Release);
+                return Some(value);
+            }
+        }
+    }
+
+    /// A hint for sizes; always one, which is right for no length and safe for all.
+    pub(crate) fn len(&self) -> usize {
+        1
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        let (head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
+        for index in head..tail {
+            let slot = &self.slots[index % self.slots.len()];
+            // SAFETY: nobody else is left, and every index from head to tail holds a value.
+            slot.value.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
+        }
+    }
+}
