@@ -4,11 +4,20 @@
 
 mod clock;
 mod error;
+#[cfg(feature = "recorder")]
+mod escape;
+#[cfg(feature = "recorder")]
+mod event;
 mod stats;
 mod sync;
 
 pub use crate::clock::{Clock, FakeClock};
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
+};
+#[cfg(feature = "recorder")]
+pub use crate::event::{
+    Event, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference, Text, Timestamp,
+    TimestampError,
 };
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
