@@ -17,7 +17,7 @@ pub use crate::error::{
 };
 #[cfg(feature = "recorder")]
 pub use crate::event::{
-    Event, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference, Text, Timestamp,
-    TimestampError,
+    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
+    Text, Timestamp, TimestampError,
 };
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

@@ -1,7 +1,8 @@
 //! Events: core/v1's `Event`, field for field, as plain data.
 //!
 //! Nothing here knows of buses, clocks or stores. `text` and `timestamp` are the values that everything is made of;
-//! `json` reads and writes what Go's encoder does; `patch` is the one change that a stored event gets.
+//! `wire` and `json`
+//! are the shape and the text of the document that Go's encoder writes; `patch` is the one change that a stored event gets.
 
 mod json;
 mod metadata;
@@ -9,11 +10,13 @@ mod patch;
 mod reference;
 mod text;
 mod timestamp;
+mod wire;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;
 pub use reference::{EventSource, ObjectReference};
@@ -53,12 +56,15 @@ impl From<EventType> for Text {
 }
 
 /// How often an event of the newer events API was seen, and when last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "a series, as a JSON object")]
 #[non_exhaustive]
 pub struct EventSeries {
     /// Occurrences up to the last one heard of.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_zero")]
     pub count: i32,
     /// The last one heard of, kept to the microsecond.
+    #[serde(default, serialize_with = "wire::write_micros", deserialize_with = "wire::read_time")]
     pub last_observed_time: Option<Timestamp>,
 }
 

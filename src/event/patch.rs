@@ -51,7 +51,7 @@ impl EventPatch {
         }
         if !event.message.is_empty() {
             let _ = write!(json, "{before}\"message\":");
-            json::push_string(&mut json, &event.message);
+            json::push(&mut json, &event.message);
             before = ',';
         }
         json.push_str(if before == '{' { "{}" } else { "}" });

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::text::Text;
+use super::wire;
 use crate::escape::escaped;
 
 /// Names the object that an event is about. All fields may be empty.
@@ -29,22 +32,30 @@ use crate::escape::escaped;
 /// let reference = ObjectReference::from(&Device { serial: "a-17".to_owned() });
 /// assert_eq!(reference.in_namespace("hall-2").to_string(), "Device/hall-2/a-17");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "a reference to an object, as a JSON object")]
 #[non_exhaustive]
 pub struct ObjectReference {
     /// The object's kind, such as `Pod`.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub kind: Text,
     /// The object's namespace; empty for an object outside of namespaces.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub namespace: Text,
     /// The object's name.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub name: Text,
     /// The identifier that tells the object from earlier ones of the same name.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub uid: Text,
     /// The version of the object's kind, with the group before it if there is one: `v1`, `apps/v1`.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub api_version: Text,
     /// The version of the object at the time of the event.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub resource_version: Text,
     /// The part of the object that is meant, such as `spec.containers{web}`.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub field_path: Text,
 }
 
@@ -90,12 +101,15 @@ impl fmt::Display for ObjectReference {
 /// let source = EventSource::from("kubelet").on_host("node-1");
 /// assert_eq!((source.component.as_str(), source.host.as_str()), ("kubelet", "node-1"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "camelCase", expecting = "a source, as a JSON object")]
 #[non_exhaustive]
 pub struct EventSource {
     /// The reporting program; it also becomes the event's `reporting_controller`.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub component: Text,
     /// The machine's name; it also becomes the event's `reporting_instance`.
+    #[serde(default, deserialize_with = "wire::nullable", skip_serializing_if = "wire::is_empty")]
     pub host: Text,
 }
 
