@@ -5,6 +5,10 @@
 mod bus;
 mod clock;
 mod error;
+#[cfg(feature = "recorder")]
+mod escape;
+#[cfg(feature = "recorder")]
+mod event;
 mod stats;
 mod sync;
 
@@ -15,5 +19,10 @@ pub use crate::bus::{
 pub use crate::clock::{Clock, FakeClock};
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
+};
+#[cfg(feature = "recorder")]
+pub use crate::event::{
+    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
+    Text, Timestamp, TimestampError,
 };
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
