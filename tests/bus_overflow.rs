@@ -163,7 +163,8 @@ fn several_deadlines_run_from_the_same_moment() {
 #[test]
 fn wait_loses_nothing_in_the_smallest_queues() {
     for queue_len in [1, 2, 3, 4, 7] {
-        let options = BusOptions::default().incoming_len(2).queue_len(queue_len).overflow(OverflowPolicy::Wait);
+        let options =
+            BusOptions::default().incoming_len(2).queue_len(queue_len).overflow(OverflowPolicy::Wait);
         let bus = Broadcaster::with_options(options).unwrap();
         let (mut one, mut many) = (bus.watch().unwrap(), bus.watch().unwrap());
         let readers = [
@@ -189,8 +190,9 @@ fn wait_loses_nothing_in_the_smallest_queues() {
 
 #[test]
 fn the_hook_learns_what_was_lost_and_why() {
-    let lost = Arc::new(Mutex::new(Vec::new()));
-    let hook = |to: &Arc<Mutex<Vec<(DropReason, Vec<u64>)>>>| {
+    type Lost = Arc<Mutex<Vec<(DropReason, Vec<u64>)>>>;
+    let lost = Lost::default();
+    let hook = |to: &Lost| {
         let to = to.clone();
         move |reason, events: &[u64]| to.lock().unwrap().push((reason, events.to_vec()))
     };
@@ -198,8 +200,13 @@ fn the_hook_learns_what_was_lost_and_why() {
     let _incoming = bus.watch_builder().on_drop(hook(&lost)).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3, 4]).unwrap();
     bus.flush(LONG).unwrap();
-    let _oldest =
-        bus.watch_builder().queue_len(1).overflow(OverflowPolicy::DropOldest).on_drop(hook(&lost)).watch().unwrap();
+    let _oldest = bus
+        .watch_builder()
+        .queue_len(1)
+        .overflow(OverflowPolicy::DropOldest)
+        .on_drop(hook(&lost))
+        .watch()
+        .unwrap();
     bus.publisher().publish_batch(vec![5, 6]).unwrap();
     bus.flush(LONG).unwrap();
     let wanted = [
@@ -246,7 +253,11 @@ fn what_lives_is_bounded_by_the_queues() {
         refused += u64::from(publisher.try_publish_batch(batch).is_err());
         // incoming_len × max_batch, each queue, and a batch in hand for each watcher and the dispatcher.
         let bound = 4 * MAX_BATCH + 4 * 6 + (4 + 1) * MAX_BATCH;
-        assert!(live.count() <= bound as i64, "{} events live, the bound is {bound}", live.count());
+        assert!(
+            live.count() <= i64::try_from(bound).unwrap(),
+            "{} events live, the bound is {bound}",
+            live.count()
+        );
     }
     bus.close();
     for watcher in &mut watchers {
@@ -287,7 +298,10 @@ fn every_policy_balances_against_its_readers_own_counts() {
         }
     }
     let report = bus.shutdown();
-    assert_eq!((report.bus.accepted, report.bus.rejected_full, report.bus.rejected_stopped), (accepted, refused, 0));
+    assert_eq!(
+        (report.bus.accepted, report.bus.rejected_full, report.bus.rejected_stopped),
+        (accepted, refused, 0)
+    );
     for reader in readers {
         let (deliveries, stats) = reader.join().unwrap();
         let seen = events(&deliveries);
