@@ -11,6 +11,7 @@ mod error;
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
+mod guard;
 mod stats;
 mod sync;
 

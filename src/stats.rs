@@ -200,6 +200,12 @@ pub struct ShutdownReport {
     pub bus: BusStats,
 }
 
+impl ShutdownReport {
+    pub(crate) fn new(complete: bool, bus: BusStats) -> Self {
+        Self { complete, bus }
+    }
+}
+
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)

@@ -154,10 +154,18 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self,
         handler: impl FnMut(Delivery<&T>) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
+        self.spawn_with(|_| handler)
+    }
+
+    /// As [`spawn`](Self::spawn), for a handler that needs to know how the bus fares.
+    pub(crate) fn spawn_with<H: FnMut(Delivery<&T>) + Send + 'static>(
+        self,
+        make: impl FnOnce(WatchHandle) -> H,
+    ) -> Result<WatchHandle, WatchError> {
         let inbox = self.register(true)?;
         let handle = WatchHandle::new(&inbox);
         let name = inbox.core.name.to_string();
-        let runner = Runner::new(inbox, handler);
+        let runner = Runner::new(inbox, make(handle.clone()));
         // When there is no thread the runner goes, and with it the registration.
         thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)

@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::clock::{Clock, Deadline};
+use crate::guard::guarded;
 use crate::stats::DropReason;
 use crate::sync::Arc;
 
-use super::batch::{Frozen, Slice, copied, guarded};
+use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::options::OverflowPolicy;
 use super::queue::Queue;
