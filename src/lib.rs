@@ -12,6 +12,10 @@ mod escape;
 #[cfg(feature = "recorder")]
 mod event;
 mod guard;
+#[cfg(feature = "recorder")]
+mod loss;
+#[cfg(feature = "recorder")]
+mod recorder;
 mod stats;
 mod sync;
 
@@ -33,4 +37,8 @@ pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
     Text, Timestamp, TimestampError,
 };
+#[cfg(feature = "recorder")]
+pub use crate::loss::{Loss, LossReason};
+#[cfg(feature = "recorder")]
+pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
