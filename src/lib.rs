@@ -4,12 +4,16 @@
 
 mod bus;
 mod clock;
+#[cfg(feature = "recorder")]
+mod duration;
 mod error;
 #[cfg(feature = "recorder")]
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
 mod guard;
+#[cfg(feature = "recorder")]
+mod sink;
 mod stats;
 mod sync;
 
@@ -25,5 +29,9 @@ pub use crate::error::{
 pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
     Text, Timestamp, TimestampError,
+};
+#[cfg(feature = "recorder")]
+pub use crate::sink::{
+    EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
 };
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
