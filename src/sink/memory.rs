@@ -430,7 +430,7 @@ fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
     let invalid =
         |what: &str| Err(SinkError::rejected(format!("{} is invalid: {what}", described(&key_of(&event)))));
     let name = &event.metadata.name;
-    if name.is_empty() && !(can_be_named && !event.metadata.generate_name().is_empty()) {
+    if name.is_empty() && (!can_be_named || event.metadata.generate_name().is_empty()) {
         return invalid("a name is required");
     }
     if name.contains('/') || [".", ".."].contains(&name.as_str()) {
