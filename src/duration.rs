@@ -40,7 +40,10 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-            parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            parse(text).ok_or_else(|| {
+                let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
+                E::custom(format_args!("`{shown}` is no duration such as 10m"))
+            })
         }
     }
 

@@ -50,7 +50,8 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
 /// G1: whatever several publishers do, all watchers see the same sequence, and each publisher's own order in it.
 #[test]
 fn all_watchers_see_one_order_of_several_publishers() {
-    let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait).queue_len(64)).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait).queue_len(64))
+        .unwrap();
     let readers: Vec<_> = (0..3)
         .map(|_| {
             let mut watcher = bus.watch().unwrap();
@@ -118,7 +119,8 @@ fn a_prefix_comes_before_everything_and_takes_no_room() {
 /// A batch is one run in the order, in pieces of at most `max_batch`.
 #[test]
 fn a_published_batch_is_split_and_keeps_its_order() {
-    let bus = Broadcaster::with_options(BusOptions::default().max_batch(3).overflow(OverflowPolicy::Wait)).unwrap();
+    let bus =
+        Broadcaster::with_options(BusOptions::default().max_batch(3).overflow(OverflowPolicy::Wait)).unwrap();
     let mut watcher = bus.watch().unwrap();
     let (tx, rx) = mpsc::channel();
     let reader = thread::spawn(move || {
@@ -155,7 +157,10 @@ fn every_form_of_receiving_sees_the_same() {
         seen.extend(batch);
     }
     assert_eq!(seen, wanted);
-    assert_eq!(std::iter::from_fn(|| by_timeout.recv_timeout(LONG).ok()?.event()).collect::<Vec<_>>(), wanted);
+    assert_eq!(
+        std::iter::from_fn(|| by_timeout.recv_timeout(LONG).ok()?.event()).collect::<Vec<_>>(),
+        wanted
+    );
     assert_eq!(by_events.events().collect::<Vec<_>>(), wanted);
     for watcher in &watchers {
         assert_eq!(watcher.stats().delivered, 10);

@@ -163,7 +163,8 @@ fn several_deadlines_run_from_the_same_moment() {
 #[test]
 fn wait_loses_nothing_in_the_smallest_queues() {
     for queue_len in [1, 2, 3, 4, 7] {
-        let options = BusOptions::default().incoming_len(2).queue_len(queue_len).overflow(OverflowPolicy::Wait);
+        let options =
+            BusOptions::default().incoming_len(2).queue_len(queue_len).overflow(OverflowPolicy::Wait);
         let bus = Broadcaster::with_options(options).unwrap();
         let (mut one, mut many) = (bus.watch().unwrap(), bus.watch().unwrap());
         let readers = [
@@ -198,8 +199,13 @@ fn the_hook_learns_what_was_lost_and_why() {
     let _incoming = bus.watch_builder().on_drop(hook(&lost)).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3, 4]).unwrap();
     bus.flush(LONG).unwrap();
-    let _oldest =
-        bus.watch_builder().queue_len(1).overflow(OverflowPolicy::DropOldest).on_drop(hook(&lost)).watch().unwrap();
+    let _oldest = bus
+        .watch_builder()
+        .queue_len(1)
+        .overflow(OverflowPolicy::DropOldest)
+        .on_drop(hook(&lost))
+        .watch()
+        .unwrap();
     bus.publisher().publish_batch(vec![5, 6]).unwrap();
     bus.flush(LONG).unwrap();
     let wanted = [
@@ -287,7 +293,10 @@ fn every_policy_balances_against_its_readers_own_counts() {
         }
     }
     let report = bus.shutdown();
-    assert_eq!((report.bus.accepted, report.bus.rejected_full, report.bus.rejected_stopped), (accepted, refused, 0));
+    assert_eq!(
+        (report.bus.accepted, report.bus.rejected_full, report.bus.rejected_stopped),
+        (accepted, refused, 0)
+    );
     for reader in readers {
         let (deliveries, stats) = reader.join().unwrap();
         let seen = events(&deliveries);

@@ -39,7 +39,11 @@ pub fn lagged<T>(deliveries: &[Delivery<T>]) -> u64 {
 #[track_caller]
 pub fn assert_balanced(stats: &BusStats) {
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
-        assert_eq!(watcher.offered, watcher.delivered + watcher.dropped.total() + watcher.queued, "{watcher:?}");
+        assert_eq!(
+            watcher.offered,
+            watcher.delivered + watcher.dropped.total() + watcher.queued,
+            "{watcher:?}"
+        );
     }
 }
 
