@@ -15,6 +15,8 @@ mod escape;
 mod event;
 mod guard;
 #[cfg(feature = "recorder")]
+mod loss;
+#[cfg(feature = "recorder")]
 mod sink;
 mod stats;
 mod sync;
@@ -37,6 +39,8 @@ pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
     Text, Timestamp, TimestampError,
 };
+#[cfg(feature = "recorder")]
+pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
     EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
