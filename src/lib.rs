@@ -17,6 +17,8 @@ mod guard;
 #[cfg(feature = "recorder")]
 mod loss;
 #[cfg(feature = "recorder")]
+mod recording;
+#[cfg(feature = "recorder")]
 mod sink;
 mod stats;
 mod sync;
@@ -42,7 +44,11 @@ pub use crate::event::{
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "recorder")]
+pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
+#[cfg(feature = "recorder")]
 pub use crate::sink::{
     EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
 };
+#[cfg(feature = "recorder")]
+pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

@@ -19,13 +19,13 @@ use crate::sync::thread_local;
 #[non_exhaustive]
 pub enum LossReason {
     /// A recorder found the incoming queue full.
-    Full,
+    QueueFull,
     /// A recorder found the broadcaster closed.
     Stopped,
     /// A recorder was given no reason.
     EmptyReason,
     /// The `scrub` hook panicked, so the event may still hold what it must not.
-    Scrub,
+    ScrubPanicked,
     /// A watcher, handler or recording lost it before it got there.
     Dropped(DropReason),
     /// The sink has an event of this name.
@@ -41,10 +41,10 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => f.write_str("incoming queue full"),
+            Self::QueueFull => f.write_str("incoming queue full"),
             Self::Stopped => f.write_str("broadcaster closed"),
             Self::EmptyReason => f.write_str("empty reason"),
-            Self::Scrub => f.write_str("scrub panicked"),
+            Self::ScrubPanicked => f.write_str("scrub panicked"),
             Self::Dropped(reason) => write!(f, "dropped, {reason}"),
             Self::AlreadyExists => f.write_str("already exists"),
             Self::Rejected => f.write_str("rejected"),
@@ -134,9 +134,11 @@ pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 
 /// Whom a broadcaster's parts tell of what is lost.
 #[derive(Default)]
-pub(crate) struct Losses {
+pub(crate) struct LossHook {
     hook: Option<OnLoss>,
     panics: AtomicU64,
+    /// Events that watchers abandoned and of which was told.
+    abandoned: AtomicU64,
     #[cfg(feature = "tracing")]
     warnings: warnings::Warnings,
 }
@@ -146,7 +148,7 @@ thread_local! {
     static TELLING: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Losses {
+impl LossHook {
     /// Without a hook nobody is told; with the feature `tracing`, the log.
     pub(crate) fn new(hook: Option<OnLoss>, clock: &crate::clock::Clock) -> Self {
         #[cfg(not(feature = "tracing"))]
@@ -154,6 +156,7 @@ impl Losses {
         Self {
             hook,
             panics: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
             #[cfg(feature = "tracing")]
             warnings: warnings::Warnings::new(clock.clone()),
         }
@@ -161,6 +164,10 @@ impl Losses {
 
     /// Tells of a loss, on this thread. Takes no lock of the library's own while the hook runs.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
+        if loss.reason == LossReason::Dropped(DropReason::Abandoned) {
+            // Relaxed: a count.
+            self.abandoned.fetch_add(loss.count, Ordering::Relaxed);
+        }
         // A thread that is being torn down has lost its cell, and tells nobody.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
@@ -170,6 +177,13 @@ impl Losses {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
         let _ = TELLING.try_with(|telling| telling.set(false));
+    }
+
+    /// Tells of what queues held when a shutdown by deadline gave them up, given how many that were in all.
+    pub(crate) fn tell_abandoned(&self, place: &str, total: u64) {
+        // Relaxed: counts.
+        let told = self.abandoned.load(Ordering::Relaxed);
+        self.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
     }
 
     fn pass_on(&self, loss: &Loss<'_>) {
@@ -187,9 +201,9 @@ impl Losses {
     }
 }
 
-impl fmt::Debug for Losses {
+impl fmt::Debug for LossHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Losses").field("hook", &self.hook.is_some()).finish_non_exhaustive()
+        f.debug_struct("LossHook").field("hook", &self.hook.is_some()).finish_non_exhaustive()
     }
 }
 
