@@ -7,6 +7,8 @@ mod bus;
 mod clock;
 #[cfg(feature = "recorder")]
 mod correlator;
+#[cfg(feature = "recorder")]
+mod duration;
 mod error;
 #[cfg(feature = "recorder")]
 mod escape;
@@ -17,6 +19,10 @@ mod guard;
 mod loss;
 #[cfg(feature = "recorder")]
 mod recorder;
+#[cfg(feature = "recorder")]
+mod recording;
+#[cfg(feature = "recorder")]
+mod sink;
 mod stats;
 mod sync;
 
@@ -42,4 +48,12 @@ pub use crate::event::{
 pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
+#[cfg(feature = "recorder")]
+pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
+#[cfg(feature = "recorder")]
+pub use crate::sink::{
+    EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
+};
+#[cfg(feature = "recorder")]
+pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

@@ -1,6 +1,7 @@
 //! What the recorders of one broadcaster share: the clock, the limits, and the books on what was refused.
 
 use std::fmt;
+use std::slice;
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +102,7 @@ impl RecorderContext {
 
     /// With the defaults: nothing is scrubbed, nobody is told.
     pub(crate) fn with_clock(clock: Clock) -> Self {
-        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, Arc::new(LossHook::default()))
+        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, Arc::default())
     }
 
     pub(crate) fn stats(&self) -> RecorderStats {
@@ -144,9 +145,9 @@ impl RecorderContext {
         self.counters.truncated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refusal and tells the user.
+    /// Counts a refusal and tells the user. The event has been scrubbed, or is one of [`bare`]'s.
     #[cold]
-    pub(super) fn refuse(&self, recorded: Recorded, event: &Event) -> Recorded {
+    pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;
         let (counter, reason) = match recorded {
             Recorded::Accepted => return recorded,
@@ -159,10 +160,19 @@ impl RecorderContext {
                 return recorded;
             }
         };
-        let total = counter.fetch_add(1, Ordering::Relaxed) + 1;
-        self.losses.tell(|| Loss::new(reason, 1, total, event));
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.losses.tell(&Loss::new(reason, component, slice::from_ref(event)));
         recorded
     }
+}
+
+/// What may be shown of an event that has not been scrubbed: what it is about, not what it says.
+pub(super) fn bare(event: &Event) -> Event {
+    let mut bare = Event::default();
+    bare.involved_object = event.involved_object.clone();
+    bare.type_ = event.type_.clone();
+    bare.reason = event.reason.clone();
+    bare
 }
 
 impl fmt::Debug for RecorderContext {

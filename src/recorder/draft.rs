@@ -88,7 +88,7 @@ impl<'r> EventDraft<'r> {
     pub fn record(self) -> Recorded {
         match self.recorder.check(&self.event) {
             Ok(()) => self.recorder.publish(self.event),
-            Err(refusal) => self.recorder.shared.context.refuse(refusal, &self.event),
+            Err(refusal) => self.recorder.refuse_unscrubbed(refusal, &self.event),
         }
     }
 }

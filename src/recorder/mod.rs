@@ -254,7 +254,7 @@ impl Recorder {
         event.type_ = type_.into();
         event.reason = reason.into();
         if let Err(refusal) = self.check(&event) {
-            return self.shared.context.refuse(refusal, &event);
+            return self.refuse_unscrubbed(refusal, &event);
         }
         event.message = message.into();
         change(&mut event);
@@ -271,6 +271,13 @@ impl Recorder {
         }
     }
 
+    /// The event has not been scrubbed, so nobody sees more than what it is about.
+    #[cold]
+    fn refuse_unscrubbed(&self, refusal: Recorded, event: &Event) -> Recorded {
+        let Shared { source, context, .. } = &*self.shared;
+        context.refuse(refusal, &source.component, &context::bare(event))
+    }
+
     /// Fills in the rest of an event, and offers it to the queue.
     fn publish(&self, mut event: Event) -> Recorded {
         let Shared { queue, source, context } = &*self.shared;
@@ -285,20 +292,20 @@ impl Recorder {
         event.reporting_controller = source.component.clone();
         event.reporting_instance = source.host.clone();
         if !context.scrub(&mut event) {
-            return context.refuse(Recorded::ScrubPanicked, &event);
+            return self.refuse_unscrubbed(Recorded::ScrubPanicked, &event);
         }
         // After scrubbing, which must see a secret whole to find it.
         context.limit(&mut event);
         let refused = match queue {
             Queue::Bus(publisher) => publisher.try_publish(event),
             Queue::Fake(queue) => queue.push(event),
-            Queue::Disabled => return context.refuse(Recorded::Disabled, &event),
+            Queue::Disabled => return self.refuse_unscrubbed(Recorded::Disabled, &event),
         };
         match refused {
             Ok(()) => Recorded::Accepted,
             Err(error) => {
                 let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
-                context.refuse(recorded, &error.into_inner())
+                context.refuse(recorded, &source.component, &error.into_inner())
             }
         }
     }
