@@ -114,7 +114,10 @@ impl fmt::Display for Loss<'_> {
         write!(f, "{}: {} {events} lost ({})", escaped(self.place), self.count, self.reason)?;
         if let [first, ..] = self.events {
             let more = if self.events.len() > 1 { "first of them " } else { "" };
-            write!(f, ": {more}{} {}", first.involved_object, escaped(&first.reason))?;
+            write!(f, ": {more}{}", first.involved_object)?;
+            if !first.reason.is_empty() {
+                write!(f, " {}", escaped(&first.reason))?;
+            }
         }
         match self.cause {
             Some(cause) => write!(f, ": {}", escaped(&cause.to_string())),
@@ -187,11 +190,13 @@ impl LossHook {
     }
 
     fn pass_on(&self, loss: &Loss<'_>) {
-        if let Some(hook) = &self.hook {
-            return hook(loss);
+        match &self.hook {
+            Some(hook) => hook(loss),
+            #[cfg(feature = "tracing")]
+            None => self.warnings.warn(loss),
+            #[cfg(not(feature = "tracing"))]
+            None => {}
         }
-        #[cfg(feature = "tracing")]
-        self.warnings.warn(loss);
     }
 
     /// How often the hook panicked.

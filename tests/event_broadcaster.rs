@@ -428,7 +428,7 @@ fn on_loss_hears_of_every_refusal() {
 
     let losses = losses.lock().unwrap();
     let (first, last) = (&losses[..2], losses.last().unwrap());
-    assert_eq!(first[0], (LossReason::EmptyReason, "tester: 1 event lost (empty reason): Pod/a ".to_owned()));
+    assert_eq!(first[0], (LossReason::EmptyReason, "tester: 1 event lost (empty reason): Pod/a".to_owned()));
     assert_eq!(first[1].0, LossReason::ScrubPanicked);
     assert_eq!(
         losses[2],

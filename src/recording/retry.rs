@@ -65,8 +65,8 @@ impl RetryPolicy {
 /// A random number of at least 0 and less than 1.
 fn part() -> f64 {
     // A hasher's keys are random, and no two are the same.
-    let bits = RandomState::new().hash_one(());
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
+    let bits = RandomState::new().hash_one(()) as u32;
+    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
 #[cfg(test)]
