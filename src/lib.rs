@@ -14,6 +14,8 @@ mod error;
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
+#[cfg(feature = "recorder")]
+mod event_broadcaster;
 mod guard;
 #[cfg(feature = "recorder")]
 mod loss;
@@ -44,6 +46,8 @@ pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
     Text, Timestamp, TimestampError,
 };
+#[cfg(feature = "recorder")]
+pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "recorder")]

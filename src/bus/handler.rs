@@ -105,10 +105,6 @@ impl WatchHandle {
 /// For handlers that are the library's own.
 #[cfg(feature = "recorder")]
 impl WatchHandle {
-    pub(crate) fn clock(&self) -> &crate::clock::Clock {
-        &self.hub.clock
-    }
-
     pub(crate) fn name(&self) -> &str {
         &self.core.name
     }

@@ -45,7 +45,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    pub(super) fn check(&self) -> Result<(), BuildError> {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.attempts == 0 {
             return Err(BuildError::new("attempts", self.attempts, "1 or more"));
         }
