@@ -7,8 +7,6 @@
 mod context;
 mod draft;
 mod fake;
-#[cfg(test)]
-mod tests;
 
 use std::error::Error;
 use std::fmt;
