@@ -64,7 +64,7 @@ impl Rig {
         event.first_timestamp = Some(now);
         event.last_timestamp = Some(now);
         match self.correlator.correlate(&event) {
-            Correlation::Create { event, key, .. } => {
+            Correlation::Create { event, key } => {
                 self.correlator.confirm(key, &event);
                 (Seen::Create(event.count), Some(event))
             }

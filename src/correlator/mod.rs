@@ -34,7 +34,6 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 #[non_exhaustive]
 pub enum Correlation {
     /// Store it as a new event.
-    #[non_exhaustive]
     Create {
         /// The event, or one that stands for it and others like it.
         event: Event,
@@ -42,7 +41,6 @@ pub enum Correlation {
         key: CorrelationKey,
     },
     /// It is one that is stored already: change that.
-    #[non_exhaustive]
     Update {
         /// The result: the stored event's name, resource version and first time, this one's message and time, the new count.
         event: Event,
@@ -121,7 +119,7 @@ impl fmt::Display for CorrelatorStats {
 /// event.message = "restarting".into();
 /// event.count = 1;
 ///
-/// let Correlation::Create { event: created, key, .. } = correlator.correlate(&event) else { panic!() };
+/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!() };
 /// // ... is stored, and the store answers with what it stored:
 /// correlator.confirm(key, &created);
 ///
