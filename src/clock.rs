@@ -157,7 +157,8 @@ impl FakeClock {
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
-            state.wall += by;
+            // A time that cannot be written down is not reached.
+            state.wall = state.wall.checked_add(by).unwrap_or(state.wall);
             state.elapsed = state.elapsed.saturating_add(by);
             let elapsed = state.elapsed;
             state.sleepers.iter().filter(|s| s.deadline <= elapsed).map(|s| s.unparker.clone()).collect()

@@ -251,8 +251,8 @@ fn what_lives_is_bounded_by_the_queues() {
         let batch = (0..MAX_BATCH as u64).map(|i| live.event(number + i)).collect();
         number += MAX_BATCH as u64;
         refused += u64::from(publisher.try_publish_batch(batch).is_err());
-        // incoming_len × max_batch, each queue, and a batch in hand for each watcher and the dispatcher.
-        let bound = 4 * MAX_BATCH + 4 * 6 + (4 + 1) * MAX_BATCH;
+        // incoming_len × max_batch, each queue, and two batches for each watcher and the dispatcher.
+        let bound = 4 * MAX_BATCH + 4 * 6 + 2 * (4 + 1) * MAX_BATCH;
         assert!(
             live.count() <= i64::try_from(bound).unwrap(),
             "{} events live, the bound is {bound}",

@@ -85,6 +85,13 @@ impl<T> Slice<T> {
 
 /// A copy of some events in an allocation of their size, so that a slow watcher does not keep a whole batch alive.
 /// `None`: a `Clone` panicked.
-pub(super) fn copied<T: Clone>(events: &[T]) -> Option<Arc<Frozen<T>>> {
-    guarded(|| Frozen::new(events.to_vec()))
+pub(super) fn copied<'e, T: Clone + 'e>(events: impl Iterator<Item = &'e T>) -> Option<Arc<Frozen<T>>> {
+    // Filled outside the guard: the copies already made must not be dropped while a panic unwinds, for if one of them
+    // panicked too, the process would end.
+    let mut copies = Vec::with_capacity(events.size_hint().0);
+    if guarded(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
+        return Some(Frozen::new(copies));
+    }
+    discard(copies);
+    None
 }

@@ -16,10 +16,15 @@ use super::options::BusOptions;
 use super::publisher::{Publisher, Refused, Shared};
 use super::watcher::Watcher;
 
+/// Events travel by value, through the stacks of the threads that move them.
+const MAX_EVENT_SIZE: usize = 16 * 1024;
+
 /// A bounded in-process event bus: many publishers, any number of watchers, each with its own queue and policy.
 ///
 /// It owns one dispatcher thread. Every method takes `&self`; share it in an `Arc`. Publishers and watchers do not keep
 /// it open: dropping it closes the bus and waits for nobody, [`shutdown`](Self::shutdown) closes it and waits.
+///
+/// Events travel by value; one of more than 16 KiB does not compile and belongs in a `Box` or an `Arc`.
 ///
 /// # Examples
 ///
@@ -71,6 +76,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// As [`with_options`](Self::with_options).
     pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
+        const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
         let parker = Parker::new();
         let hub = Arc::new(Hub::new(clock, &parker));
@@ -153,10 +159,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
         }
         let answer = hub.done.wait(&hub.clock, deadline, || {
-            if hub.is_abandoned() {
-                return Some(Err(FlushError::Abandoned));
+            // In this order: a bus that has ended without coming to the ticket never will.
+            let ended = hub.has_ended();
+            match ticket.waiting_for() {
+                _ if hub.is_abandoned() => Some(Err(FlushError::Abandoned)),
+                Some(handlers) => handlers.is_empty().then_some(Ok(())),
+                None => ended.then_some(Err(FlushError::Abandoned)),
             }
-            ticket.waiting_for()?.is_empty().then_some(Ok(()))
         });
         answer.unwrap_or_else(|_| Err(self.flush_timeout(&ticket)))
     }

@@ -17,6 +17,9 @@ const CLOSED: u8 = 4;
 /// The reader's end has been dropped; of a handler, everything has been handled.
 const FINISHED: u8 = 8;
 
+/// A handler has given up its queue on the order of a shutdown by deadline: what comes still counts as abandoned.
+const GAVE_UP: u8 = 16;
+
 /// No credit is waited for.
 const NEVER: u64 = u64::MAX;
 
@@ -103,11 +106,16 @@ impl Core {
 
     // ── the dispatcher's side ──
 
+    /// Publishes how much was offered, before any of it is queued or lost.
+    pub(super) fn publish_offered(&self, offered: u64) {
+        // Relaxed: published by the queue, and by the Releases in `publish_sent`, both of which come after it.
+        self.sent.offered.store(offered, Ordering::Relaxed);
+    }
+
     /// Publishes the dispatcher's counters.
     pub(super) fn publish_sent(&self, sent: &Sent) {
         let to = &self.sent;
-        // Relaxed: ordered before the drops and before the queue's own publication by the Releases below.
-        to.offered.store(sent.offered, Ordering::Relaxed);
+        // Relaxed: ordered by the Releases below.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
         // Release: pairs with the Acquires in `stats`, which so never sees more lost than offered.
@@ -178,10 +186,11 @@ impl Core {
         counter.store(counter.load(Ordering::Relaxed) + events, Ordering::Relaxed);
     }
 
-    /// The reader will take no more. The caller fences, and empties the queue.
-    pub(super) fn set_gone(&self) {
+    /// The reader will take no more. The caller fences, and empties the queue. True: nobody had stopped it before.
+    pub(super) fn set_gone(&self, gave_up: bool) -> bool {
+        let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
         // Relaxed: the caller's fence orders it before the emptying; its partner is the dispatcher's after each offer.
-        self.state.fetch_or(STOPPED | GONE, Ordering::Relaxed);
+        self.state.fetch_or(flags, Ordering::Relaxed) & STOPPED == 0
     }
 
     /// The reader's last word. True: the dispatcher is done too, and the watcher can be forgotten.
@@ -192,15 +201,20 @@ impl Core {
 
     // ── anybody ──
 
-    /// Asks for the end. The caller fences, and tells the dispatcher and the reader.
-    pub(super) fn set_stopped(&self) {
+    /// Asks for the end. The caller fences, and tells the dispatcher and the reader. True: nobody had before.
+    pub(super) fn set_stopped(&self) -> bool {
         // Relaxed: the caller's fence publishes it; its partners are the fences of the sleepers.
-        self.state.fetch_or(STOPPED, Ordering::Relaxed);
+        self.state.fetch_or(STOPPED, Ordering::Relaxed) & STOPPED == 0
     }
 
     pub(super) fn is_stopped(&self) -> bool {
         // Relaxed: no data hangs on it; a late look only offers a little more.
         self.state.load(Ordering::Relaxed) & STOPPED != 0
+    }
+
+    pub(super) fn has_given_up(&self) -> bool {
+        // Relaxed: as in `is_stopped`.
+        self.state.load(Ordering::Relaxed) & GAVE_UP != 0
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -12,20 +12,23 @@ thread_local! {
 
 /// While it lives, the thread counts as one of the bus's own.
 #[derive(Debug)]
-pub(super) struct OnBus(());
+pub(super) struct OnBus {
+    /// False on a thread that is being torn down and can no longer be marked.
+    marked: bool,
+}
 
 impl OnBus {
     pub(super) fn enter(bus: u64) -> Self {
-        BUSES.with(|buses| buses.borrow_mut().push(bus));
-        Self(())
+        Self { marked: BUSES.try_with(|buses| buses.borrow_mut().push(bus)).is_ok() }
     }
 }
 
 impl Drop for OnBus {
     fn drop(&mut self) {
-        BUSES.with(|buses| {
-            buses.borrow_mut().pop();
-        });
+        if self.marked {
+            // An error is the thread's end, and with it the mark's.
+            let _ = BUSES.try_with(|buses| buses.borrow_mut().pop());
+        }
     }
 }
 

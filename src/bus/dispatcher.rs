@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 
-use crate::guard::guarded;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Receiver, SPINS, YIELDS, hint, thread};
 
@@ -190,7 +189,7 @@ impl<T: Clone> Dispatcher<T> {
         }
         let batch = Frozen::new(events);
         for (i, outbox) in self.outboxes.iter_mut().enumerate() {
-            if outbox.offer(&batch, &self.hub.clock) {
+            if outbox.offer(&batch, &self.hub) {
                 self.pending.push(i);
             }
         }
@@ -214,8 +213,12 @@ impl<T: Clone> Dispatcher<T> {
             let abandoned = self.hub.is_abandoned();
             for &i in &pending {
                 let outbox = &mut self.outboxes[i];
-                if !outbox.give_up_pending(&self.hub.clock, abandoned) {
+                // What fits is not lost, even at the last moment; a watcher that has been stopped is offered no more.
+                if !outbox.core.is_stopped() {
                     outbox.push_pending();
+                }
+                if outbox.is_pending() {
+                    outbox.give_up_pending(&self.hub.clock, abandoned);
                 }
             }
             full_fence();
@@ -308,8 +311,8 @@ pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     if outbox.core.is_gone() {
         outbox.drain(hub.is_abandoned());
     }
+    outbox.drop_closures();
     let core = outbox.core.clone();
-    // The filter and the hook are the user's, and so are their destructors.
-    guarded(|| drop(outbox));
+    drop(outbox);
     hub.forget_outbox(&core);
 }

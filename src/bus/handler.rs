@@ -18,13 +18,14 @@ use super::watcher::Delivery;
 /// Flush and shutdown wait for it until it has run to the end or has been dropped, so one of the two must happen.
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    inbox: Inbox<T>,
     handler: H,
+    /// After the handler, so that who waits for the end also waits for the closure's destructor.
+    inbox: Inbox<T>,
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     pub(super) fn new(inbox: Inbox<T>, handler: H) -> Self {
-        Self { inbox, handler }
+        Self { handler, inbox }
     }
 
     /// Handles everything that comes, until the watcher is stopped or the bus has ended.
@@ -44,6 +45,9 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
                 Next::Empty | Next::End => break,
             }
         }
+        let Self { handler, inbox } = self;
+        guarded(|| drop(handler));
+        drop(inbox);
     }
 
     fn handle_slice(&mut self) {

@@ -114,7 +114,7 @@ impl Hub {
         self.done.wake_all();
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         // Acquire: pairs with the Release in `set_ended`.
         self.ended.load(Ordering::Acquire)
     }
@@ -195,8 +195,9 @@ impl Hub {
 
     /// Asks a watcher to end, on any thread.
     pub(super) fn stop(&self, core: &Core) {
-        core.set_stopped();
-        self.reap(core.id);
+        if core.set_stopped() {
+            self.reap(core.id);
+        }
         core.sleeper.wake();
         if core.is_handler {
             // It may pause.

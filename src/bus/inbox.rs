@@ -158,8 +158,10 @@ impl<T> Inbox<T> {
             }
         }
         if hand.len() == 0 {
-            self.hand = None;
+            let done = self.hand.take();
             self.announce();
+            // The last who holds a batch runs its events' destructors: nobody should wait for them.
+            drop(done);
         }
     }
 
@@ -199,16 +201,24 @@ impl<T> Inbox<T> {
             return;
         }
         self.ended = true;
-        self.core.set_gone();
+        let abandoned = self.hub.is_abandoned();
+        let gave_up = abandoned && self.core.is_handler && !self.core.is_stopped();
+        let first = self.core.set_gone(gave_up);
         full_fence();
+        // The dispatcher goes on before the events' destructors run. A handler that gives up stays listed to the end, so
+        // that what is still accepted is counted as abandoned.
+        if first && !gave_up {
+            self.hub.reap(self.core.id);
+        } else {
+            self.hub.dispatcher.wake();
+        }
         let in_hand = self.hand.take().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
         let discarded = in_hand + self.queue.drain();
         if discarded > 0 {
-            self.core.count_discarded(discarded, self.hub.is_abandoned());
+            self.core.count_discarded(discarded, abandoned);
             self.consumed += discarded;
             self.core.set_consumed(self.consumed);
         }
-        self.hub.reap(self.core.id);
     }
 }
 

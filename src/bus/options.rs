@@ -47,8 +47,9 @@ impl fmt::Display for OverflowPolicy {
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
-/// Memory is bounded by `incoming_len` × `max_batch` events on their way in, the queues of the watchers, and one batch
-/// in hand for the dispatcher and for each watcher.
+/// Memory is bounded by `incoming_len` × `max_batch` events on their way in, the queues of the watchers, and two batches
+/// of `max_batch` for the dispatcher and for each watcher: one in its hand and one that the oldest part of its queue
+/// belongs to. In bytes that is times the size of an event and of what it owns.
 ///
 /// # Examples
 ///
@@ -108,7 +109,7 @@ impl BusOptions {
         self
     }
 
-    /// The name of the dispatcher's thread, which handlers' threads begin theirs with. Default `eventcast`.
+    /// The name of the dispatcher's thread. Default `eventcast`.
     pub fn thread_name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.thread_name);
         self

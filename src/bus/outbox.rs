@@ -15,6 +15,7 @@ use crate::sync::Arc;
 
 use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
+use super::hub::Hub;
 use super::options::OverflowPolicy;
 use super::queue::Queue;
 
@@ -34,6 +35,8 @@ pub(super) struct Outbox<T> {
     /// What still has to find room, of a watcher that is waited for.
     pending: VecDeque<Part<T>>,
     deadline: Deadline,
+    /// The reader is a handler that has given up its queue, because a shutdown by deadline told it to.
+    gave_up: bool,
 }
 
 /// Some events of a batch.
@@ -50,7 +53,7 @@ impl<T> Outbox<T> {
         on_drop: Option<OnDrop<T>>,
     ) -> Self {
         let (sent, pending) = (Sent::default(), VecDeque::new());
-        Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None }
+        Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None, gave_up: false }
     }
 
     /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
@@ -81,7 +84,9 @@ impl<T> Outbox<T> {
     fn note_high_water(&mut self) {
         if self.sent.queued - self.consumed > self.sent.high_water {
             self.consumed = self.core.consumed();
-            self.sent.high_water = self.sent.high_water.max(self.sent.queued - self.consumed);
+            // What the reader of a ring has in hand is not in the queue any more.
+            let queued = (self.sent.queued - self.consumed).min(self.core.capacity);
+            self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
 
@@ -112,43 +117,21 @@ impl<T> Outbox<T> {
         !self.pending.is_empty()
     }
 
-    /// Sends what fits of what is pending.
-    pub(super) fn push_pending(&mut self) {
-        // Small slices, so that the reader gives room back often; never a tiny one at the end.
-        let quarter = (self.core.capacity as usize / 4).max(1);
-        while let Some(mut part) = self.pending.pop_front() {
-            let fits = self.credit(part.range.len()).min(part.range.len());
-            let end = part.range.start + fits;
-            while part.range.start < end {
-                let rest = end - part.range.start;
-                let next = if rest <= quarter + quarter / 2 { rest } else { quarter };
-                self.send(&part.batch, part.range.start..part.range.start + next);
-                part.range.start += next;
-            }
-            if !part.range.is_empty() {
-                self.pending.push_front(part);
-                break;
-            }
-        }
-        self.core.publish_sent(&self.sent);
-    }
-
-    /// Gives up what is pending, if that is due. True: it was, and the reader may have to be woken for the gap.
-    pub(super) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) -> bool {
-        let reason = if self.core.is_stopped() {
+    /// Gives up what is pending, if that is due.
+    pub(super) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
+        let reason = if self.core.is_stopped() && !self.core.has_given_up() {
             DropReason::Stopped
         } else if abandon {
             DropReason::Abandoned
         } else if clock.has_passed(self.deadline) {
             DropReason::TimedOut
         } else {
-            return false;
+            return;
         };
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
         }
         self.core.publish_sent(&self.sent);
-        true
     }
 
     /// Asks the reader for a wake-up when there is room worth waking for: for all that is pending, or half the queue.
@@ -156,7 +139,8 @@ impl<T> Outbox<T> {
     pub(super) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let need = (pending as u64).min((self.core.capacity / 2).max(1));
-        self.core.want_room(self.sent.queued + need - self.core.capacity);
+        // A reader that goes at this moment may have had its queue emptied; then nothing is waited for.
+        self.core.want_room((self.sent.queued + need).saturating_sub(self.core.capacity));
     }
 
     /// Whether the reader has given back the room that was asked for.
@@ -166,6 +150,13 @@ impl<T> Outbox<T> {
 
     pub(super) fn deadline(&self) -> Deadline {
         self.deadline
+    }
+
+    /// Lets go of the user's closures, whose destructors may panic: each by itself, for two at once would end the process.
+    pub(super) fn drop_closures(&mut self) {
+        let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
+        guarded(|| drop(filter));
+        guarded(|| drop(on_drop));
     }
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
@@ -182,30 +173,32 @@ impl<T> Outbox<T> {
 
 impl<T: Clone> Outbox<T> {
     /// Offers a batch without waiting. True: some of it has to be waited for.
-    pub(super) fn offer(&mut self, batch: &Arc<Frozen<T>>, clock: &Clock) -> bool {
+    pub(super) fn offer(&mut self, batch: &Arc<Frozen<T>>, hub: &Hub) -> bool {
         if self.core.is_stopped() {
-            return false;
+            self.gave_up = self.core.has_given_up();
+            if !self.gave_up {
+                return false;
+            }
         }
         if let OverflowPolicy::WaitFor(limit) = self.core.policy {
-            self.deadline = clock.deadline(limit);
+            self.deadline = hub.clock.deadline(limit);
         }
         let all = 0..batch.events().len();
         if self.filter.is_none() {
             self.offer_part(batch, all);
         } else {
-            self.offer_filtered(batch, all);
+            self.offer_filtered(batch, all, hub);
         }
         self.core.publish_sent(&self.sent);
         self.is_pending()
     }
 
     #[cold]
-    fn offer_filtered(&mut self, batch: &Arc<Frozen<T>>, all: Range<usize>) {
+    fn offer_filtered(&mut self, batch: &Arc<Frozen<T>>, all: Range<usize>, hub: &Hub) {
         let Some(runs) = self.passing(batch.events()) else {
             // A filter that panics ends its watcher: what it would have wanted cannot be known.
             self.core.count_panic();
-            self.core.set_stopped();
-            return;
+            return hub.stop(&self.core);
         };
         let passed: usize = runs.iter().map(Range::len).sum();
         self.sent.filtered += (all.len() - passed) as u64;
@@ -216,8 +209,7 @@ impl<T: Clone> Outbox<T> {
             return;
         }
         let events = batch.events();
-        let copy = || Frozen::new(runs.iter().flat_map(|run| events[run.clone()].iter().cloned()).collect());
-        if let Some(own) = guarded(copy) {
+        if let Some(own) = copied(runs.iter().flat_map(|run| &events[run.clone()])) {
             self.offer_part(&own, 0..passed);
         } else {
             // A `Clone` panicked: nothing is lost for it, the watcher only holds the batch for longer.
@@ -248,6 +240,11 @@ impl<T: Clone> Outbox<T> {
     #[inline]
     fn offer_part(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
         self.sent.offered += range.len() as u64;
+        // Before anything of it can be delivered or lost, so that no snapshot shows more of it than was offered.
+        self.core.publish_offered(self.sent.offered);
+        if self.gave_up {
+            return self.lose(DropReason::Abandoned, &batch.events()[range]);
+        }
         match self.core.policy {
             OverflowPolicy::DropIncoming => {
                 let fits = self.credit(range.len()).min(range.len());
@@ -266,12 +263,42 @@ impl<T: Clone> Outbox<T> {
         }
     }
 
+    /// Sends what fits of what is pending.
+    pub(super) fn push_pending(&mut self) {
+        // Small slices, so that the reader gives room back often; never a tiny one at the end.
+        let quarter = (self.core.capacity as usize / 4).max(1);
+        // What is waited for to the end is in the queue only until then, so its slices may share the batch. What may be
+        // given up in the middle would leave whole batches alive for the few events of them that are queued.
+        let copies = self.core.policy != OverflowPolicy::Wait;
+        while let Some(mut part) = self.pending.pop_front() {
+            let fits = self.credit(part.range.len()).min(part.range.len());
+            let whole = fits == part.batch.events().len();
+            let end = part.range.start + fits;
+            while part.range.start < end {
+                let rest = end - part.range.start;
+                let next = if rest <= quarter + quarter / 2 { rest } else { quarter };
+                let range = part.range.start..part.range.start + next;
+                if copies && !whole {
+                    self.send_copy(&part.batch, range);
+                } else {
+                    self.send(&part.batch, range);
+                }
+                part.range.start += next;
+            }
+            if !part.range.is_empty() {
+                self.pending.push_front(part);
+                break;
+            }
+        }
+        self.core.publish_sent(&self.sent);
+    }
+
     /// As [`send`](Self::send), for a part of a batch that need not live for it.
     fn send_copy(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
-        if let Some(own) = copied(&batch.events()[range.clone()]) {
+        if let Some(own) = copied(batch.events()[range.clone()].iter()) {
             self.send(&own, 0..range.len());
         } else {
             self.core.count_panic();
@@ -289,8 +316,8 @@ impl<T: Clone> Outbox<T> {
             self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
             self.send_copy(batch, range.start + skipped..range.end);
         } else {
+            self.cut(capacity - range.len());
             self.send(batch, range);
-            self.cut(capacity);
         }
     }
 
