@@ -1,0 +1,220 @@
+//! The example `supervise` as its users meet it: the program is started, watched, signalled, and must leave nobody
+//! behind. The unit tests of its modules run here too.
+//!
+//! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
+//! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
+#![cfg(unix)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+#[path = "../examples/supervise/main.rs"]
+mod program;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program built by the same `cargo test`. (`cargo test --test supervise` alone does not build examples.)
+fn executable() -> PathBuf {
+    let mut path = std::env::current_exe().expect("a test knows where it is");
+    path.pop();
+    if path.ends_with("deps") {
+        path.pop();
+    }
+    path.push("examples/supervise");
+    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/supervise");
+    let newest =
+        source.read_dir().expect("the sources").flatten().filter_map(|file| changed(&file.path())).max();
+    assert!(
+        changed(&path) >= newest,
+        "{} is missing or older than its sources: run `cargo build --example supervise` first",
+        path.display()
+    );
+    path
+}
+
+/// A running program.
+struct Supervise {
+    child: Child,
+    stderr: Receiver<String>,
+    seen: Vec<String>,
+}
+
+/// What is left when it has ended, and nobody holds its pipes any more.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    /// All lines, those that were waited for too.
+    stderr: Vec<String>,
+}
+
+impl Supervise {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(executable())
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pipe = child.stderr.take().expect("piped");
+        let (sender, stderr) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stderr, seen: Vec::new() }
+    }
+
+    /// The next line of stderr for which `wanted` holds.
+    fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.stderr.recv_timeout(PATIENCE);
+            let Ok(line) = line else { panic!("{line:?}: the awaited line is not among {:#?}", self.seen) };
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// The number in the line `ready NUMBER` that the commands of these tests write.
+    fn wait_for_ready(&mut self) -> Pid {
+        let line = self.wait_for(|line| line.starts_with("ready "));
+        Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
+    }
+
+    /// Waits until the program and all that it started have ended.
+    fn end(mut self) -> Ended {
+        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        let gone = self.stderr.recv_timeout(Duration::ZERO) == Err(mpsc::RecvTimeoutError::Disconnected);
+        assert!(gone, "somebody still holds the program's stderr, which says {:#?}", self.seen);
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
+        let code = self.child.wait().expect("it can be waited for").code();
+        Ended { code, stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+/// A test that fails in the middle does not leave the program running.
+impl Drop for Supervise {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+    }
+}
+
+fn is_gone(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
+const READY: &str = "echo ready $$; exec sleep 1000";
+/// Cannot be ended by TERM, and starts something that cannot either.
+const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wait; done";
+
+#[test]
+fn each_signal_stops_it_in_order() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let mut program = Supervise::start(&["--shell", "--grace", "1h", READY, READY]);
+        let pids = [program.wait_for_ready(), program.wait_for_ready()];
+        program.signal(signal);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{signal:?}: {:#?}", ended.stderr);
+        assert!(pids.into_iter().all(is_gone), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_command_that_ignores_term_is_killed() {
+    let mut program = Supervise::start(&["--shell", "--grace", "10ms", STUBBORN]);
+    let pid = program.wait_for_ready();
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert!(is_gone(pid));
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_the_grace_time() {
+    let told = "trap 'echo told >&2' TERM; echo ready $$; while :; do sleep 1000 & wait; done";
+    let mut program = Supervise::start(&["--shell", "--grace", "1h", told]);
+    program.wait_for_ready();
+    program.signal(Signal::INT);
+    program.wait_for(|line| line == "told");
+    program.signal(Signal::INT);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_stopped_command_ends_too() {
+    let mut program = Supervise::start(&["--shell", "--grace", "1h", READY]);
+    let pid = program.wait_for_ready();
+    kill_process(pid, Signal::STOP).expect("it runs");
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it() {
+    let mut program = Supervise::start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
+    program.wait_for_ready();
+    program.wait_for_ready();
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_panic_leaves_nobody_behind() {
+    let args = ["--shell", "--panic-after", "200ms", READY, STUBBORN];
+    let ended = Supervise::start(&args).end();
+    assert_eq!(ended.code, Some(101), "{:#?}", ended.stderr);
+    assert!(ended.stderr.iter().any(|line| line.contains("--panic-after asked for this")));
+}
+
+#[test]
+fn it_ends_by_itself_when_the_time_is_over() {
+    let ended = Supervise::start(&["--for", "200ms", "sleep 1000", "false"]).end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+}
+
+#[test]
+fn bad_usage_is_told_on_stderr_with_status_2() {
+    for (args, part) in [
+        (&[][..], "no command"),
+        (&["--nonsense"][..], "invalid option '--nonsense'"),
+        (&["--for", "soon", "true"][..], "--for: 'soon' is not a duration"),
+        (&["echo 'open"][..], "open quote"),
+    ] {
+        let ended = Supervise::start(args).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
+        assert!(ended.stderr[1].contains("--help"), "{:?}", ended.stderr);
+    }
+}
+
+#[test]
+fn help_and_version_go_to_stdout() {
+    let help = Supervise::start(&["--help"]).end();
+    assert_eq!((help.code, help.stderr.len()), (Some(0), 0));
+    assert!(help.stdout.contains("Usage: supervise [OPTIONS] COMMAND..."), "{}", help.stdout);
+    let version = Supervise::start(&["--version"]).end();
+    assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{}", version.stdout);
+}
