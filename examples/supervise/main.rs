@@ -63,7 +63,7 @@ fn say(text: &str) -> ExitCode {
     }
 }
 
-/// Writes to stderr, if anybody listens.
+/// Writes one line to stderr, if anybody listens; in one piece, because the commands write there too.
 fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "supervise: {text}");
+    let _ = std::io::stderr().write_all(format!("supervise: {text}\n").as_bytes());
 }
