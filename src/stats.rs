@@ -103,7 +103,8 @@ pub struct WatcherStats {
     pub queued: u64,
     /// The most that the queue ever held.
     pub high_water: u64,
-    /// Panics of the watcher's filter, hook or handler that were caught.
+    /// Panics that were caught while something was done for this watcher: of its filter, hook or handler, or of an
+    /// event's `Clone`.
     pub panics: u64,
 }
 
@@ -157,8 +158,6 @@ pub struct BusStats {
     pub watchers: Vec<WatcherStats>,
     /// The sum over all watchers that have gone.
     pub departed: WatcherStats,
-    /// Panics of events' own `Clone` and `Drop` that the bus caught.
-    pub panics: u64,
 }
 
 impl BusStats {

@@ -37,9 +37,10 @@ mod real {
     pub(crate) use crossbeam_utils::CachePadded;
     pub(crate) use crossbeam_utils::sync::{Parker, Unparker};
     pub(crate) use std::sync::Arc;
+    pub(crate) use std::thread_local;
 
     /// The library's lock: short critical sections off the publish path, no poison.
-    pub(crate) use parking_lot::{Mutex, MutexGuard};
+    pub(crate) use parking_lot::Mutex;
 
     pub(crate) mod atomic {
         pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};

@@ -10,6 +10,7 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use loom::sync::Arc;
+pub(crate) use loom::thread_local;
 
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -40,14 +41,12 @@ pub(crate) mod thread {
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
-pub(crate) type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
-
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(loom::sync::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -1,0 +1,105 @@
+//! Batches: what the dispatcher hands out. One allocation, shared by all watchers, read in place.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::sync::Arc;
+
+/// Runs code of the user, and catches its panic. `None`: it panicked.
+pub(super) fn guarded<R>(run: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => Some(result),
+        Err(payload) => {
+            // The payload is the user's too, and may panic when it goes.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(second);
+            }
+            None
+        }
+    }
+}
+
+/// Drops events one by one: in a plain `Vec`, a second `Drop` that panics would abort the process.
+pub(super) fn discard<T>(events: Vec<T>) {
+    if std::mem::needs_drop::<T>() {
+        for event in events {
+            guarded(|| drop(event));
+        }
+    }
+}
+
+/// Events that no longer change. They may be dropped on any thread of the bus or of a watcher, so a panic in an
+/// event's `Drop` ends here.
+#[derive(Debug)]
+pub(super) struct Frozen<T> {
+    events: Vec<T>,
+}
+
+impl<T> Frozen<T> {
+    pub(super) fn new(events: Vec<T>) -> Arc<Self> {
+        Arc::new(Self { events })
+    }
+
+    pub(super) fn events(&self) -> &[T] {
+        &self.events
+    }
+}
+
+impl<T> Drop for Frozen<T> {
+    fn drop(&mut self) {
+        discard(std::mem::take(&mut self.events));
+    }
+}
+
+/// A part of a batch on its way to one watcher.
+#[derive(Debug)]
+pub(super) struct Slice<T> {
+    batch: Arc<Frozen<T>>,
+    start: u32,
+    end: u32,
+    /// The watcher's position of the event at `start`: how many it was offered before.
+    position: u64,
+}
+
+impl<T> Slice<T> {
+    pub(super) fn new(batch: Arc<Frozen<T>>, start: usize, end: usize, position: u64) -> Self {
+        debug_assert!(start <= end && end <= batch.events.len());
+        Self { batch, start: start as u32, end: end as u32, position }
+    }
+
+    pub(super) fn events(&self) -> &[T] {
+        &self.batch.events[self.start as usize..self.end as usize]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Takes the first events off, as a slice of their own.
+    pub(super) fn split_front(&mut self, events: usize) -> Self {
+        let front = Self {
+            batch: self.batch.clone(),
+            start: self.start,
+            end: self.start + events as u32,
+            position: self.position,
+        };
+        self.advance(events);
+        front
+    }
+
+    /// Moves past the first events, whatever became of them.
+    pub(super) fn advance(&mut self, events: usize) {
+        debug_assert!(events <= self.len());
+        self.start += events as u32;
+        self.position += events as u64;
+    }
+}
+
+/// A copy of some events in an allocation of their size, so that a slow watcher does not keep a whole batch alive.
+/// `None`: a `Clone` panicked.
+pub(super) fn copied<T: Clone>(events: &[T]) -> Option<Arc<Frozen<T>>> {
+    guarded(|| Frozen::new(events.to_vec()))
+}

@@ -1,0 +1,229 @@
+//! The bus itself: starting it, watching it, flushing it, ending it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::{Clock, Deadline};
+use crate::error::{BuildError, FlushError, WatchError};
+use crate::stats::{BusStats, ShutdownReport};
+use crate::sync::{Arc, Parker, bounded, thread};
+
+use super::builder::WatchBuilder;
+use super::dispatcher::{Dispatcher, Entry, FlushTicket};
+use super::gate::Refusal;
+use super::hub::Hub;
+use super::options::BusOptions;
+use super::publisher::{Publisher, Refused, Shared};
+use super::watcher::Watcher;
+
+/// A bounded in-process event bus: many publishers, any number of watchers, each with its own queue and policy.
+///
+/// It owns one dispatcher thread. Every method takes `&self`; share it in an `Arc`. Publishers and watchers do not keep
+/// it open: dropping it closes the bus and waits for nobody, [`shutdown`](Self::shutdown) closes it and waits.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch()?;
+/// let publisher = bus.publisher();
+/// publisher.try_publish("hello")?;
+/// assert_eq!(watcher.recv()?, Delivery::Event("hello"));
+///
+/// let report = bus.shutdown();
+/// assert!(report.complete);
+/// assert!(publisher.try_publish("too late").unwrap_err().is_stopped());
+/// assert!(watcher.recv().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Broadcaster<T> {
+    shared: Arc<Shared<T>>,
+    options: BusOptions,
+}
+
+impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
+    /// Starts a bus with the [default options](BusOptions): queues of 1000, and a watcher whose queue is full loses the
+    /// incoming event, as in client-go's recorder.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    #[doc(alias = "NewBroadcaster")]
+    #[doc(alias = "NewLongQueueBroadcaster")]
+    pub fn new() -> Result<Self, BuildError> {
+        Self::with_options(BusOptions::default())
+    }
+
+    /// Starts a bus with these options.
+    ///
+    /// # Errors
+    ///
+    /// Names the option that is out of range, or says that the system gives no thread.
+    pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
+        Self::with_clock(options, Clock::system())
+    }
+
+    /// Starts a bus whose timeouts run by this clock: a [`FakeClock`](crate::FakeClock) lets a test step through them.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_options`](Self::with_options).
+    pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
+        options.check()?;
+        let parker = Parker::new();
+        let hub = Arc::new(Hub::new(clock, &parker));
+        let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
+        let dispatcher = Dispatcher::new(hub.clone(), rx, parker, options.max_batch);
+        thread::spawn(options.thread_name.clone(), move || dispatcher.run())
+            .map_err(|error| BuildError::thread(&options.thread_name, error))?;
+        Ok(Self { shared: Arc::new(Shared::new(hub, tx, options.max_batch)), options })
+    }
+
+    /// A handle to publish with. It does not keep the bus open.
+    pub fn publisher(&self) -> Publisher<T> {
+        Publisher::new(self.shared.clone())
+    }
+
+    /// A watcher with the bus's default queue length and policy. See [`WatchBuilder::watch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`WatchBuilder::watch`].
+    ///
+    /// # Blocking
+    ///
+    /// As [`WatchBuilder::watch`].
+    #[doc(alias = "Watch")]
+    pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
+        self.watch_builder().watch()
+    }
+
+    /// A watcher with its own queue, policy, filter, prefix, name; or a handler.
+    pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
+        WatchBuilder::new(&self.shared, &self.options)
+    }
+
+    /// Waits until everything that was accepted before this call has been offered to every watcher, and handled by every
+    /// handler. It does not wait for watchers that you read yourself, except that one whose policy is to wait holds up
+    /// the offering as always.
+    ///
+    /// After the end of the bus it returns at once.
+    ///
+    /// # Errors
+    ///
+    /// [`FlushError::Timeout`] names who is waited for, [`FlushError::WouldDeadlock`] on a thread of this bus,
+    /// [`FlushError::Abandoned`] when a shutdown by deadline gave something up.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// static SUM: AtomicU64 = AtomicU64::new(0);
+    /// let bus = Broadcaster::new()?;
+    /// bus.watch_builder().spawn(|delivery| {
+    ///     if let Delivery::Event(n) = delivery {
+    ///         SUM.fetch_add(*n, Ordering::Relaxed);
+    ///     }
+    /// })?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!(SUM.load(Ordering::Relaxed), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        let hub = &self.shared.hub;
+        if hub.is_current() {
+            return Err(FlushError::WouldDeadlock);
+        }
+        let deadline = hub.clock.deadline(timeout);
+        let ticket = Arc::new(FlushTicket::default());
+        match self.shared.push(Entry::Flush(ticket.clone()), deadline) {
+            Ok(()) => {}
+            Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
+            // All that was accepted before is offered and handled at the end, if not given up.
+            Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
+        }
+        let answer = hub.done.wait(&hub.clock, deadline, || {
+            if hub.is_abandoned() {
+                return Some(Err(FlushError::Abandoned));
+            }
+            ticket.waiting_for()?.is_empty().then_some(Ok(()))
+        });
+        answer.unwrap_or_else(|_| Err(self.flush_timeout(&ticket)))
+    }
+
+    fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
+        match self.shared.hub.wait_ended(deadline) {
+            Some(true) => Ok(()),
+            Some(false) => Err(FlushError::Abandoned),
+            None => Err(self.flush_timeout(ticket)),
+        }
+    }
+
+    fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
+        let cores = ticket.waiting_for().unwrap_or_else(|| self.shared.hub.waited_for());
+        FlushError::Timeout { waiting_for: cores.iter().map(|core| core.name.to_string()).collect() }
+    }
+
+    /// Stops accepting: publishes return `Stopped` from here on. What was accepted is still offered. Never waits.
+    pub fn close(&self) {
+        self.shared.hub.close();
+    }
+
+    /// Closes the bus, and waits until everything accepted has been offered to every watcher and handled by every
+    /// handler. Watchers that you read yourself keep what is queued until they have read it.
+    ///
+    /// Idempotent: every call waits for the same end and gets the same report. On a thread of this bus it closes, does
+    /// not wait, and returns a report that is not complete.
+    ///
+    /// # Blocking
+    ///
+    /// As long as it takes: for ever, if a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait) is neither read
+    /// nor dropped, or a handler does not return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time.
+    #[doc(alias = "Shutdown")]
+    pub fn shutdown(&self) -> ShutdownReport {
+        self.shared.hub.shutdown(None, None)
+    }
+
+    /// As [`shutdown`](Self::shutdown), but returns by the deadline, and then reports what was abandoned.
+    ///
+    /// The last tenth of the timeout, at most 50 ms, is kept for giving up in good order: watchers that are waited for
+    /// lose what finds no room, handlers finish the event in hand and give up the rest. With a timeout of zero, or
+    /// where user code does not return, the report is a snapshot that may still move.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
+        let clock = &self.shared.hub.clock;
+        let reserve = (timeout / 10).min(Duration::from_millis(50));
+        self.shared.hub.shutdown(clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
+    }
+
+    /// What the bus has done so far. Never waits for a publisher, a watcher or the dispatcher.
+    pub fn stats(&self) -> BusStats {
+        self.shared.hub.stats()
+    }
+}
+
+impl<T> Drop for Broadcaster<T> {
+    /// Closes the bus and waits for nobody. What was accepted is still offered, by the dispatcher's thread.
+    fn drop(&mut self) {
+        self.shared.hub.close();
+    }
+}
+
+impl<T> fmt::Debug for Broadcaster<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broadcaster").field("options", &self.options).finish_non_exhaustive()
+    }
+}

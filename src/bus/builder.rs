@@ -1,0 +1,218 @@
+//! Watchers with a queue, a policy, a filter of their own.
+
+use std::fmt;
+
+use crate::error::{BuildError, WatchError};
+use crate::stats::DropReason;
+use crate::sync::{Arc, Parker, thread};
+
+use super::core::Core;
+use super::dispatcher::{self, Entry};
+use super::gate::Refusal;
+use super::handler::{Runner, WatchHandle};
+use super::inbox::Inbox;
+use super::options::{BusOptions, OverflowPolicy, check_name, check_queue_len};
+use super::outbox::{Filter, OnDrop, Outbox};
+use super::publisher::{Refused, Shared};
+use super::queue::Queue;
+use super::watcher::{Delivery, Watcher};
+
+/// Makes a watcher that differs from the bus's defaults. Ends in [`watch`](Self::watch), [`spawn`](Self::spawn) or
+/// [`runner`](Self::runner).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, OverflowPolicy};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut even = bus
+///     .watch_builder()
+///     .name("even")
+///     .queue_len(8)
+///     .overflow(OverflowPolicy::Wait)
+///     .filter(|n: &u32| n % 2 == 0)
+///     .prefix([0])
+///     .watch()?;
+/// bus.publisher().publish_batch(vec![1, 2, 3, 4])?;
+/// bus.shutdown();
+/// assert_eq!(even.events().collect::<Vec<_>>(), [0, 2, 4]);
+/// assert_eq!(even.stats().filtered, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is watched until `watch`, `spawn` or `runner`"]
+pub struct WatchBuilder<'b, T> {
+    shared: &'b Shared<T>,
+    name: Option<String>,
+    queue_len: usize,
+    overflow: OverflowPolicy,
+    prefix: Vec<T>,
+    filter: Option<Filter<T>>,
+    on_drop: Option<OnDrop<T>>,
+}
+
+impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
+    pub(super) fn new(shared: &'b Shared<T>, options: &BusOptions) -> Self {
+        Self {
+            shared,
+            name: None,
+            queue_len: options.queue_len,
+            overflow: options.overflow,
+            prefix: Vec::new(),
+            filter: None,
+            on_drop: None,
+        }
+    }
+
+    /// The name in statistics and errors, and of the handler's thread. Default `watcher-<n>`.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// How many events wait for this watcher at most. 1 to 16,777,216, default as the bus's.
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.queue_len = events;
+        self
+    }
+
+    /// What happens when the queue is full. Default as the bus's.
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.overflow = policy;
+        self
+    }
+
+    /// Events to deliver before all others. They are kept in the watcher itself: they are never lost, need no room in
+    /// the queue, pass no filter, and are not counted in the statistics.
+    #[doc(alias = "WatchWithPrefix")]
+    pub fn prefix(mut self, events: impl IntoIterator<Item = T>) -> Self {
+        self.prefix = events.into_iter().collect();
+        self
+    }
+
+    /// Events for which `keep` is false are not offered to this watcher; they count as filtered.
+    ///
+    /// It runs on the dispatcher, so it must be quick and must not wait. If it panics, this watcher ends, as if stopped,
+    /// and nothing else happens.
+    #[doc(alias = "Filter")]
+    pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
+        self.filter = Some(Box::new(keep));
+        self
+    }
+
+    /// Learns which events this watcher has just lost, and why.
+    ///
+    /// It runs on the dispatcher, outside every lock, so it must be quick and must not wait; a panic is caught and
+    /// counted. What a watcher throws away itself, by being dropped with events in its queue, is not told here.
+    pub fn on_drop(mut self, hook: impl FnMut(DropReason, &[T]) + Send + 'static) -> Self {
+        self.on_drop = Some(Box::new(hook));
+        self
+    }
+
+    /// Registers the watcher.
+    ///
+    /// The registration travels through the incoming queue, as events do. When this returns, the watcher will be offered
+    /// every event whose publish begins after that, and none whose publish had returned before this was called.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Stopped`] when the bus is closed, [`WatchError::Invalid`] for an option out of range,
+    /// [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full.
+    ///
+    /// # Blocking
+    ///
+    /// Only while the incoming queue is full. It does not wait for the dispatcher.
+    pub fn watch(self) -> Result<Watcher<T>, WatchError> {
+        Ok(Watcher::new(self.register(false)?))
+    }
+
+    /// Runs a handler on a thread of its own, named after the watcher. See [`Runner::run`] for what becomes of panics.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch), and [`WatchError::Thread`] when the system gives no thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::sync::mpsc;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let (tx, rx) = mpsc::channel();
+    /// bus.watch_builder().name("printer").spawn(move |delivery| {
+    ///     if let Delivery::Event(n) = delivery {
+    ///         tx.send(*n).unwrap();
+    ///     }
+    /// })?;
+    /// bus.publisher().publish(7)?;
+    /// assert!(bus.shutdown().complete);
+    /// assert_eq!(rx.recv()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn(
+        self,
+        handler: impl FnMut(Delivery<&T>) + Send + 'static,
+    ) -> Result<WatchHandle, WatchError> {
+        let inbox = self.register(true)?;
+        let handle = WatchHandle::new(&inbox);
+        let name = inbox.core.name.to_string();
+        let runner = Runner::new(inbox, handler);
+        // When there is no thread the runner goes, and with it the registration.
+        thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
+        Ok(handle)
+    }
+
+    /// The handler as a value, to be run on a thread of your choice.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch).
+    pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
+        self,
+        handler: H,
+    ) -> Result<Runner<T, H>, WatchError> {
+        Ok(Runner::new(self.register(true)?, handler))
+    }
+
+    fn register(self, is_handler: bool) -> Result<Inbox<T>, WatchError> {
+        check_queue_len(self.queue_len)?;
+        if u32::try_from(self.prefix.len()).is_err() {
+            return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
+        }
+        if let Some(name) = &self.name {
+            check_name("name", name)?;
+        }
+        let hub = &self.shared.hub;
+        let parker = Parker::new();
+        let core = hub.remember(|number| {
+            let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
+            Core::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
+        });
+        let queue = Arc::new(Queue::new(self.queue_len, self.overflow));
+        let inbox = Inbox::new(core.clone(), hub.clone(), queue.clone(), parker, self.prefix);
+        let outbox = Box::new(Outbox::new(core, queue, self.filter, self.on_drop));
+        match self.shared.push(Entry::Register(outbox), None) {
+            Ok(()) => Ok(inbox),
+            Err(Refused(entry, refusal)) => {
+                if let Entry::Register(outbox) = entry {
+                    dispatcher::close(hub, *outbox);
+                }
+                Err(match refusal {
+                    Refusal::Full => WatchError::WouldDeadlock,
+                    Refusal::Stopped => WatchError::Stopped,
+                })
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for WatchBuilder<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchBuilder")
+            .field("name", &self.name)
+            .field("queue_len", &self.queue_len)
+            .field("overflow", &self.overflow)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! What the two ends of a watcher's mailbox share, whatever the events are: counters with one writer each, flags, and
+//! the watcher's sleeper.
+
+use crate::stats::{DropCounts, WatcherStats};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{CachePadded, Parker};
+
+use super::options::OverflowPolicy;
+use super::sleeper::Sleeper;
+
+/// Somebody asked for the end: nothing more is offered.
+const STOPPED: u8 = 1;
+/// The reader takes nothing more out of the queue, or is about to empty it for good.
+const GONE: u8 = 2;
+/// The dispatcher puts nothing more into the queue.
+const CLOSED: u8 = 4;
+/// The reader's end has been dropped; of a handler, everything has been handled.
+const FINISHED: u8 = 8;
+
+/// No credit is waited for.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) id: u64,
+    pub(super) name: Box<str>,
+    pub(super) capacity: u64,
+    pub(super) policy: OverflowPolicy,
+    /// Whether flush and shutdown wait for the reader, because the library runs it.
+    pub(super) is_handler: bool,
+    state: AtomicU8,
+    /// The value of `consumed` at which a dispatcher that waits for room wants to be woken.
+    wake_at: AtomicU64,
+    pub(super) sleeper: Sleeper,
+    panics: AtomicU64,
+    /// Written by the dispatcher alone.
+    sent: CachePadded<SentSide>,
+    /// Written by the reader alone.
+    got: CachePadded<GotSide>,
+}
+
+#[derive(Debug, Default)]
+struct SentSide {
+    /// Every position below it is in the queue, delivered or lost.
+    decided: AtomicU64,
+    offered: AtomicU64,
+    /// Put into the queue, less what the dispatcher took out again.
+    queued: AtomicU64,
+    incoming: AtomicU64,
+    oldest: AtomicU64,
+    timed_out: AtomicU64,
+    stopped: AtomicU64,
+    abandoned: AtomicU64,
+    filtered: AtomicU64,
+    high_water: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct GotSide {
+    /// Taken out of the queue by the reader, and no longer in its hand.
+    consumed: AtomicU64,
+    /// Of those, thrown away: by a reader that stopped, or on the order of a shutdown by deadline.
+    stopped: AtomicU64,
+    abandoned: AtomicU64,
+    /// The position up to which a handler has handled everything, gaps included.
+    handled: AtomicU64,
+}
+
+/// The dispatcher's own copy of what it publishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) decided: u64,
+    pub(super) offered: u64,
+    pub(super) queued: u64,
+    pub(super) drops: DropCounts,
+    pub(super) filtered: u64,
+    pub(super) high_water: u64,
+}
+
+impl Core {
+    pub(super) fn new(
+        id: u64,
+        name: &str,
+        capacity: usize,
+        policy: OverflowPolicy,
+        is_handler: bool,
+        parker: &Parker,
+    ) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            capacity: capacity as u64,
+            policy,
+            is_handler,
+            state: AtomicU8::new(0),
+            wake_at: AtomicU64::new(NEVER),
+            sleeper: Sleeper::new(parker),
+            panics: AtomicU64::new(0),
+            sent: CachePadded::new(SentSide::default()),
+            got: CachePadded::new(GotSide::default()),
+        }
+    }
+
+    // ── the dispatcher's side ──
+
+    /// Publishes the dispatcher's counters.
+    pub(super) fn publish_sent(&self, sent: &Sent) {
+        let to = &self.sent;
+        // Relaxed: ordered before the drops and before the queue's own publication by the Releases below.
+        to.offered.store(sent.offered, Ordering::Relaxed);
+        to.filtered.store(sent.filtered, Ordering::Relaxed);
+        to.high_water.store(sent.high_water, Ordering::Relaxed);
+        // Release: pairs with the Acquires in `stats`, which so never sees more lost than offered.
+        to.incoming.store(sent.drops.incoming, Ordering::Release);
+        to.oldest.store(sent.drops.oldest, Ordering::Release);
+        to.timed_out.store(sent.drops.timed_out, Ordering::Release);
+        to.stopped.store(sent.drops.stopped, Ordering::Release);
+        to.abandoned.store(sent.drops.abandoned, Ordering::Release);
+        to.queued.store(sent.queued, Ordering::Release);
+        // Release: pairs with the Acquire in `decided`: who sees a position decided finds its event in the queue, or
+        // knows it lost.
+        to.decided.store(sent.decided, Ordering::Release);
+    }
+
+    pub(super) fn consumed(&self) -> u64 {
+        // Acquire: pairs with the Release in `set_consumed`: the room that it reports is really there.
+        self.got.consumed.load(Ordering::Acquire)
+    }
+
+    /// Asks for a wake-up at this value of `consumed`. The caller arms its sleeper and looks again.
+    pub(super) fn want_room(&self, at: u64) {
+        // Relaxed: the fence in `Sleeper::arm` orders it before the second look at `consumed`.
+        self.wake_at.store(at, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_room(&self) {
+        // Relaxed: late news only costs a look at a sleeper that is not armed.
+        self.wake_at.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// The dispatcher's last word to this watcher. True: the reader is finished too, and the watcher can be forgotten.
+    pub(super) fn set_closed(&self) -> bool {
+        // Release: pairs with the Acquire in `is_over`: who sees the end sees every event and position before it.
+        // Acquire: pairs with the Release in `set_finished`: of the two last words, the later sees the other's counts.
+        self.state.fetch_or(CLOSED, Ordering::AcqRel) & FINISHED != 0
+    }
+
+    // ── the reader's side ──
+
+    pub(super) fn decided(&self) -> u64 {
+        // Acquire: pairs with the Release in `publish_sent`.
+        self.sent.decided.load(Ordering::Acquire)
+    }
+
+    /// Gives room back. True: a dispatcher waits for it. Without a fence in between it may be missed by a hair, so the
+    /// reader asks again, with one, at the end of each slice.
+    #[inline]
+    pub(super) fn set_consumed(&self, consumed: u64) -> bool {
+        // Release: pairs with the Acquire in `consumed`.
+        self.got.consumed.store(consumed, Ordering::Release);
+        self.is_room_wanted(consumed)
+    }
+
+    #[inline]
+    pub(super) fn is_room_wanted(&self, consumed: u64) -> bool {
+        // Relaxed: ordered after `consumed` by the caller's fence at the end of a slice.
+        consumed >= self.wake_at.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_handled(&self, position: u64) {
+        // Release: pairs with the Acquire in `handled`: who waits for a handler sees what it did.
+        self.got.handled.store(position, Ordering::Release);
+    }
+
+    pub(super) fn count_discarded(&self, events: u64, abandoned: bool) {
+        let counter = if abandoned { &self.got.abandoned } else { &self.got.stopped };
+        // Relaxed, both: the reader is the only writer, and `set_consumed` follows.
+        counter.store(counter.load(Ordering::Relaxed) + events, Ordering::Relaxed);
+    }
+
+    /// The reader will take no more. The caller fences, and empties the queue.
+    pub(super) fn set_gone(&self) {
+        // Relaxed: the caller's fence orders it before the emptying; its partner is the dispatcher's after each offer.
+        self.state.fetch_or(STOPPED | GONE, Ordering::Relaxed);
+    }
+
+    /// The reader's last word. True: the dispatcher is done too, and the watcher can be forgotten.
+    pub(super) fn set_finished(&self) -> bool {
+        // Release: pairs with the Acquires in `is_finished` and `set_closed`. Acquire: pairs with `set_closed`'s Release.
+        self.state.fetch_or(FINISHED, Ordering::AcqRel) & CLOSED != 0
+    }
+
+    // ── anybody ──
+
+    /// Asks for the end. The caller fences, and tells the dispatcher and the reader.
+    pub(super) fn set_stopped(&self) {
+        // Relaxed: the caller's fence publishes it; its partners are the fences of the sleepers.
+        self.state.fetch_or(STOPPED, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        // Relaxed: no data hangs on it; a late look only offers a little more.
+        self.state.load(Ordering::Relaxed) & STOPPED != 0
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        // Relaxed: the dispatcher's fence after its offers orders it; its partner is the reader's after `set_gone`.
+        self.state.load(Ordering::Relaxed) & GONE != 0
+    }
+
+    /// Whether an empty queue is the end.
+    pub(super) fn is_over(&self) -> bool {
+        // Acquire: pairs with the Release in `set_closed`, so that the queue, looked at after this, holds all there was.
+        self.state.load(Ordering::Acquire) & (STOPPED | CLOSED) != 0
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        // Acquire: pairs with the Release in `set_finished`: who waited for a handler sees what it did.
+        self.state.load(Ordering::Acquire) & FINISHED != 0
+    }
+
+    /// The position up to which a handler is through.
+    pub(super) fn handled(&self) -> u64 {
+        // Acquire: pairs with the Release in `set_handled`.
+        self.got.handled.load(Ordering::Acquire)
+    }
+
+    /// Whether the dispatcher waits for room in this queue now.
+    pub(super) fn is_waited_for(&self) -> bool {
+        // Relaxed: only reported.
+        self.wake_at.load(Ordering::Relaxed) != NEVER
+    }
+
+    pub(super) fn count_panic(&self) {
+        // Relaxed: a count.
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stats(&self) -> WatcherStats {
+        // What is lost and delivered is read before what was offered, so a snapshot in flight never shows more of it.
+        // Acquire, all: pair with the Releases in `publish_sent` and `set_consumed`.
+        let consumed = self.got.consumed.load(Ordering::Acquire);
+        let sent = &self.sent;
+        let by_reader =
+            (self.got.stopped.load(Ordering::Acquire), self.got.abandoned.load(Ordering::Acquire));
+        let dropped = DropCounts {
+            incoming: sent.incoming.load(Ordering::Acquire),
+            oldest: sent.oldest.load(Ordering::Acquire),
+            timed_out: sent.timed_out.load(Ordering::Acquire),
+            stopped: sent.stopped.load(Ordering::Acquire) + by_reader.0,
+            abandoned: sent.abandoned.load(Ordering::Acquire) + by_reader.1,
+        };
+        let queued = sent.queued.load(Ordering::Acquire);
+        WatcherStats {
+            name: self.name.to_string(),
+            // Relaxed, the rest: ordered by the Acquires above.
+            offered: sent.offered.load(Ordering::Relaxed),
+            delivered: consumed.saturating_sub(by_reader.0 + by_reader.1),
+            dropped,
+            filtered: sent.filtered.load(Ordering::Relaxed),
+            queued: queued.saturating_sub(consumed),
+            high_water: sent.high_water.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The dispatcher: one thread that takes what publishers put into the incoming queue and hands it to the watchers.
+//!
+//! One round: take what waits, up to a batch or a control entry; offer the batch to every watcher without waiting; one
+//! fence; wake the watchers that sleep and the publishers that wait for room; only then wait, for those watchers that
+//! must be waited for, all deadlines counted from the same moment; then perform the control entry. So control entries
+//! stand in the same order as events, and a watcher that is slow on purpose delays nobody's share of the same batch.
+//!
+//! It never blocks in a channel, and it takes no lock that a publisher takes. User code that runs here (filters, hooks,
+//! `Clone`, `Drop`) is caught when it panics.
+
+use std::collections::HashMap;
+
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex, Parker, Receiver, SPINS, YIELDS, hint, thread};
+
+use super::batch::{Frozen, discard, guarded};
+use super::core::Core;
+use super::current::OnBus;
+use super::hub::Hub;
+use super::outbox::Outbox;
+use super::sleeper::full_fence;
+
+/// What the incoming queue carries.
+pub(super) enum Entry<T> {
+    Event(T),
+    Batch(Vec<T>),
+    Register(Box<Outbox<T>>),
+    Flush(Arc<FlushTicket>),
+}
+
+/// What a flush waits for, once the dispatcher has come to it.
+#[derive(Debug, Default)]
+pub(super) struct FlushTicket {
+    reached: AtomicBool,
+    /// Handlers, and the position that each has to come to.
+    handlers: Mutex<Vec<(Arc<Core>, u64)>>,
+}
+
+impl FlushTicket {
+    fn reach(&self, handlers: Vec<(Arc<Core>, u64)>) {
+        *self.handlers.lock() = handlers;
+        // Release: pairs with the Acquire in `waiting_for`: who sees it finds the list.
+        self.reached.store(true, Ordering::Release);
+    }
+
+    /// The handlers that are not through; `None` while the dispatcher has not come to the flush.
+    pub(super) fn waiting_for(&self) -> Option<Vec<Arc<Core>>> {
+        // Acquire: pairs with the Release in `reach`.
+        if !self.reached.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut handlers = self.handlers.lock();
+        handlers.retain(|(core, position)| !core.is_finished() && core.handled() < *position);
+        Some(handlers.iter().map(|(core, _)| core.clone()).collect())
+    }
+}
+
+pub(super) struct Dispatcher<T> {
+    hub: Arc<Hub>,
+    incoming: Receiver<Entry<T>>,
+    parker: Parker,
+    max_batch: usize,
+    outboxes: Vec<Outbox<T>>,
+    /// Where each watcher stands in `outboxes`.
+    index: HashMap<u64, usize>,
+    /// Those in `outboxes` that have to be waited for.
+    pending: Vec<usize>,
+    /// An entry that was taken but belongs to the next round.
+    carried: Option<Entry<T>>,
+    accepted: u64,
+}
+
+impl<T: Clone> Dispatcher<T> {
+    pub(super) fn new(hub: Arc<Hub>, incoming: Receiver<Entry<T>>, parker: Parker, max_batch: usize) -> Self {
+        Self {
+            hub,
+            incoming,
+            parker,
+            max_batch,
+            outboxes: Vec::new(),
+            index: HashMap::new(),
+            pending: Vec::new(),
+            carried: None,
+            accepted: 0,
+        }
+    }
+
+    /// Runs until the bus is closed and empty.
+    pub(super) fn run(mut self) {
+        let _on_bus = OnBus::enter(self.hub.id);
+        while let Some(first) = self.next_entry() {
+            let mut taken = 1;
+            let (batch, control) = self.gather(first, &mut taken);
+            self.distribute(batch, taken);
+            match control {
+                Some(Entry::Register(outbox)) => self.register(*outbox),
+                Some(Entry::Flush(ticket)) => self.answer(&ticket),
+                Some(entry) => self.carried = Some(entry),
+                None => {}
+            }
+            if self.hub.must_reap() {
+                self.reap();
+            }
+        }
+    }
+
+    /// The next entry, when there is one; `None` when there never will be.
+    fn next_entry(&mut self) -> Option<Entry<T>> {
+        if let Some(entry) = self.carried.take() {
+            return Some(entry);
+        }
+        loop {
+            if let Some(entry) = self.look() {
+                return Some(entry);
+            }
+            if self.hub.is_quiet() {
+                // All pushes happened before the quiet, so this look is the last that is needed.
+                return self.incoming.try_recv();
+            }
+            if self.hub.must_reap() {
+                self.reap();
+            }
+            self.hub.dispatcher.arm();
+            self.hub.gate.set_idle();
+            let entry = self.incoming.try_recv();
+            if entry.is_none() && !self.hub.is_quiet() && !self.hub.must_reap() {
+                self.hub.clock.park(&self.parker, None);
+            }
+            self.hub.gate.clear_idle();
+            self.hub.dispatcher.disarm();
+            if entry.is_some() {
+                return entry;
+            }
+        }
+    }
+
+    /// Looks a few times before it is worth going to sleep.
+    fn look(&self) -> Option<Entry<T>> {
+        let mut entry = self.incoming.try_recv();
+        for round in 0..SPINS + YIELDS {
+            if entry.is_some() {
+                break;
+            }
+            if round < SPINS {
+                (0..1 << round).for_each(|_| hint::spin_loop());
+            } else {
+                thread::yield_now();
+            }
+            entry = self.incoming.try_recv();
+        }
+        entry
+    }
+
+    /// Collects events behind the first entry, until a batch is full, nothing waits, or something else comes.
+    fn gather(&mut self, first: Entry<T>, taken: &mut usize) -> (Vec<T>, Option<Entry<T>>) {
+        let mut events = match first {
+            Entry::Event(event) => {
+                let mut events = Vec::with_capacity(self.max_batch.min(self.incoming.len() + 1));
+                events.push(event);
+                events
+            }
+            Entry::Batch(events) => events,
+            control => return (Vec::new(), Some(control)),
+        };
+        while events.len() < self.max_batch {
+            match self.incoming.try_recv() {
+                Some(Entry::Event(event)) => events.push(event),
+                Some(Entry::Batch(more)) if events.len() + more.len() <= self.max_batch => {
+                    events.extend(more);
+                }
+                Some(other) => {
+                    *taken += 1;
+                    return (events, Some(other));
+                }
+                None => break,
+            }
+            *taken += 1;
+        }
+        (events, None)
+    }
+
+    fn distribute(&mut self, events: Vec<T>, taken: usize) {
+        self.accepted += events.len() as u64;
+        self.hub.set_accepted(self.accepted);
+        if self.outboxes.is_empty() || events.is_empty() {
+            full_fence();
+            self.hub.room.wake(taken);
+            return discard(events);
+        }
+        let batch = Frozen::new(events);
+        for (i, outbox) in self.outboxes.iter_mut().enumerate() {
+            if outbox.offer(&batch, &self.hub.clock) {
+                self.pending.push(i);
+            }
+        }
+        full_fence();
+        let abandoned = self.hub.is_abandoned();
+        for outbox in &mut self.outboxes {
+            settle(outbox, abandoned);
+        }
+        self.hub.room.wake(taken);
+        if !self.pending.is_empty() {
+            // The events live on in the parts that are pending.
+            drop(batch);
+            self.wait_for_room();
+        }
+    }
+
+    /// Waits until everything pending has found room, or was given up.
+    fn wait_for_room(&mut self) {
+        let mut pending = std::mem::take(&mut self.pending);
+        loop {
+            let abandoned = self.hub.is_abandoned();
+            for &i in &pending {
+                let outbox = &mut self.outboxes[i];
+                if !outbox.give_up_pending(&self.hub.clock, abandoned) {
+                    outbox.push_pending();
+                }
+            }
+            full_fence();
+            for &i in &pending {
+                settle(&mut self.outboxes[i], abandoned);
+            }
+            pending.retain(|&i| self.outboxes[i].is_pending());
+            if pending.is_empty() {
+                break;
+            }
+            self.park_for_room(&pending);
+        }
+        self.pending = pending;
+    }
+
+    fn park_for_room(&self, pending: &[usize]) {
+        let pending = || pending.iter().map(|&i| &self.outboxes[i]);
+        pending().for_each(Outbox::want_room);
+        self.hub.dispatcher.arm();
+        // The second look, behind the fence: at all that can end the wait.
+        let ready = |outbox: &Outbox<T>| outbox.found_room() || outbox.core.is_stopped();
+        let deadline = pending().filter_map(Outbox::deadline).min();
+        if !self.hub.is_abandoned() && !pending().any(ready) && !self.hub.clock.has_passed(deadline) {
+            self.hub.clock.park(&self.parker, deadline);
+        }
+        self.hub.dispatcher.disarm();
+        pending().for_each(|outbox| outbox.core.has_room());
+    }
+
+    fn register(&mut self, outbox: Outbox<T>) {
+        if outbox.core.is_stopped() {
+            // It will not be found when its stop is reaped, which may be over already.
+            return close(&self.hub, outbox);
+        }
+        self.index.insert(outbox.core.id, self.outboxes.len());
+        self.outboxes.push(outbox);
+    }
+
+    fn answer(&self, ticket: &FlushTicket) {
+        let handlers = self.outboxes.iter().filter(|outbox| outbox.core.is_handler);
+        ticket.reach(handlers.map(|outbox| (outbox.core.clone(), outbox.decided())).collect());
+        full_fence();
+        self.hub.done.wake_all();
+    }
+
+    /// Takes the ends of stopped watchers out.
+    fn reap(&mut self) {
+        for id in self.hub.take_reapable() {
+            let Some(i) = self.index.remove(&id) else { continue };
+            let outbox = self.outboxes.swap_remove(i);
+            if let Some(moved) = self.outboxes.get(i) {
+                self.index.insert(moved.core.id, i);
+            }
+            close(&self.hub, outbox);
+        }
+    }
+}
+
+impl<T> Drop for Dispatcher<T> {
+    /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for it.
+    fn drop(&mut self) {
+        self.hub.close();
+        while let Some(entry) = self.carried.take().or_else(|| self.incoming.try_recv()) {
+            match entry {
+                Entry::Register(outbox) => close(&self.hub, *outbox),
+                Entry::Event(event) => discard(vec![event]),
+                Entry::Batch(events) => discard(events),
+                Entry::Flush(_) => {}
+            }
+        }
+        for outbox in self.outboxes.drain(..) {
+            close(&self.hub, outbox);
+        }
+        self.hub.set_ended();
+    }
+}
+
+/// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
+fn settle<T>(outbox: &mut Outbox<T>, abandoned: bool) {
+    outbox.core.sleeper.wake();
+    if outbox.core.is_gone() {
+        outbox.drain(abandoned);
+    }
+}
+
+/// Nothing more goes to this watcher. What is queued stays readable.
+pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
+    if outbox.core.is_gone() {
+        outbox.drain(hub.is_abandoned());
+    }
+    let core = outbox.core.clone();
+    // The filter and the hook are the user's, and so are their destructors.
+    guarded(|| drop(outbox));
+    hub.forget_outbox(&core);
+}

@@ -1,0 +1,109 @@
+//! Handlers: a watcher that the library reads, on a thread of its own or wherever its runner is run.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::stats::WatcherStats;
+use crate::sync::Arc;
+
+use super::batch::guarded;
+use super::core::Core;
+use super::current::OnBus;
+use super::hub::Hub;
+use super::inbox::{Inbox, Next};
+use super::watcher::Delivery;
+
+/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice.
+///
+/// Flush and shutdown wait for it until it has run to the end or has been dropped, so one of the two must happen.
+#[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
+pub struct Runner<T, H> {
+    inbox: Inbox<T>,
+    handler: H,
+}
+
+impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
+    pub(super) fn new(inbox: Inbox<T>, handler: H) -> Self {
+        Self { inbox, handler }
+    }
+
+    /// Handles everything that comes, until the watcher is stopped or the bus has ended.
+    ///
+    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual.
+    /// After a shutdown by deadline the rest of the queue is given up.
+    ///
+    /// # Blocking
+    ///
+    /// Until the end.
+    pub fn run(mut self) {
+        let _on_bus = OnBus::enter(self.inbox.hub.id);
+        while !self.inbox.hub.is_abandoned() {
+            match self.inbox.wait(None) {
+                Next::Event => self.handle_slice(),
+                Next::Lagged(count) => call(&self.inbox.core, &mut self.handler, Delivery::Lagged(count)),
+                Next::Empty | Next::End => break,
+            }
+        }
+    }
+
+    fn handle_slice(&mut self) {
+        while let Some(event) = self.inbox.events().first() {
+            if self.inbox.hub.is_abandoned() {
+                break;
+            }
+            call(&self.inbox.core, &mut self.handler, Delivery::Event(event));
+            self.inbox.pass(1);
+        }
+    }
+}
+
+fn call<T>(core: &Core, handler: &mut impl FnMut(Delivery<&T>), delivery: Delivery<&T>) {
+    if guarded(|| handler(delivery)).is_none() {
+        core.count_panic();
+    }
+}
+
+impl<T, H> fmt::Debug for Runner<T, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").field("name", &self.inbox.core.name).finish_non_exhaustive()
+    }
+}
+
+/// Something that runs on its own. Dropping the handle leaves it running until the bus ends.
+#[derive(Clone)]
+pub struct WatchHandle {
+    core: Arc<Core>,
+    hub: Arc<Hub>,
+}
+
+impl WatchHandle {
+    pub(super) fn new<T>(inbox: &Inbox<T>) -> Self {
+        Self { core: inbox.core.clone(), hub: inbox.hub.clone() }
+    }
+
+    /// Ends the offering: what is queued is still handled, then the handler ends. Never waits.
+    pub fn stop(&self) {
+        self.hub.stop(&self.core);
+    }
+
+    /// Waits until it has ended; false at the timeout. On a thread of the same bus it does not wait.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    pub fn join(&self, timeout: Duration) -> bool {
+        let deadline = self.hub.clock.deadline(if self.hub.is_current() { Duration::ZERO } else { timeout });
+        self.hub.done.wait(&self.hub.clock, deadline, || self.core.is_finished().then_some(())).is_ok()
+    }
+
+    /// The watcher's counters.
+    pub fn stats(&self) -> WatcherStats {
+        self.core.stats()
+    }
+}
+
+impl fmt::Debug for WatchHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchHandle").field("name", &self.core.name).finish_non_exhaustive()
+    }
+}

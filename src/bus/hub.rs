@@ -1,0 +1,267 @@
+//! What all parts of one bus share, whatever its events are: the gate, who sleeps where, the flags of its end, and the
+//! list of watchers.
+
+use std::collections::BTreeMap;
+
+use crate::clock::{Clock, Deadline};
+use crate::stats::{BusStats, ShutdownReport, WatcherStats};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, Parker, unique_id};
+
+use super::core::Core;
+use super::current;
+use super::gate::{Gate, Refusal};
+use super::sleeper::{Sleeper, TimedOut, WaitList, full_fence};
+
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) id: u64,
+    pub(super) gate: Gate,
+    /// The dispatcher, when it is idle or waits for a watcher to make room.
+    pub(super) dispatcher: Sleeper,
+    /// Publishers and registrations that wait for room in the incoming queue.
+    pub(super) room: WaitList,
+    /// Who waits for the end, for a flush, or for a handler.
+    pub(super) done: WaitList,
+    pub(super) clock: Clock,
+    closing: AtomicBool,
+    abandoned: AtomicBool,
+    ended: AtomicBool,
+    accepted: AtomicU64,
+    reaping: AtomicBool,
+    reapable: Mutex<Vec<u64>>,
+    registry: Mutex<Registry>,
+    report: Mutex<Option<ShutdownReport>>,
+}
+
+#[derive(Debug)]
+struct Registry {
+    /// How many watchers there ever were; the number of the next.
+    total: u64,
+    watchers: BTreeMap<u64, Arc<Core>>,
+    departed: WatcherStats,
+}
+
+impl Hub {
+    pub(super) fn new(clock: Clock, dispatcher: &Parker) -> Self {
+        let departed = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
+        Self {
+            id: unique_id(),
+            gate: Gate::new(),
+            dispatcher: Sleeper::new(dispatcher),
+            room: WaitList::new(),
+            done: WaitList::new(),
+            clock,
+            closing: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            accepted: AtomicU64::new(0),
+            reaping: AtomicBool::new(false),
+            reapable: Mutex::new(Vec::new()),
+            registry: Mutex::new(Registry { total: 0, watchers: BTreeMap::new(), departed }),
+            report: Mutex::new(None),
+        }
+    }
+
+    /// Whether the running thread is one of this bus's own, which must not wait for it.
+    pub(super) fn is_current(&self) -> bool {
+        current::is_on(self.id)
+    }
+
+    // ── the end ──
+
+    pub(super) fn close(&self) {
+        self.gate.close();
+        // Release: pairs with the Acquire in `is_closing`: who sees it finds every word of the gate closed.
+        self.closing.store(true, Ordering::Release);
+        full_fence();
+        self.dispatcher.wake();
+        self.room.wake_all();
+    }
+
+    /// Whether the last event is in the queue: nobody can push another.
+    pub(super) fn is_quiet(&self) -> bool {
+        // Acquire: pairs with the Release in `close`.
+        self.closing.load(Ordering::Acquire) && self.gate.is_quiet()
+    }
+
+    /// Says that nothing is waited for any more: the dispatcher gives up on watchers, handlers on their queues.
+    fn abandon(&self) {
+        // Relaxed: the fence orders it; its partners are the fences of the dispatcher's sleeper.
+        self.abandoned.store(true, Ordering::Relaxed);
+        full_fence();
+        self.dispatcher.wake();
+        self.done.wake_all();
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        // Relaxed: no data hangs on it.
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// The dispatcher has offered everything and closed every mailbox.
+    pub(super) fn set_ended(&self) {
+        // Release: pairs with the Acquire in `has_ended`: who waited for the end sees the last counters.
+        self.ended.store(true, Ordering::Release);
+        full_fence();
+        self.done.wake_all();
+    }
+
+    fn has_ended(&self) -> bool {
+        // Acquire: pairs with the Release in `set_ended`.
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ended, and every handler has finished.
+    fn is_settled(&self) -> bool {
+        self.has_ended() && self.unfinished().is_empty()
+    }
+
+    /// Closes, and waits until everything is offered and handled, until the deadline, or until another call gave up.
+    pub(super) fn shutdown(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
+        self.close();
+        if self.is_current() {
+            return ShutdownReport { complete: false, bus: self.stats() };
+        }
+        let wait = |deadline| {
+            self.done.wait(&self.clock, deadline, || {
+                if let Some(report) = &*self.report.lock() {
+                    return Some(Some(report.clone()));
+                }
+                self.is_settled().then_some(None)
+            })
+        };
+        let complete = match wait(give_up) {
+            Ok(Some(report)) => return report,
+            Ok(None) => !self.is_abandoned(),
+            Err(TimedOut) => {
+                self.abandon();
+                if let Ok(Some(report)) = wait(deadline) {
+                    return report;
+                }
+                false
+            }
+        };
+        let report = {
+            let mut report = self.report.lock();
+            report.get_or_insert_with(|| ShutdownReport { complete, bus: self.stats() }).clone()
+        };
+        full_fence();
+        self.done.wake_all();
+        report
+    }
+
+    /// Waits for the end without asking for it. `Some(complete)`, or `None` at the deadline.
+    pub(super) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
+        self.done
+            .wait(&self.clock, deadline, || {
+                if let Some(report) = &*self.report.lock() {
+                    return Some(report.complete);
+                }
+                self.is_settled().then(|| !self.is_abandoned())
+            })
+            .ok()
+    }
+
+    /// The handlers that have not come to their end.
+    pub(super) fn unfinished(&self) -> Vec<Arc<Core>> {
+        let registry = self.registry.lock();
+        registry.watchers.values().filter(|core| core.is_handler && !core.is_finished()).cloned().collect()
+    }
+
+    /// The watchers for which the dispatcher waits now.
+    pub(super) fn waited_for(&self) -> Vec<Arc<Core>> {
+        self.registry.lock().watchers.values().filter(|core| core.is_waited_for()).cloned().collect()
+    }
+
+    // ── watchers ──
+
+    /// Lists a new watcher, which is made with its number.
+    pub(super) fn remember(&self, make: impl FnOnce(u64) -> Core) -> Arc<Core> {
+        let mut registry = self.registry.lock();
+        let id = registry.total;
+        registry.total += 1;
+        let core = Arc::new(make(id));
+        registry.watchers.insert(id, core.clone());
+        core
+    }
+
+    /// Asks a watcher to end, on any thread.
+    pub(super) fn stop(&self, core: &Core) {
+        core.set_stopped();
+        self.reap(core.id);
+        core.sleeper.wake();
+    }
+
+    /// Tells the dispatcher that a watcher has stopped. Fences.
+    pub(super) fn reap(&self, id: u64) {
+        if !self.has_ended() {
+            self.reapable.lock().push(id);
+        }
+        // Relaxed: the fence orders it; its partners are the fences of the dispatcher's sleeper.
+        self.reaping.store(true, Ordering::Relaxed);
+        full_fence();
+        self.dispatcher.wake();
+    }
+
+    pub(super) fn must_reap(&self) -> bool {
+        // Relaxed: the sleeper's fence orders it; while the dispatcher is awake a late look is no loss.
+        self.reaping.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_reapable(&self) -> Vec<u64> {
+        // Relaxed: cleared before the list is taken, so that what is added later is told again.
+        self.reaping.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.reapable.lock())
+    }
+
+    /// The reader's end of a watcher is no more.
+    pub(super) fn forget_reader(&self, core: &Arc<Core>) {
+        if core.set_finished() {
+            self.forget(core);
+        }
+        full_fence();
+        self.done.wake_all();
+    }
+
+    /// The dispatcher has said its last word to a watcher.
+    pub(super) fn forget_outbox(&self, core: &Arc<Core>) {
+        if core.set_closed() {
+            self.forget(core);
+        }
+        full_fence();
+        core.sleeper.wake();
+    }
+
+    /// Adds up what remains of a watcher that neither end has any more.
+    fn forget(&self, core: &Arc<Core>) {
+        let mut registry = self.registry.lock();
+        if registry.watchers.remove(&core.id).is_some() {
+            registry.departed.add(&core.stats());
+        }
+    }
+
+    // ── statistics ──
+
+    pub(super) fn set_accepted(&self, events: u64) {
+        // Release: pairs with the Acquire in `stats`.
+        self.accepted.store(events, Ordering::Release);
+    }
+
+    pub(super) fn count_refused(&self, refusal: Refusal, events: usize) {
+        self.gate.count_refused(refusal, events as u64);
+    }
+
+    pub(super) fn stats(&self) -> BusStats {
+        let (rejected_full, rejected_stopped) = self.gate.refused();
+        let registry = self.registry.lock();
+        BusStats {
+            // Acquire: pairs with the Release in `set_accepted`.
+            accepted: self.accepted.load(Ordering::Acquire),
+            rejected_full,
+            rejected_stopped,
+            watchers: registry.watchers.values().map(|core| core.stats()).collect(),
+            departed: registry.departed.clone(),
+        }
+    }
+}

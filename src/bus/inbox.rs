@@ -1,0 +1,222 @@
+//! The reader's end of a mailbox: what is in hand, the position, and giving room back.
+
+use crate::clock::Deadline;
+use crate::sync::{Arc, Parker};
+use crate::sync::{SPINS, YIELDS, hint, thread};
+
+use super::batch::{Frozen, Slice};
+use super::core::Core;
+use super::hub::Hub;
+use super::queue::Queue;
+use super::sleeper::full_fence;
+
+pub(super) struct Inbox<T> {
+    pub(super) core: Arc<Core>,
+    pub(super) hub: Arc<Hub>,
+    queue: Arc<Queue<T>>,
+    parker: Parker,
+    /// What was taken out of the queue and not yet given out.
+    hand: Option<Slice<T>>,
+    /// Events at the beginning of `hand` that are lent to the caller until its next call.
+    lent: usize,
+    /// Events at the beginning of `hand` that came as a prefix, not through the queue.
+    prefix: usize,
+    /// Events that came through the queue and are no longer in hand, as published.
+    consumed: u64,
+    /// The position of the next event.
+    expected: u64,
+    /// What of `expected` was published for those who wait for a handler.
+    handled: u64,
+    ended: bool,
+}
+
+/// What a reader finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is an event in hand.
+    Event,
+    /// So many were lost just here.
+    Lagged(u64),
+    /// Nothing now.
+    Empty,
+    /// Nothing ever again.
+    End,
+}
+
+impl<T> Inbox<T> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        hub: Arc<Hub>,
+        queue: Arc<Queue<T>>,
+        parker: Parker,
+        prefix: Vec<T>,
+    ) -> Self {
+        let events = prefix.len();
+        let hand = (events > 0).then(|| Slice::new(Frozen::new(prefix), 0, events, 0));
+        Self {
+            core,
+            hub,
+            queue,
+            parker,
+            hand,
+            lent: 0,
+            prefix: events,
+            consumed: 0,
+            expected: 0,
+            handled: 0,
+            ended: false,
+        }
+    }
+
+    /// Ends what the last call lent, and looks for more. Never waits.
+    pub(super) fn next(&mut self) -> Next {
+        self.take_back();
+        if self.hand.is_some() {
+            return Next::Event;
+        }
+        if self.ended {
+            return Next::End;
+        }
+        // In this order: whoever sees the end, or a position decided, then finds in the queue all that came before.
+        let over = self.core.is_over();
+        let decided = self.core.decided();
+        if let Some(slice) = self.queue.pop() {
+            let gap = slice.position() - self.expected;
+            self.expected = slice.position();
+            self.hand = Some(slice);
+            return if gap > 0 { Next::Lagged(gap) } else { Next::Event };
+        }
+        if decided > self.expected {
+            let gap = decided - self.expected;
+            self.expected = decided;
+            return Next::Lagged(gap);
+        }
+        if over {
+            self.retire();
+            return Next::End;
+        }
+        Next::Empty
+    }
+
+    /// Waits until there is something, or the end, or the deadline (then `Empty`).
+    pub(super) fn wait(&mut self, deadline: Deadline) -> Next {
+        match self.spin() {
+            Next::Empty => {}
+            next => return next,
+        }
+        loop {
+            self.core.sleeper.arm();
+            let next = self.next();
+            if next != Next::Empty || self.hub.clock.has_passed(deadline) {
+                self.core.sleeper.disarm();
+                return next;
+            }
+            self.hub.clock.park(&self.parker, deadline);
+        }
+    }
+
+    /// Looks a few more times before it is worth going to sleep.
+    fn spin(&mut self) -> Next {
+        let mut next = self.next();
+        for round in 0..SPINS + YIELDS {
+            if next != Next::Empty {
+                break;
+            }
+            if round < SPINS {
+                (0..1 << round).for_each(|_| hint::spin_loop());
+            } else {
+                thread::yield_now();
+            }
+            next = self.next();
+        }
+        next
+    }
+
+    /// The events in hand.
+    pub(super) fn events(&self) -> &[T] {
+        self.hand.as_ref().map_or(&[], Slice::events)
+    }
+
+    /// Lends the first events in hand until the next call.
+    pub(super) fn lend(&mut self, events: usize) {
+        debug_assert!(self.lent == 0 && events <= self.events().len());
+        self.lent = events;
+    }
+
+    /// The first events in hand are done with: their room is given back.
+    pub(super) fn pass(&mut self, events: usize) {
+        let Some(hand) = &mut self.hand else { return };
+        hand.advance(events);
+        let from_prefix = events.min(self.prefix);
+        self.prefix -= from_prefix;
+        let counted = (events - from_prefix) as u64;
+        if counted > 0 {
+            self.expected += counted;
+            self.consumed += counted;
+            if self.core.set_consumed(self.consumed) {
+                self.hub.dispatcher.wake();
+            }
+        }
+        if hand.len() == 0 {
+            self.hand = None;
+            self.announce();
+        }
+    }
+
+    /// Ends what was lent.
+    pub(super) fn take_back(&mut self) {
+        if self.lent > 0 {
+            let lent = std::mem::take(&mut self.lent);
+            self.pass(lent);
+        } else if self.core.is_handler && self.handled != self.expected && self.hand.is_none() {
+            // A gap at the end has been handled too.
+            self.announce();
+        }
+    }
+
+    /// At the end of a slice: tells those who wait for this reader how far it is.
+    fn announce(&mut self) {
+        if !self.core.is_handler && !self.core.policy.waits() {
+            return;
+        }
+        if self.core.is_handler {
+            self.handled = self.expected;
+            self.core.set_handled(self.handled);
+        }
+        full_fence();
+        if self.core.is_room_wanted(self.consumed) {
+            self.hub.dispatcher.wake();
+        }
+        if self.core.is_handler {
+            self.hub.done.wake_all();
+        }
+    }
+
+    /// Takes no more, and counts what is left as lost. The dispatcher, which may be offering at this moment, looks after
+    /// its own fence whether the reader has gone: one of the two finds each slice.
+    fn retire(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        self.core.set_gone();
+        full_fence();
+        let in_hand = self.hand.take().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
+        let discarded = in_hand + self.queue.drain();
+        if discarded > 0 {
+            self.core.count_discarded(discarded, self.hub.is_abandoned());
+            self.consumed += discarded;
+            self.core.set_consumed(self.consumed);
+        }
+        self.hub.reap(self.core.id);
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        // What was lent has been seen.
+        self.take_back();
+        self.retire();
+        self.hub.forget_reader(&self.core);
+    }
+}

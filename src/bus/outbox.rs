@@ -1,0 +1,308 @@
+//! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
+//!
+//! Credit is counted in events, as if each had a slot of its own: capacity less what is queued or in the reader's hand.
+//! What fits is sent as a slice of the shared batch, when it is all of it; when only a part fits, a watcher that loses
+//! the rest gets a copy of that part, so that it does not keep the whole batch alive for a few events. A watcher that is
+//! waited for gets small slices of the batch itself, which the dispatcher holds meanwhile anyway.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::clock::{Clock, Deadline};
+use crate::stats::DropReason;
+use crate::sync::Arc;
+
+use super::batch::{Frozen, Slice, copied, guarded};
+use super::core::{Core, Sent};
+use super::options::OverflowPolicy;
+use super::queue::Queue;
+
+/// Decides, on the dispatcher, whether a watcher is offered an event.
+pub(super) type Filter<T> = Box<dyn FnMut(&T) -> bool + Send>;
+/// Learns, on the dispatcher, what a watcher has just lost.
+pub(super) type OnDrop<T> = Box<dyn FnMut(DropReason, &[T]) + Send>;
+
+pub(super) struct Outbox<T> {
+    pub(super) core: Arc<Core>,
+    queue: Arc<Queue<T>>,
+    filter: Option<Filter<T>>,
+    on_drop: Option<OnDrop<T>>,
+    sent: Sent,
+    /// The last value of the reader's `consumed` that was looked at; the reader may be further.
+    consumed: u64,
+    /// What still has to find room, of a watcher that is waited for.
+    pending: VecDeque<Part<T>>,
+    deadline: Deadline,
+}
+
+/// Some events of a batch.
+struct Part<T> {
+    batch: Arc<Frozen<T>>,
+    range: Range<usize>,
+}
+
+impl<T> Outbox<T> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        queue: Arc<Queue<T>>,
+        filter: Option<Filter<T>>,
+        on_drop: Option<OnDrop<T>>,
+    ) -> Self {
+        let (sent, pending) = (Sent::default(), VecDeque::new());
+        Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None }
+    }
+
+    /// The position up to which everything is queued, delivered or lost.
+    pub(super) fn decided(&self) -> u64 {
+        self.sent.decided
+    }
+
+    /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
+    fn credit(&mut self, wanted: usize) -> usize {
+        let free = |outbox: &Self| outbox.core.capacity - (outbox.sent.queued - outbox.consumed);
+        let mut credit = free(self);
+        if credit < wanted as u64 {
+            self.consumed = self.core.consumed();
+            credit = free(self);
+        }
+        credit as usize
+    }
+
+    /// Queues a slice for which there is credit.
+    fn send(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
+        let events = range.len() as u64;
+        let slice = Slice::new(batch.clone(), range.start, range.end, self.sent.decided);
+        if let Err(slice) = self.queue.push(slice) {
+            // A queue has a slot for each event that there can be credit for.
+            debug_assert!(false, "no slot in spite of credit");
+            return self.lose(DropReason::Incoming, slice.events());
+        }
+        self.sent.decided += events;
+        self.sent.queued += events;
+        self.note_high_water();
+    }
+
+    fn note_high_water(&mut self) {
+        if self.sent.queued - self.consumed > self.sent.high_water {
+            self.consumed = self.core.consumed();
+            self.sent.high_water = self.sent.high_water.max(self.sent.queued - self.consumed);
+        }
+    }
+
+    /// Counts events that the reader will not get, and tells the hook.
+    fn lose(&mut self, reason: DropReason, events: &[T]) {
+        self.sent.decided += events.len() as u64;
+        self.count_lost(reason, events);
+    }
+
+    fn count_lost(&mut self, reason: DropReason, events: &[T]) {
+        let drops = &mut self.sent.drops;
+        let count = match reason {
+            DropReason::Incoming => &mut drops.incoming,
+            DropReason::Oldest => &mut drops.oldest,
+            DropReason::TimedOut => &mut drops.timed_out,
+            DropReason::Stopped => &mut drops.stopped,
+            DropReason::Abandoned => &mut drops.abandoned,
+        };
+        *count += events.len() as u64;
+        if let Some(hook) = &mut self.on_drop {
+            if guarded(|| hook(reason, events)).is_none() {
+                self.core.count_panic();
+            }
+        }
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Sends what fits of what is pending.
+    pub(super) fn push_pending(&mut self) {
+        // Small slices, so that the reader gives room back often; never a tiny one at the end.
+        let quarter = (self.core.capacity as usize / 4).max(1);
+        while let Some(mut part) = self.pending.pop_front() {
+            let fits = self.credit(part.range.len()).min(part.range.len());
+            let end = part.range.start + fits;
+            while part.range.start < end {
+                let rest = end - part.range.start;
+                let next = if rest <= quarter + quarter / 2 { rest } else { quarter };
+                self.send(&part.batch, part.range.start..part.range.start + next);
+                part.range.start += next;
+            }
+            if !part.range.is_empty() {
+                self.pending.push_front(part);
+                break;
+            }
+        }
+        self.core.publish_sent(&self.sent);
+    }
+
+    /// Gives up what is pending, if that is due. True: it was, and the reader may have to be woken for the gap.
+    pub(super) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) -> bool {
+        let reason = if self.core.is_stopped() {
+            DropReason::Stopped
+        } else if abandon {
+            DropReason::Abandoned
+        } else if clock.has_passed(self.deadline) {
+            DropReason::TimedOut
+        } else {
+            return false;
+        };
+        while let Some(part) = self.pending.pop_front() {
+            self.lose(reason, &part.batch.events()[part.range]);
+        }
+        self.core.publish_sent(&self.sent);
+        true
+    }
+
+    /// Asks the reader for a wake-up when there is room worth waking for: for all that is pending, or half the queue.
+    /// Waking at the first free slot would cost a wake-up per event.
+    pub(super) fn want_room(&self) {
+        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
+        let need = (pending as u64).min((self.core.capacity / 2).max(1));
+        self.core.want_room(self.sent.queued + need - self.core.capacity);
+    }
+
+    /// Whether the reader has given back the room that was asked for.
+    pub(super) fn found_room(&self) -> bool {
+        self.core.is_room_wanted(self.core.consumed())
+    }
+
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
+    pub(super) fn drain(&mut self, abandon: bool) {
+        let events = self.queue.drain();
+        if events > 0 {
+            self.sent.queued -= events;
+            let drops = &mut self.sent.drops;
+            *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
+            self.core.publish_sent(&self.sent);
+        }
+    }
+}
+
+impl<T: Clone> Outbox<T> {
+    /// Offers a batch without waiting. True: some of it has to be waited for.
+    pub(super) fn offer(&mut self, batch: &Arc<Frozen<T>>, clock: &Clock) -> bool {
+        if self.core.is_stopped() {
+            return false;
+        }
+        if let OverflowPolicy::WaitFor(limit) = self.core.policy {
+            self.deadline = clock.deadline(limit);
+        }
+        let all = 0..batch.events().len();
+        if self.filter.is_none() {
+            self.offer_part(batch, all);
+        } else {
+            self.offer_filtered(batch, all);
+        }
+        self.core.publish_sent(&self.sent);
+        self.is_pending()
+    }
+
+    #[cold]
+    fn offer_filtered(&mut self, batch: &Arc<Frozen<T>>, all: Range<usize>) {
+        let Some(runs) = self.passing(batch.events()) else {
+            // A filter that panics ends its watcher: what it would have wanted cannot be known.
+            self.core.count_panic();
+            self.core.set_stopped();
+            return;
+        };
+        let passed: usize = runs.iter().map(Range::len).sum();
+        self.sent.filtered += (all.len() - passed) as u64;
+        if passed == all.len() {
+            return self.offer_part(batch, all);
+        }
+        if passed == 0 {
+            return;
+        }
+        let events = batch.events();
+        let copy = || Frozen::new(runs.iter().flat_map(|run| events[run.clone()].iter().cloned()).collect());
+        if let Some(own) = guarded(copy) {
+            self.offer_part(&own, 0..passed);
+        } else {
+            // A `Clone` panicked: nothing is lost for it, the watcher only holds the batch for longer.
+            self.core.count_panic();
+            for run in runs {
+                self.offer_part(batch, run);
+            }
+        }
+    }
+
+    /// The ranges that the filter keeps. `None`: it panicked.
+    fn passing(&mut self, events: &[T]) -> Option<Vec<Range<usize>>> {
+        let filter = self.filter.as_mut()?;
+        guarded(|| {
+            let mut runs: Vec<Range<usize>> = Vec::new();
+            for (i, event) in events.iter().enumerate() {
+                if filter(event) {
+                    match runs.last_mut() {
+                        Some(run) if run.end == i => run.end = i + 1,
+                        _ => runs.push(i..i + 1),
+                    }
+                }
+            }
+            runs
+        })
+    }
+
+    #[inline]
+    fn offer_part(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
+        self.sent.offered += range.len() as u64;
+        match self.core.policy {
+            OverflowPolicy::DropIncoming => {
+                let fits = self.credit(range.len()).min(range.len());
+                if fits == range.len() {
+                    return self.send(batch, range);
+                }
+                let (kept, lost) = (range.start..range.start + fits, range.start + fits..range.end);
+                self.send_copy(batch, kept);
+                self.lose(DropReason::Incoming, &batch.events()[lost]);
+            }
+            OverflowPolicy::DropOldest => self.offer_newest(batch, range),
+            OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
+                self.pending.push_back(Part { batch: batch.clone(), range });
+                self.push_pending();
+            }
+        }
+    }
+
+    /// As [`send`](Self::send), for a part of a batch that need not live for it.
+    fn send_copy(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        match copied(&batch.events()[range.clone()]) {
+            Some(own) => self.send(&own, 0..range.len()),
+            None => {
+                self.core.count_panic();
+                self.send(batch, range);
+            }
+        }
+    }
+
+    /// Puts the newest into the ring, and takes the oldest out of it.
+    fn offer_newest(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
+        let capacity = self.core.capacity as usize;
+        let skipped = range.len().saturating_sub(capacity);
+        if skipped > 0 {
+            // What is in the ring is older still.
+            self.cut(0);
+            self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
+            self.send_copy(batch, range.start + skipped..range.end);
+        } else {
+            self.send(batch, range);
+            self.cut(capacity);
+        }
+    }
+
+    fn cut(&mut self, capacity: usize) {
+        for slice in self.queue.cut(capacity) {
+            self.sent.queued -= slice.len() as u64;
+            self.count_lost(DropReason::Oldest, slice.events());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A watcher's queue of slices, in one of two forms.
+//!
+//! The *channel* is crossbeam's bounded queue, one message per slice. It has as many slots as the queue may hold events,
+//! so a slice for which there is credit always finds one.
+//!
+//! The *ring* is for `DropOldest` alone: the sender has to take back exactly the oldest events, which a channel cannot
+//! do from its sending end. It is a deque under a lock of its own that is held for a few instructions, by the
+//! dispatcher and one reader, never by a publisher. The reader takes one event at a time, so that what is queued can
+//! still be given up; no event is cloned or dropped under the lock.
+
+use std::collections::VecDeque;
+
+use crate::sync::{Mutex, Receiver, Sender, bounded};
+
+use super::batch::Slice;
+use super::options::OverflowPolicy;
+
+#[derive(Debug)]
+pub(super) enum Queue<T> {
+    Channel(Sender<Slice<T>>, Receiver<Slice<T>>),
+    Ring(Mutex<Ring<T>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Ring<T> {
+    slices: VecDeque<Slice<T>>,
+    /// The sum of their lengths.
+    events: usize,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new(capacity: usize, policy: OverflowPolicy) -> Self {
+        if policy == OverflowPolicy::DropOldest {
+            return Self::Ring(Mutex::new(Ring { slices: VecDeque::new(), events: 0 }));
+        }
+        let (tx, rx) = bounded(capacity);
+        Self::Channel(tx, rx)
+    }
+
+    /// Adds a slice for which there is room; hands it back when there is none.
+    #[inline]
+    pub(super) fn push(&self, slice: Slice<T>) -> Result<(), Slice<T>> {
+        match self {
+            Self::Channel(tx, _) => tx.try_send(slice),
+            Self::Ring(ring) => {
+                ring.lock().push(slice);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the oldest events out until at most `capacity` are left; they come back, oldest first.
+    pub(super) fn cut(&self, capacity: usize) -> Vec<Slice<T>> {
+        match self {
+            Self::Channel(..) => Vec::new(),
+            Self::Ring(ring) => ring.lock().cut(capacity),
+        }
+    }
+
+    /// A slice in a channel, one event in a ring.
+    #[inline]
+    pub(super) fn pop(&self) -> Option<Slice<T>> {
+        match self {
+            Self::Channel(_, rx) => rx.try_recv(),
+            Self::Ring(ring) => ring.lock().pop(),
+        }
+    }
+
+    /// Empties the queue and says how many events were in it.
+    pub(super) fn drain(&self) -> u64 {
+        let mut events = 0;
+        match self {
+            Self::Channel(_, rx) => {
+                while let Some(slice) = rx.try_recv() {
+                    events += slice.len() as u64;
+                }
+            }
+            Self::Ring(ring) => {
+                let slices = ring.lock().cut(0);
+                events += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
+            }
+        }
+        events
+    }
+}
+
+impl<T> Ring<T> {
+    fn push(&mut self, slice: Slice<T>) {
+        self.events += slice.len();
+        self.slices.push_back(slice);
+    }
+
+    fn pop(&mut self) -> Option<Slice<T>> {
+        let one = match self.slices.front_mut() {
+            Some(front) if front.len() > 1 => front.split_front(1),
+            Some(_) => self.slices.pop_front()?,
+            None => return None,
+        };
+        self.events -= one.len();
+        Some(one)
+    }
+
+    fn cut(&mut self, capacity: usize) -> Vec<Slice<T>> {
+        let mut lost = Vec::new();
+        while self.events > capacity {
+            let excess = self.events - capacity;
+            let slice = match self.slices.front_mut() {
+                Some(front) if front.len() > excess => front.split_front(excess),
+                Some(_) => match self.slices.pop_front() {
+                    Some(slice) => slice,
+                    None => break,
+                },
+                None => break,
+            };
+            self.events -= slice.len();
+            lost.push(slice);
+        }
+        lost
+    }
+}

@@ -1,0 +1,386 @@
+//! Receiving: one consumer's end of the bus, one event at a time or a slice at once.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::clock::Deadline;
+use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
+use crate::stats::WatcherStats;
+use crate::sync::Arc;
+
+use super::core::Core;
+use super::hub::Hub;
+use super::inbox::{Inbox, Next};
+
+/// What a watcher receives: an event, or the news that so many were lost at this very place.
+///
+/// A loss is an item of the stream, not an error, and comes also when no event follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delivery<T> {
+    /// The next event.
+    Event(T),
+    /// So many events are missing between the last one and the next.
+    Lagged(u64),
+}
+
+impl<T> Delivery<T> {
+    /// The event, if it is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Delivery;
+    ///
+    /// assert_eq!(Delivery::Event("a").event(), Some("a"));
+    /// assert_eq!(Delivery::<&str>::Lagged(3).event(), None);
+    /// ```
+    pub fn event(self) -> Option<T> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Lagged(_) => None,
+        }
+    }
+
+    /// The same with a reference inside.
+    pub fn as_ref(&self) -> Delivery<&T> {
+        match self {
+            Self::Event(event) => Delivery::Event(event),
+            Self::Lagged(count) => Delivery::Lagged(*count),
+        }
+    }
+}
+
+/// Events that are received together, in the memory that all watchers share, and how many were lost just before them.
+///
+/// It derefs to a slice, which is empty when only a loss is reported. The room in the queue is given back when the
+/// next receive begins.
+pub struct Batch<'w, T> {
+    /// How many events were lost just before the first one.
+    pub lagged: u64,
+    events: &'w [T],
+}
+
+impl<T> Deref for Batch<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.events
+    }
+}
+
+impl<'w, T> IntoIterator for Batch<'w, T> {
+    type Item = &'w T;
+    type IntoIter = std::slice::Iter<'w, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.iter()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("lagged", &self.lagged).field("events", &self.events).finish()
+    }
+}
+
+/// One consumer's end of the bus. `Send` and `Unpin`, for one thread at a time.
+///
+/// It receives every event that was published after [`watch`](crate::Broadcaster::watch) returned, in the bus's one
+/// order, less what its [policy](crate::OverflowPolicy) gave up; each loss shows as [`Delivery::Lagged`] at its place.
+/// After [`stop`](Self::stop), and after the end of the bus, what is queued stays readable; then every receive returns
+/// the end.
+///
+/// Dropping a watcher never waits. Its queue is emptied at once, and what was in it counts as dropped (stopped).
+///
+/// It is [`IntoIterator`] but not `Iterator`, so that it can be a `Stream` too.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+/// bus.publisher().publish_batch(vec![1, 2, 3])?;
+/// bus.close();
+/// assert_eq!(watcher.recv()?, Delivery::Event(1));
+/// assert_eq!(watcher.recv()?, Delivery::Event(2));
+/// assert_eq!(watcher.recv()?, Delivery::Lagged(1));
+/// assert!(watcher.recv().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Interface")]
+#[doc(alias = "ResultChan")]
+pub struct Watcher<T> {
+    inbox: Inbox<T>,
+}
+
+impl<T> Watcher<T> {
+    pub(super) fn new(inbox: Inbox<T>) -> Self {
+        Self { inbox }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Waits for the next delivery. An event is cloned; [`recv_ref`](Self::recv_ref) and
+    /// [`recv_batch`](Self::recv_batch) do without.
+    ///
+    /// # Errors
+    ///
+    /// The end: stopped, or the bus has ended, and everything queued has been received. Never a loss.
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` does; the event then counts as delivered.
+    ///
+    /// # Blocking
+    ///
+    /// Until something comes. On a thread of the same bus (in a handler, filter or hook) that may be never.
+    pub fn recv(&mut self) -> Result<Delivery<T>, RecvError> {
+        match self.inbox.wait(None) {
+            Next::Event => Ok(Delivery::Event(self.take())),
+            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
+            Next::Empty | Next::End => Err(RecvError),
+        }
+    }
+
+    /// The next delivery, if there is one now. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
+        match self.inbox.next() {
+            Next::Event => Ok(Delivery::Event(self.take())),
+            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
+            Next::Empty => Err(TryRecvError::Empty),
+            Next::End => Err(TryRecvError::Stopped),
+        }
+    }
+
+    /// Waits for the next delivery at most so long, by the bus's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
+        match self.inbox.wait(self.deadline(timeout)) {
+            Next::Event => Ok(Delivery::Event(self.take())),
+            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
+            Next::Empty => Err(RecvTimeoutError::Timeout),
+            Next::End => Err(RecvTimeoutError::Stopped),
+        }
+    }
+
+    /// Waits for the next delivery, without cloning the event. Its room in the queue is given back when the next
+    /// receive begins.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Blocking
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn recv_ref(&mut self) -> Result<Delivery<&T>, RecvError> {
+        match self.inbox.wait(None) {
+            Next::Event => {
+                self.inbox.lend(1);
+                Ok(Delivery::Event(&self.inbox.events()[0]))
+            }
+            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
+            Next::Empty | Next::End => Err(RecvError),
+        }
+    }
+
+    /// Waits for events, and receives all that came together as one slice, without cloning.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Blocking
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// let batch = watcher.recv_batch()?;
+    /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch(&mut self) -> Result<Batch<'_, T>, RecvError> {
+        let next = self.inbox.wait(None);
+        self.batch(next).ok_or(RecvError)
+    }
+
+    /// As [`recv_batch`](Self::recv_batch), with what is there now. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
+        let next = self.inbox.next();
+        self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+    }
+
+    /// As [`recv_batch`](Self::recv_batch), for at most so long by the bus's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
+        let next = self.inbox.wait(self.deadline(timeout));
+        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        self.batch(next).ok_or(error)
+    }
+
+    /// An iterator over events alone, which waits and ends as [`recv`](Self::recv). Losses are passed over; they stay
+    /// counted in [`stats`](Self::stats).
+    pub fn events(&mut self) -> Events<'_, T> {
+        Events { watcher: self }
+    }
+
+    /// Ends the offering: what is queued stays readable, then comes the end. Never waits.
+    pub fn stop(&self) {
+        self.inbox.hub.stop(&self.inbox.core);
+    }
+
+    /// A handle that does [`stop`](Self::stop) from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle { core: self.inbox.core.clone(), hub: self.inbox.hub.clone() }
+    }
+
+    /// The watcher's counters.
+    pub fn stats(&self) -> WatcherStats {
+        self.inbox.core.stats()
+    }
+
+    fn deadline(&self, timeout: Duration) -> Deadline {
+        self.inbox.hub.clock.deadline(timeout)
+    }
+
+    /// Clones the first event in hand. It is lent first, so that a `Clone` that panics is not met again.
+    fn take(&mut self) -> T {
+        self.inbox.lend(1);
+        let event = self.inbox.events()[0].clone();
+        self.inbox.take_back();
+        event
+    }
+
+    fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
+        let lagged = match next {
+            Next::Event => 0,
+            Next::Lagged(count) => count,
+            Next::Empty | Next::End => return None,
+        };
+        let events = self.inbox.events().len();
+        self.inbox.lend(events);
+        Some(Batch { lagged, events: self.inbox.events() })
+    }
+}
+
+impl<T> fmt::Debug for Watcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("name", &self.inbox.core.name).finish_non_exhaustive()
+    }
+}
+
+/// See [`Watcher::events`].
+#[derive(Debug)]
+pub struct Events<'w, T> {
+    watcher: &'w mut Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        loop {
+            if let Delivery::Event(event) = self.watcher.recv().ok()? {
+                return Some(event);
+            }
+        }
+    }
+}
+
+/// The deliveries of a watcher that is given away; waits and ends as [`Watcher::recv`].
+#[derive(Debug)]
+pub struct IntoIter<T> {
+    watcher: Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.watcher.recv().ok()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
+    type Item = Delivery<T>;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { watcher: self }
+    }
+}
+
+/// The deliveries of a watcher that is kept; waits and ends as [`Watcher::recv`].
+#[derive(Debug)]
+pub struct Iter<'w, T> {
+    watcher: &'w mut Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.watcher.recv().ok()
+    }
+}
+
+impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
+    type Item = Delivery<T>;
+    type IntoIter = Iter<'w, T>;
+
+    fn into_iter(self) -> Iter<'w, T> {
+        Iter { watcher: self }
+    }
+}
+
+/// Stops a watcher from another thread. It does not keep anything alive.
+#[derive(Clone)]
+pub struct StopHandle {
+    core: Arc<Core>,
+    hub: Arc<Hub>,
+}
+
+impl StopHandle {
+    /// As [`Watcher::stop`]. Idempotent; never waits.
+    pub fn stop(&self) {
+        self.hub.stop(&self.core);
+    }
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopHandle").field("name", &self.core.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as JSON text, byte for byte as Go's encoder writes them.
+
+use std::error::Error;
+use std::{fmt, io};
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter};
+
+use super::Event;
+use crate::escape::escaped_to;
+
+impl Event {
+    /// The event as Go's encoder writes a core/v1 Event: on one line, without a newline at the end.
+    ///
+    /// Times are cut to what Kubernetes keeps, whole seconds or microseconds. Reading it back with
+    /// [`from_json`](Self::from_json) gives the same event but for what was cut.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.17a6".into();
+    /// event.message = "exit code > 0".into();
+    /// let json = event.to_json();
+    /// assert!(json.starts_with(r#"{"metadata":{"name":"web-0.17a6"},"involvedObject":{},"#));
+    /// assert!(json.contains(r#""message":"exit code \u003e 0""#));
+    /// assert_eq!(Event::from_json(&json)?, event);
+    /// # Ok::<(), eventcast::EventJsonError>(())
+    /// ```
+    pub fn to_json(&self) -> String {
+        let mut json = String::with_capacity(768 + self.message.len());
+        push(&mut json, self);
+        json
+    }
+
+    /// As [`to_json`](Self::to_json), into a writer.
+    ///
+    /// # Errors
+    ///
+    /// Only the writer's own.
+    pub fn write_json(&self, writer: impl io::Write) -> io::Result<()> {
+        self.serialize(&mut serde_json::Serializer::with_formatter(writer, GoFormatter)).map_err(Into::into)
+    }
+
+    /// Reads a core/v1 Event as an API server or `kubectl get event -o json` gives it.
+    ///
+    /// Unknown fields are ignored, `null` is as good as absent, a time may have any fraction, and neither `kind` nor
+    /// `apiVersion` is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Text that is no JSON object, a field twice or of another type, a count that is no 32-bit integer, a time that
+    /// is not RFC 3339 of the years 0000 to 9999, half of a surrogate pair. The error says what and where.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let event = Event::from_json(r#"{"reason": "Started", "series": null, "x": [1]}"#)?;
+    /// assert_eq!(event.reason, "Started");
+    ///
+    /// let error = Event::from_json("{\"reason\": \"Started\",\n\"count\": 3000000000}").unwrap_err();
+    /// assert_eq!((error.line(), error.column()), (2, 19));
+    /// # Ok::<(), eventcast::EventJsonError>(())
+    /// ```
+    pub fn from_json(json: &str) -> Result<Self, EventJsonError> {
+        serde_json::from_str(json).map_err(|error| EventJsonError::new(&error))
+    }
+}
+
+/// Text that is not the JSON of an event: says what is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventJsonError {
+    line: usize,
+    column: usize,
+    /// With the place at its end, escaped and cut.
+    text: String,
+}
+
+impl EventJsonError {
+    fn new(error: &serde_json::Error) -> Self {
+        let text = escaped_to(&error.to_string(), 300).to_string();
+        Self { line: error.line(), column: error.column(), text }
+    }
+
+    /// The line, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column, in bytes, up to which the text was read.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+}
+
+impl fmt::Display for EventJsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not the JSON of an event: {}", self.text)
+    }
+}
+
+impl Error for EventJsonError {}
+
+/// Appends a value as JSON.
+pub(super) fn push(out: &mut String, value: &(impl Serialize + ?Sized)) {
+    let mut serializer = serde_json::Serializer::with_formatter(Appender(out), GoFormatter);
+    // Neither the writer nor any type of this module fails.
+    let _ = value.serialize(&mut serializer);
+}
+
+/// A string as a writer, for `serde_json`, which hands on whole pieces of text.
+struct Appender<'a>(&'a mut String);
+
+impl io::Write for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        self.0.push_str(text);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compact, and with the escapes that make JSON safe inside HTML and JavaScript, which Go writes by default.
+struct GoFormatter;
+
+impl Formatter for GoFormatter {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(is_escaped_by_go) {
+            let (clean, tail) = rest.split_at(at);
+            CompactFormatter.write_string_fragment(writer, clean)?;
+            let mut chars = tail.chars();
+            if let Some(c) = chars.next() {
+                write!(writer, "\\u{:04x}", u32::from(c))?;
+            }
+            rest = chars.as_str();
+        }
+        CompactFormatter.write_string_fragment(writer, rest)
+    }
+}
+
+fn is_escaped_by_go(c: char) -> bool {
+    matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
+}

@@ -1,0 +1,156 @@
+//! An event's own metadata.
+
+use std::collections::BTreeMap;
+
+use super::text::Text;
+use super::timestamp::Timestamp;
+
+/// The event's own name, and what a store adds to it.
+///
+/// Of Kubernetes' metadata this is what events use; other fields (`managedFields`, owners, finalizers) are not kept when
+/// an event is read. All that a freshly recorded event does not have lies in one box that is only there when one
+/// of its values is: see [`Event`](super::Event) for the reason.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::ObjectMeta;
+///
+/// let mut metadata = ObjectMeta::default();
+/// metadata.name = "web-0.17a6".into();
+/// metadata.labels_mut().insert("team".into(), "blue".into());
+/// metadata.set_uid("");
+/// assert_eq!(metadata.labels()["team"], "blue");
+/// assert_eq!(metadata.uid(), "");
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ObjectMeta {
+    /// The event's name, unique in its namespace.
+    pub name: Text,
+    /// The namespace that the event is stored in.
+    pub namespace: Text,
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rare {
+    generate_name: Text,
+    self_link: Text,
+    uid: Text,
+    resource_version: Text,
+    creation_timestamp: Option<Timestamp>,
+    labels: BTreeMap<Text, Text>,
+    annotations: BTreeMap<Text, Text>,
+}
+
+impl Rare {
+    const EMPTY: Self = Self {
+        generate_name: Text::EMPTY,
+        self_link: Text::EMPTY,
+        uid: Text::EMPTY,
+        resource_version: Text::EMPTY,
+        creation_timestamp: None,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+    };
+}
+
+static EMPTY: Rare = Rare::EMPTY;
+
+impl ObjectMeta {
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&EMPTY)
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
+    }
+
+    /// Sets a text, without making the box only to hold nothing.
+    fn set(&mut self, text: Text, field: fn(&mut Rare) -> &mut Text) {
+        if !text.is_empty() || self.rare.is_some() {
+            *field(self.rare_mut()) = text;
+        }
+    }
+
+    /// The beginning of a name that the store is to complete; empty if the event has a name.
+    pub fn generate_name(&self) -> &Text {
+        &self.rare().generate_name
+    }
+
+    /// Sets [`generate_name`](Self::generate_name).
+    pub fn set_generate_name(&mut self, generate_name: impl Into<Text>) {
+        self.set(generate_name.into(), |rare| &mut rare.generate_name);
+    }
+
+    /// The address that old API servers gave to a stored event.
+    pub fn self_link(&self) -> &Text {
+        &self.rare().self_link
+    }
+
+    /// Sets [`self_link`](Self::self_link).
+    pub fn set_self_link(&mut self, self_link: impl Into<Text>) {
+        self.set(self_link.into(), |rare| &mut rare.self_link);
+    }
+
+    /// The store's identifier of this event.
+    pub fn uid(&self) -> &Text {
+        &self.rare().uid
+    }
+
+    /// Sets [`uid`](Self::uid).
+    pub fn set_uid(&mut self, uid: impl Into<Text>) {
+        self.set(uid.into(), |rare| &mut rare.uid);
+    }
+
+    /// The store's version of this event; it changes with every write.
+    pub fn resource_version(&self) -> &Text {
+        &self.rare().resource_version
+    }
+
+    /// Sets [`resource_version`](Self::resource_version).
+    pub fn set_resource_version(&mut self, resource_version: impl Into<Text>) {
+        self.set(resource_version.into(), |rare| &mut rare.resource_version);
+    }
+
+    /// When the event was first stored, to the second.
+    pub fn creation_timestamp(&self) -> Option<Timestamp> {
+        self.rare().creation_timestamp
+    }
+
+    /// Sets [`creation_timestamp`](Self::creation_timestamp).
+    pub fn set_creation_timestamp(&mut self, at: impl Into<Option<Timestamp>>) {
+        let at = at.into();
+        if at.is_some() || self.rare.is_some() {
+            self.rare_mut().creation_timestamp = at;
+        }
+    }
+
+    /// Labels, by which a store can be asked.
+    pub fn labels(&self) -> &BTreeMap<Text, Text> {
+        &self.rare().labels
+    }
+
+    /// Labels, to be changed.
+    pub fn labels_mut(&mut self) -> &mut BTreeMap<Text, Text> {
+        &mut self.rare_mut().labels
+    }
+
+    /// Annotations: what else is worth keeping.
+    pub fn annotations(&self) -> &BTreeMap<Text, Text> {
+        &self.rare().annotations
+    }
+
+    /// Annotations, to be changed.
+    pub fn annotations_mut(&mut self) -> &mut BTreeMap<Text, Text> {
+        &mut self.rare_mut().annotations
+    }
+}
+
+/// By content: an empty box is no box.
+impl PartialEq for ObjectMeta {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.namespace == other.namespace && self.rare() == other.rare()
+    }
+}

@@ -1,0 +1,196 @@
+//! `Text`: the strings of an event.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt::{self, Write as _};
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use smol_str::{SmolStr, SmolStrBuilder};
+
+/// Immutable text that is cheap to clone: at most one reference count.
+///
+/// A literal is not copied, and up to 23 bytes lie in the value itself; only longer text that is not a literal is
+/// allocated, once. It comes from `&'static str`, `String`, `Arc<str>`, `Cow<'static, str>` and `format_args!`; of a
+/// `&str` that is not a literal make a `String` first. It compares, orders and hashes as the `str` that it derefs to.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Text;
+///
+/// let reason = Text::from("BackOff");
+/// assert_eq!(reason, "BackOff");
+/// assert_eq!(Text::from(format_args!("restart {}", 3)).len(), 9);
+/// assert!(Text::default().is_empty());
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Text(SmolStr);
+
+impl Text {
+    /// The empty text, as a constant.
+    pub(crate) const EMPTY: Self = Self(SmolStr::new_static(""));
+
+    /// Text of a literal, in constants too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// const REASON: eventcast::Text = eventcast::Text::from_static("Started");
+    /// assert_eq!(REASON, "Started");
+    /// ```
+    pub const fn from_static(text: &'static str) -> Self {
+        Self(SmolStr::new_static(text))
+    }
+
+    /// The text as a `str`.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Copies `text`, which need not live long.
+    #[inline]
+    pub(crate) fn copied(text: &str) -> Self {
+        Self(SmolStr::new(text))
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        self
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl From<&'static str> for Text {
+    #[inline]
+    fn from(text: &'static str) -> Self {
+        Self::from_static(text)
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+#[allow(clippy::disallowed_types, reason = "callers hold std's Arc; nothing here synchronises through it")]
+impl From<std::sync::Arc<str>> for Text {
+    fn from(text: std::sync::Arc<str>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Cow<'static, str>> for Text {
+    fn from(text: Cow<'static, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+}
+
+impl From<fmt::Arguments<'_>> for Text {
+    fn from(text: fmt::Arguments<'_>) -> Self {
+        if let Some(text) = text.as_str() {
+            return text.into();
+        }
+        let mut builder = SmolStrBuilder::new();
+        // Fails only when a `Display` in the arguments gives up; what it wrote before stays.
+        let _ = builder.write_fmt(text);
+        Self(builder.finish())
+    }
+}
+
+impl From<&Text> for Text {
+    fn from(text: &Text) -> Self {
+        text.clone()
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.0.into()
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl PartialEq<Text> for str {
+    fn eq(&self, other: &Text) -> bool {
+        self == other.as_str()
+    }
+}
+
+impl PartialEq<Text> for &str {
+    fn eq(&self, other: &Text) -> bool {
+        *self == other.as_str()
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::copied(text))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
+                Ok(text.into())
+            }
+        }
+
+        deserializer.deserialize_str(Visitor)
+    }
+}

@@ -1,0 +1,273 @@
+//! `Timestamp`: when something happened.
+
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::escape::escaped_to;
+
+/// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
+///
+/// It lies within the years that RFC 3339 can write, 0000 to 9999, and is shown so, in UTC: with the fraction that it
+/// has, or with a precision with exactly that many digits, cut off and not rounded.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Timestamp;
+/// use std::time::{Duration, SystemTime};
+///
+/// let at = Timestamp::from(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250));
+/// assert_eq!(at.to_string(), "2023-11-14T22:13:20.25Z");
+/// assert_eq!(format!("{at:.0} {at:.6}"), "2023-11-14T22:13:20Z 2023-11-14T22:13:20.250000Z");
+/// assert_eq!("2023-11-14T23:13:20.25+01:00".parse(), Ok(at));
+/// ```
+// Ordered by its fields, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    seconds: i64,
+    /// Nanoseconds and one, so that `Option<Timestamp>` needs no room of its own: an event has two of them.
+    nanos_and_one: NonZeroU32,
+}
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+impl Timestamp {
+    /// 0000-01-01T00:00:00Z.
+    pub const MIN: Self = Self::raw(-62_167_219_200, 0);
+    /// 9999-12-31T23:59:59.999999999Z.
+    pub const MAX: Self = Self::raw(253_402_300_799, 999_999_999);
+    /// 1970-01-01T00:00:00Z.
+    pub const UNIX_EPOCH: Self = Self::raw(0, 0);
+    /// The year 1, which Go's zero `time.Time` shows: in JSON it means that there is no time.
+    pub(crate) const GO_ZERO: Self = Self::raw(-62_135_596_800, 0);
+
+    const fn raw(seconds: i64, nanos: u32) -> Self {
+        // Never falls back: a nanosecond count is below a thousand million.
+        let nanos_and_one = match NonZeroU32::new(nanos.saturating_add(1)) {
+            Some(n) => n,
+            None => NonZeroU32::MIN,
+        };
+        Self { seconds, nanos_and_one }
+    }
+
+    /// A time of so many seconds since 1970 and so many nanoseconds after that; `None` when the nanoseconds make a
+    /// second or more, or outside [`MIN`](Self::MIN) to [`MAX`](Self::MAX).
+    pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
+        let at = Self::raw(seconds, nanoseconds);
+        (i128::from(nanoseconds) < NANOS_PER_SECOND && (Self::MIN..=Self::MAX).contains(&at)).then_some(at)
+    }
+
+    /// Whole seconds since 1970, rounded down: -1 just before it.
+    pub fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// Nanoseconds after [`seconds`](Self::seconds), below a thousand million.
+    pub fn subsec_nanoseconds(self) -> u32 {
+        self.nanos_and_one.get() - 1
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn unix_nanoseconds(self) -> i128 {
+        i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
+    }
+
+    /// Later by `duration`, at most [`MAX`](Self::MAX).
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self::clamped(self.unix_nanoseconds().saturating_add(nanos_of(duration)))
+    }
+
+    /// Earlier by `duration`, at least [`MIN`](Self::MIN).
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self::clamped(self.unix_nanoseconds().saturating_sub(nanos_of(duration)))
+    }
+
+    /// From `earlier` until now; nothing when that is later.
+    pub fn duration_since(self, earlier: Self) -> Duration {
+        if self <= earlier {
+            return Duration::ZERO;
+        }
+        let seconds = self.seconds.abs_diff(earlier.seconds);
+        Duration::new(seconds, self.subsec_nanoseconds())
+            .saturating_sub(Duration::new(0, earlier.subsec_nanoseconds()))
+    }
+
+    /// Without its fraction of a second, as Kubernetes stores most times.
+    pub fn whole_seconds(self) -> Self {
+        Self::raw(self.seconds, 0)
+    }
+
+    fn clamped(nanos: i128) -> Self {
+        let nanos = nanos.clamp(Self::MIN.unix_nanoseconds(), Self::MAX.unix_nanoseconds());
+        let (seconds, nanos) = (nanos.div_euclid(NANOS_PER_SECOND), nanos.rem_euclid(NANOS_PER_SECOND));
+        Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
+    }
+
+    /// The date and time of day in UTC, to the second.
+    fn civil(self) -> DateTime {
+        // Never falls back: the range of this type lies within jiff's.
+        epoch().checked_add(SignedDuration::from_secs(self.seconds)).unwrap_or(DateTime::MIN)
+    }
+}
+
+fn epoch() -> DateTime {
+    date(1970, 1, 1).at(0, 0, 0, 0)
+}
+
+fn nanos_of(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// Times outside the years 0000 to 9999 become the nearest that can be.
+impl From<SystemTime> for Timestamp {
+    fn from(at: SystemTime) -> Self {
+        Self::clamped(match at.duration_since(UNIX_EPOCH) {
+            Ok(after) => nanos_of(after),
+            Err(before) => -nanos_of(before.duration()),
+        })
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.civil();
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+            at.year(),
+            at.month(),
+            at.day(),
+            at.hour(),
+            at.minute(),
+            at.second()
+        )?;
+        let digits = format!("{:09}", self.subsec_nanoseconds());
+        let fraction = match f.precision() {
+            Some(wanted) => &digits[..wanted.min(digits.len())],
+            None => digits.trim_end_matches('0'),
+        };
+        if fraction.is_empty() { f.write_str("Z") } else { write!(f, ".{fraction}Z") }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Reads RFC 3339 as Go does: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a fraction of any length,
+/// of which nine digits count.
+impl FromStr for Timestamp {
+    type Err = TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        parse(text).ok_or_else(|| TimestampError { text: escaped_to(text, 64).to_string() })
+    }
+}
+
+fn parse(text: &str) -> Option<Timestamp> {
+    let (day, rest) = text.split_at_checked("YYYY-MM-DD".len())?;
+    let (clock, rest) = rest.strip_prefix('T')?.split_at_checked("hh:mm:ss".len())?;
+    let [year, month, day] = numbers(day, b'-', [4, 2, 2])?;
+    let [hour, minute, second] = numbers(clock, b':', [2, 2, 2])?;
+    let (nanos, zone) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let end = rest.bytes().position(|b| !b.is_ascii_digit())?;
+            let (digits, zone) = rest.split_at(end);
+            if digits.is_empty() {
+                return None;
+            }
+            let nanos = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+            (nanos.fold(0, |n, digit| n * 10 + i32::from(digit - b'0')), zone)
+        }
+        None => (0, rest),
+    };
+    let offset = match zone.split_at_checked(1)? {
+        ("Z", "") => 0,
+        (sign @ ("+" | "-"), offset) => {
+            let [hours, minutes] = numbers(offset, b':', [2, 2])?;
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
+            if sign == "-" { -seconds } else { seconds }
+        }
+        _ => return None,
+    };
+    let at =
+        DateTime::new(year, month as i8, day as i8, hour as i8, minute as i8, second as i8, nanos).ok()?;
+    let at = at.duration_since(epoch()).checked_sub(SignedDuration::from_secs(offset))?;
+    let nanos = at.as_nanos();
+    let found = Timestamp::clamped(nanos);
+    (found.unix_nanoseconds() == nanos).then_some(found)
+}
+
+/// Reads numbers of so many digits each with `separator` between them, and nothing else.
+fn numbers<const N: usize>(text: &str, separator: u8, digits: [usize; N]) -> Option<[i16; N]> {
+    let mut bytes = text.bytes();
+    let mut found = [0; N];
+    for (i, (number, digits)) in found.iter_mut().zip(digits).enumerate() {
+        if i > 0 && bytes.next()? != separator {
+            return None;
+        }
+        for _ in 0..digits {
+            let digit = bytes.next().filter(u8::is_ascii_digit)? - b'0';
+            *number = *number * 10 + i16::from(digit);
+        }
+    }
+    bytes.next().is_none().then_some(found)
+}
+
+/// A text that is no RFC 3339 time between the years 0000 and 9999.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimestampError {
+    /// Escaped and cut.
+    text: String,
+}
+
+impl fmt::Display for TimestampError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no RFC 3339 time of the years 0000 to 9999, such as 2024-01-31T08:15:00Z",
+            self.text
+        )
+    }
+}
+
+impl Error for TimestampError {}
+
+/// As RFC 3339 text, with the fraction that it has.
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Timestamp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Visitor)
+    }
+}

@@ -1,0 +1,326 @@
+//! The shape of an event as a document: names, order and omissions of Go's `json` tags on core/v1.
+//!
+//! On the way out: an empty text, a zero and an empty map are left out; a time that is not there is `null` (except the
+//! metadata's, which is left out); `source` and the two `reporting*` fields are always there. On the way in: unknown
+//! fields are ignored, and `null` is as good as absent, anywhere.
+
+use std::collections::BTreeMap;
+
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, forward_to_deserialize_any};
+
+use super::metadata::ObjectMeta;
+use super::reference::{EventSource, ObjectReference};
+use super::text::Text;
+use super::timestamp::Timestamp;
+use super::{Event, EventSeries};
+
+/// What is written, in this order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventOut<'a> {
+    #[serde(skip_serializing_if = "is_empty")]
+    kind: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    api_version: &'a Text,
+    metadata: &'a ObjectMeta,
+    involved_object: &'a ObjectReference,
+    #[serde(skip_serializing_if = "is_empty")]
+    reason: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    message: &'a Text,
+    source: &'a EventSource,
+    #[serde(serialize_with = "write_seconds")]
+    first_timestamp: Option<Timestamp>,
+    #[serde(serialize_with = "write_seconds")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "is_zero")]
+    count: i32,
+    #[serde(skip_serializing_if = "is_empty")]
+    r#type: &'a Text,
+    #[serde(serialize_with = "write_micros")]
+    event_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<EventSeries>,
+    #[serde(skip_serializing_if = "is_empty")]
+    action: &'a Text,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    related: Option<&'a ObjectReference>,
+    reporting_component: &'a Text,
+    reporting_instance: &'a Text,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an event, as a JSON object")]
+struct EventIn {
+    #[serde(default, deserialize_with = "nullable")]
+    kind: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    api_version: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    involved_object: ObjectReference,
+    #[serde(default, deserialize_with = "nullable")]
+    reason: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    message: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    source: EventSource,
+    #[serde(default, deserialize_with = "read_time")]
+    first_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "read_time")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "nullable")]
+    count: i32,
+    #[serde(default, deserialize_with = "nullable")]
+    r#type: Text,
+    #[serde(default, deserialize_with = "read_time")]
+    event_time: Option<Timestamp>,
+    #[serde(default)]
+    series: Option<EventSeries>,
+    #[serde(default, deserialize_with = "nullable")]
+    action: Text,
+    #[serde(default)]
+    related: Option<ObjectReference>,
+    #[serde(default, deserialize_with = "nullable")]
+    reporting_component: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    reporting_instance: Text,
+}
+
+/// As core/v1 writes it; see [`Event::to_json`] for JSON with Go's escapes.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        EventOut {
+            kind: self.kind(),
+            api_version: self.api_version(),
+            metadata: &self.metadata,
+            involved_object: &self.involved_object,
+            reason: &self.reason,
+            message: &self.message,
+            source: &self.source,
+            first_timestamp: self.first_timestamp,
+            last_timestamp: self.last_timestamp,
+            count: self.count,
+            r#type: &self.type_,
+            event_time: self.event_time(),
+            series: self.series(),
+            action: self.action(),
+            related: self.related(),
+            reporting_component: &self.reporting_controller,
+            reporting_instance: &self.reporting_instance,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// As core/v1 is read; see [`Event::from_json`].
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = EventIn::deserialize(ObjectOnly(deserializer))?;
+        let mut event = Self {
+            metadata: found.metadata,
+            involved_object: found.involved_object,
+            reason: found.reason,
+            message: found.message,
+            source: found.source,
+            first_timestamp: found.first_timestamp,
+            last_timestamp: found.last_timestamp,
+            count: found.count,
+            type_: found.r#type,
+            reporting_controller: found.reporting_component,
+            reporting_instance: found.reporting_instance,
+            ..Self::default()
+        };
+        event.set_kind(found.kind);
+        event.set_api_version(found.api_version);
+        event.set_action(found.action);
+        event.set_event_time(found.event_time);
+        event.set_series(found.series);
+        event.set_related(found.related);
+        Ok(event)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectMetaOut<'a> {
+    #[serde(skip_serializing_if = "is_empty")]
+    name: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    generate_name: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    namespace: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    self_link: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    uid: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    resource_version: &'a Text,
+    #[serde(skip_serializing_if = "is_unset", serialize_with = "write_seconds")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'a BTreeMap<Text, Text>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<Text, Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "metadata, as a JSON object")]
+struct ObjectMetaIn {
+    #[serde(default, deserialize_with = "nullable")]
+    name: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    generate_name: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    namespace: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    self_link: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    uid: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    resource_version: Text,
+    #[serde(default, deserialize_with = "read_time")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "texts")]
+    labels: BTreeMap<Text, Text>,
+    #[serde(default, deserialize_with = "texts")]
+    annotations: BTreeMap<Text, Text>,
+}
+
+impl Serialize for ObjectMeta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ObjectMetaOut {
+            name: &self.name,
+            generate_name: self.generate_name(),
+            namespace: &self.namespace,
+            self_link: self.self_link(),
+            uid: self.uid(),
+            resource_version: self.resource_version(),
+            creation_timestamp: self.creation_timestamp(),
+            labels: self.labels(),
+            annotations: self.annotations(),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = ObjectMetaIn::deserialize(ObjectOnly(deserializer))?;
+        let mut metadata = Self::default();
+        metadata.name = found.name;
+        metadata.namespace = found.namespace;
+        metadata.set_generate_name(found.generate_name);
+        metadata.set_self_link(found.self_link);
+        metadata.set_uid(found.uid);
+        metadata.set_resource_version(found.resource_version);
+        metadata.set_creation_timestamp(found.creation_timestamp);
+        if !found.labels.is_empty() {
+            *metadata.labels_mut() = found.labels;
+        }
+        if !found.annotations.is_empty() {
+            *metadata.annotations_mut() = found.annotations;
+        }
+        Ok(metadata)
+    }
+}
+
+/// The types that are written as they are: their derived functions are inherent ones (`remote = "Self"`), and the
+/// traits are here, so that these too are read from objects only.
+macro_rules! document {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::deserialize(ObjectOnly(deserializer))
+            }
+        }
+    )*};
+}
+
+document!(ObjectReference, EventSource, EventSeries);
+
+/// Derived code would also take a list of the fields' values, so that `[]` were an event without anything.
+struct ObjectOnly<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
+    type Error = D::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+pub(super) fn is_empty(text: &str) -> bool {
+    text.is_empty()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(super) fn is_zero(count: &i32) -> bool {
+    *count == 0
+}
+
+/// Whether Go would take it for no time at all.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+fn is_unset(at: &Option<Timestamp>) -> bool {
+    at.is_none_or(|at| at == Timestamp::GO_ZERO)
+}
+
+/// Reads `null` as the default.
+pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Text, Text>, D::Error> {
+    let found: Option<BTreeMap<Text, Option<Text>>> = Option::deserialize(deserializer)?;
+    Ok(found.unwrap_or_default().into_iter().map(|(key, text)| (key, text.unwrap_or_default())).collect())
+}
+
+/// metav1's `Time`: whole seconds when written, whatever there is when read.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+fn write_seconds<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_time(*at, 0, serializer)
+}
+
+/// metav1's `MicroTime`: always six digits when written, whatever there is when read.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+pub(super) fn write_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_time(*at, 6, serializer)
+}
+
+fn write_time<S: Serializer>(at: Option<Timestamp>, digits: usize, serializer: S) -> Result<S::Ok, S::Error> {
+    match at.filter(|at| *at != Timestamp::GO_ZERO) {
+        Some(at) => serializer.collect_str(&format_args!("{at:.digits$}")),
+        None => serializer.serialize_none(),
+    }
+}
+
+pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let found: Option<Timestamp> = Option::deserialize(deserializer)?;
+    Ok(found.filter(|at| *at != Timestamp::GO_ZERO))
+}
