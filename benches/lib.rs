@@ -1,1 +1,111 @@
-//! What the benchmarks share.
+//! What the benchmarks share: the payload, and one round of each form. Every round checks that all arrived.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark looks at the real clock and starts real threads")]
+#![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
+#![allow(clippy::unwrap_used, reason = "as above")]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+
+/// The queue length of every form.
+pub const QUEUE: usize = 1000;
+
+/// 64 bytes, the first eight of which are the event's number.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
+pub struct Payload([u64; 8]);
+
+impl Payload {
+    /// The event of this number.
+    #[must_use]
+    pub fn new(number: u64) -> Self {
+        Self([number; 8])
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0[0]
+    }
+}
+
+/// A sum that only the full sequence gives: the order is checked on the way.
+#[derive(Debug, Default)]
+struct Check {
+    next: u64,
+}
+
+impl Check {
+    fn see(&mut self, payload: &Payload) {
+        assert_eq!(payload.number(), self.next, "an event is missing or out of order");
+        self.next += 1;
+    }
+}
+
+/// One publisher, `watchers` watchers, `events` events published in batches of `batch` (1: one by one), lossless.
+#[must_use]
+pub fn eventcast_round(watchers: usize, events: u64, batch: usize) -> Duration {
+    let options = BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let readers: Vec<_> = (0..watchers)
+        .map(|_| {
+            let mut watcher = bus.watch().unwrap();
+            thread::spawn(move || {
+                let mut check = Check::default();
+                while let Ok(batch) = watcher.recv_batch() {
+                    assert_eq!(batch.lagged, 0);
+                    batch.iter().for_each(|payload| check.see(payload));
+                }
+                check.next
+            })
+        })
+        .collect();
+    let publisher = bus.publisher();
+    let start = Instant::now();
+    if batch == 1 {
+        for number in 0..events {
+            publisher.publish(Payload::new(number)).unwrap();
+        }
+    } else {
+        let mut number = 0;
+        while number < events {
+            let end = events.min(number + batch as u64);
+            publisher.publish_batch((number..end).map(Payload::new).collect()).unwrap();
+            number = end;
+        }
+    }
+    bus.shutdown();
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), events);
+    }
+    start.elapsed()
+}
+
+/// The same with a crossbeam channel per watcher and one message per event, as one writes it by hand.
+#[must_use]
+pub fn crossbeam_round(watchers: usize, events: u64) -> Duration {
+    let (senders, readers): (Vec<_>, Vec<_>) = (0..watchers)
+        .map(|_| {
+            let (tx, rx) = crossbeam_channel::bounded::<Payload>(QUEUE);
+            let reader = thread::spawn(move || {
+                let mut check = Check::default();
+                rx.iter().for_each(|payload| check.see(&payload));
+                check.next
+            });
+            (tx, reader)
+        })
+        .unzip();
+    let start = Instant::now();
+    for number in 0..events {
+        for sender in &senders {
+            sender.send(Payload::new(number)).unwrap();
+        }
+    }
+    drop(senders);
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), events);
+    }
+    start.elapsed()
+}

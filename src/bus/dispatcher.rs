@@ -32,12 +32,12 @@ pub(super) enum Entry<T> {
 #[derive(Debug, Default)]
 pub(super) struct FlushTicket {
     reached: AtomicBool,
-    /// Handlers, and the position that each has to come to.
-    handlers: Mutex<Vec<(Arc<Core>, u64)>>,
+    /// The position that each handler has to come to.
+    handlers: Mutex<Vec<(u64, Arc<Core>)>>,
 }
 
 impl FlushTicket {
-    fn reach(&self, handlers: Vec<(Arc<Core>, u64)>) {
+    fn reach(&self, handlers: Vec<(u64, Arc<Core>)>) {
         *self.handlers.lock() = handlers;
         // Release: pairs with the Acquire in `waiting_for`: who sees it finds the list.
         self.reached.store(true, Ordering::Release);
@@ -50,8 +50,8 @@ impl FlushTicket {
             return None;
         }
         let mut handlers = self.handlers.lock();
-        handlers.retain(|(core, position)| !core.is_finished() && core.handled() < *position);
-        Some(handlers.iter().map(|(core, _)| core.clone()).collect())
+        handlers.retain(|(position, core)| !core.is_finished() && core.handled() < *position);
+        Some(handlers.iter().map(|(_, core)| core.clone()).collect())
     }
 }
 
@@ -254,8 +254,10 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     fn answer(&self, ticket: &FlushTicket) {
-        let handlers = self.outboxes.iter().filter(|outbox| outbox.core.is_handler);
-        ticket.reach(handlers.map(|outbox| (outbox.core.clone(), outbox.decided())).collect());
+        // Those that have been stopped but still handle what is queued count, too: the list is the hub's. One that is
+        // registered behind the flush has position zero, and is not waited for.
+        let position = |core: Arc<Core>| (core.decided(), core);
+        ticket.reach(self.hub.unfinished().into_iter().map(position).collect());
         full_fence();
         self.hub.done.wake_all();
     }

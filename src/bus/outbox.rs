@@ -52,11 +52,6 @@ impl<T> Outbox<T> {
         Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None }
     }
 
-    /// The position up to which everything is queued, delivered or lost.
-    pub(super) fn decided(&self) -> u64 {
-        self.sent.decided
-    }
-
     /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
     fn credit(&mut self, wanted: usize) -> usize {
         let free = |outbox: &Self| outbox.core.capacity - (outbox.sent.queued - outbox.consumed);
