@@ -9,8 +9,9 @@
 #[path = "../examples/supervise/main.rs"]
 mod program;
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -20,26 +21,6 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The program built by the same `cargo test`. (`cargo test --test supervise` alone does not build examples.)
-fn executable() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a test knows where it is");
-    path.pop();
-    if path.ends_with("deps") {
-        path.pop();
-    }
-    path.push("examples/supervise");
-    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/supervise");
-    let newest =
-        source.read_dir().expect("the sources").flatten().filter_map(|file| changed(&file.path())).max();
-    assert!(
-        changed(&path) >= newest,
-        "{} is missing or older than its sources: run `cargo build --example supervise` first",
-        path.display()
-    );
-    path
-}
 
 /// A running program.
 struct Supervise {
@@ -58,7 +39,7 @@ struct Ended {
 
 impl Supervise {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(executable())
+        let mut child = Command::new(common::example("supervise"))
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,0 +1,32 @@
+//! Where the examples are that the same `cargo test` has built. (`cargo test --test NAME` alone does not build them.)
+
+use std::env::consts::EXE_SUFFIX;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The program of an example; fails when it is missing or older than its sources, and says what to do.
+pub fn example(name: &str) -> PathBuf {
+    let mut program = std::env::current_exe().expect("a test knows where it is");
+    program.pop();
+    if program.ends_with("deps") {
+        program.pop();
+    }
+    program.push(format!("examples/{name}{EXE_SUFFIX}"));
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let directory = examples.join(name);
+    let newest = match fs::read_dir(&directory) {
+        Ok(files) => files.flatten().filter_map(|file| changed(&file.path())).max(),
+        Err(_) => changed(&directory.with_extension("rs")),
+    };
+    assert!(
+        changed(&program) >= newest,
+        "{} is missing or older than its sources: run `cargo build --example {name}` first",
+        program.display()
+    );
+    program
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|data| data.modified()).ok()
+}
