@@ -4,6 +4,8 @@
 
 mod bus;
 mod clock;
+#[cfg(feature = "recorder")]
+mod correlator;
 mod error;
 #[cfg(feature = "recorder")]
 mod escape;
@@ -17,6 +19,11 @@ pub use crate::bus::{
     StopHandle, WatchBuilder, WatchHandle, Watcher,
 };
 pub use crate::clock::{Clock, FakeClock};
+#[cfg(feature = "recorder")]
+pub use crate::correlator::{
+    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
+    SkipReason, SpamFilter,
+};
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };

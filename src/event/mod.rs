@@ -6,6 +6,7 @@
 
 mod json;
 mod metadata;
+pub(crate) mod name;
 mod patch;
 mod reference;
 mod text;
