@@ -50,11 +50,6 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// What is left until `deadline`; nothing when it has passed, `Duration::MAX` when it never comes.
-    pub(crate) fn remaining(&self, deadline: Deadline) -> Duration {
-        deadline.map_or(Duration::MAX, |at| at.saturating_sub(self.monotonic()))
-    }
-
     /// Waits until unparked or until the deadline; also returns for no reason, so the caller looks again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {

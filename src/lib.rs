@@ -1,6 +1,7 @@
 //! eventcast
 
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
+#![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
 
 mod bus;
 mod clock;

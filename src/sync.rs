@@ -30,7 +30,7 @@ pub(crate) fn unique_id() -> u64 {
 }
 
 #[cfg(not(eventcast_loom))]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
+#[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {
     use std::cell::Cell;
 

@@ -1,8 +1,5 @@
 //! Running a model, and refusing one that explores nothing.
 
-#![allow(clippy::disallowed_types, reason = "a counter of the runner is outside the model")]
-#![allow(clippy::print_stdout, reason = "the executions of each model are its result")]
-
 use std::sync::Arc as StdArc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use crate::sync::thread_local;
 
 thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
     /// Numbers of buses, innermost last: a handler of one bus may run a handler of another.
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }

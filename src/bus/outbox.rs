@@ -270,12 +270,11 @@ impl<T: Clone> Outbox<T> {
         if range.is_empty() {
             return;
         }
-        match copied(&batch.events()[range.clone()]) {
-            Some(own) => self.send(&own, 0..range.len()),
-            None => {
-                self.core.count_panic();
-                self.send(batch, range);
-            }
+        if let Some(own) = copied(&batch.events()[range.clone()]) {
+            self.send(&own, 0..range.len());
+        } else {
+            self.core.count_panic();
+            self.send(batch, range);
         }
     }
 

@@ -356,6 +356,7 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
     }
 }
 
+#[allow(clippy::into_iter_without_iter, reason = "`iter_mut` would say nothing that `&mut watcher` does not")]
 impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
     type Item = Delivery<T>;
     type IntoIter = Iter<'w, T>;

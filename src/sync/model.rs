@@ -1,7 +1,6 @@
 //! The facade under loom: see the head of `sync.rs`.
 
 #![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
-#![allow(clippy::disallowed_types, reason = "this is the facade")]
 
 use std::mem::MaybeUninit;
 

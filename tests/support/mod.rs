@@ -1,0 +1,126 @@
+//! What the tests of the bus share.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, BusStats, Delivery, OverflowPolicy, Watcher};
+
+/// Long enough that only a hang reaches it.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// A bus with these queues.
+pub fn bus<T: Clone + Send + Sync + 'static>(incoming_len: usize, queue_len: usize) -> Broadcaster<T> {
+    Broadcaster::with_options(BusOptions::default().incoming_len(incoming_len).queue_len(queue_len)).unwrap()
+}
+
+/// Everything up to the end.
+pub fn drain<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> Vec<Delivery<T>> {
+    watcher.into_iter().collect()
+}
+
+/// All that can be received now.
+pub fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> Vec<Delivery<T>> {
+    std::iter::from_fn(|| watcher.try_recv().ok()).collect()
+}
+
+pub fn events<T: Clone>(deliveries: &[Delivery<T>]) -> Vec<T> {
+    deliveries.iter().filter_map(|d| d.clone().event()).collect()
+}
+
+pub fn lagged<T>(deliveries: &[Delivery<T>]) -> u64 {
+    deliveries.iter().map(|d| if let Delivery::Lagged(n) = d { *n } else { 0 }).sum()
+}
+
+/// The law of each watcher: what was offered is delivered, lost by a reason, or queued.
+#[track_caller]
+pub fn assert_balanced(stats: &BusStats) {
+    for watcher in stats.watchers.iter().chain([&stats.departed]) {
+        assert_eq!(
+            watcher.offered,
+            watcher.delivered + watcher.dropped.total() + watcher.queued,
+            "{watcher:?}"
+        );
+    }
+}
+
+/// A dispatcher that is held: it waits for a watcher that nobody reads. Dropping the watcher lets it go.
+pub struct Held {
+    pub watcher: Watcher<u64>,
+}
+
+/// Registers a `Wait` watcher and publishes until the dispatcher waits for it, which a filter tells.
+pub fn hold(bus: &Broadcaster<u64>) -> Held {
+    let (tx, rx) = mpsc::channel();
+    let watcher = bus
+        .watch_builder()
+        .name("held")
+        .queue_len(1)
+        .overflow(OverflowPolicy::Wait)
+        .filter(move |event| {
+            let _ = tx.send(*event);
+            true
+        })
+        .watch()
+        .unwrap();
+    bus.publisher().publish(u64::MAX - 1).unwrap();
+    rx.recv_timeout(LONG).unwrap();
+    bus.publisher().publish(u64::MAX).unwrap();
+    // The second one has passed the filter: the dispatcher is in the round that cannot end.
+    rx.recv_timeout(LONG).unwrap();
+    Held { watcher }
+}
+
+/// A handler's way to be stopped at each event: it says that it has begun and waits to be let on.
+pub struct Turnstile<T> {
+    pub entered: Receiver<T>,
+    pub go: Sender<()>,
+}
+
+pub fn turnstile<T: Send>() -> (Turnstile<T>, impl FnMut(T) + Send) {
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, go_rx) = mpsc::channel::<()>();
+    let pass = move |value| {
+        let _ = entered_tx.send(value);
+        // An error is the test's end: then nobody holds the handler any more.
+        let _ = go_rx.recv();
+    };
+    (Turnstile { entered, go }, pass)
+}
+
+/// An event whose copies are counted while they live.
+#[derive(Debug)]
+pub struct Tracked {
+    pub number: u64,
+    live: Arc<AtomicI64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Live(Arc<AtomicI64>);
+
+impl Live {
+    pub fn event(&self, number: u64) -> Tracked {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Tracked { number, live: self.0.clone() }
+    }
+
+    pub fn count(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Clone for Tracked {
+    fn clone(&self) -> Self {
+        self.live.fetch_add(1, Ordering::SeqCst);
+        Self { number: self.number, live: self.live.clone() }
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.live.fetch_sub(1, Ordering::SeqCst);
+    }
+}
