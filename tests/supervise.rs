@@ -9,7 +9,8 @@
 #[path = "../examples/supervise/main.rs"]
 mod program;
 
-mod common;
+#[path = "support/example.rs"]
+mod example;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +40,7 @@ struct Ended {
 
 impl Supervise {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(common::example("supervise"))
+        let mut child = Command::new(example::program("supervise"))
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -198,4 +199,158 @@ fn help_and_version_go_to_stdout() {
     assert!(help.stdout.contains("Usage: supervise [OPTIONS] COMMAND..."), "{}", help.stdout);
     let version = Supervise::start(&["--version"]).end();
     assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{}", version.stdout);
+}
+
+/// The figure after each word of the accounting, checked to add up.
+fn accounting(line: &str) -> impl Fn(&str) -> u64 {
+    let words: Vec<String> =
+        line.split([' ', ';', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let figure = move |name: &str| {
+        let at =
+            words.iter().position(|word| word == name).unwrap_or_else(|| panic!("no {name} in {words:?}"));
+        words[at + 1].parse::<u64>().unwrap_or_else(|_| panic!("no figure for {name} in {words:?}"))
+    };
+    assert_eq!(figure("published"), figure("accepted") + figure("rejected"), "{line}");
+    assert_eq!(figure("accepted"), figure("delivered") + figure("dropped"), "{line}");
+    assert_eq!(figure("delivered"), figure("stored") + figure("counted") + figure("filtered"), "{line}");
+    figure
+}
+
+impl Ended {
+    /// The row of the table that holds both.
+    fn row(&self, object: &str, rest: &str) -> &str {
+        let has = |line: &&str| line.contains(&format!(" {object} ")) && line.contains(rest);
+        self.stdout
+            .lines()
+            .find(has)
+            .unwrap_or_else(|| panic!("no row with {object} and {rest} in\n{}", self.stdout))
+    }
+
+    /// How many lines of the log hold all of these.
+    fn logged(&self, parts: &[&str]) -> u64 {
+        let lines = self.stderr.iter().filter(|line| line.starts_with("Event("));
+        lines.filter(|line| parts.iter().all(|part| line.contains(part))).count() as u64
+    }
+}
+
+#[test]
+fn repeats_are_counted_and_the_books_balance() {
+    let mut program = Supervise::start(&["--backoff", "1ms", "false", "true", "sleep 1000"]);
+    for _ in 0..4 {
+        program.wait_for(|line| line.contains("Process/false") && line.contains("'BackOff'"));
+    }
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+
+    let head: Vec<&str> =
+        ended.stdout.lines().next().unwrap().split("  ").filter(|c| !c.is_empty()).collect();
+    assert_eq!(
+        head.iter().map(|c| c.trim()).collect::<Vec<_>>(),
+        ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    );
+    for (object, reason, message) in [
+        ("false", "Failed", "ended with exit code 1"),
+        ("false", "BackOff", "waiting before the next start"),
+        ("false", "Started", "started"),
+        ("true", "Exited", "ended with exit code 0"),
+    ] {
+        let times = ended.logged(&[&format!("Process/{object} "), &format!("'{reason}' {message}")]);
+        let row = ended.row(&format!("process/{object}"), message);
+        assert!(row.contains(&format!(" (x{times} over ")), "{times}: {row}");
+        assert!(row.contains(reason), "{row}");
+    }
+    assert!(ended.row("process/sleep", "stopped with its supervisor").contains("Normal"));
+    assert!(!ended.row("process/sleep", "supervising sleep").contains("(x"), "counted though it came once");
+
+    let line = ended.stdout.lines().last().unwrap();
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    assert_eq!(figure("published"), ended.logged(&[]));
+    assert_eq!(figure("rejected") + figure("dropped"), 0);
+    assert_eq!(figure("stored"), ended.stdout.lines().count() as u64 - 3, "{}", ended.stdout);
+}
+
+#[test]
+fn a_flood_is_held_back_and_the_books_balance() {
+    let mut program = Supervise::start(&["--backoff-max", "1ms", "false"]);
+    for _ in 0..40 {
+        program.wait_for(|line| line.contains("'BackOff'"));
+    }
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    let line = ended.stdout.lines().last().unwrap();
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    // A budget of 25 for each type, and nothing of the next one within 5 minutes.
+    assert_eq!(figure("stored") + figure("counted"), 50, "{line}");
+    assert_eq!(figure("published"), ended.logged(&[]));
+}
+
+#[test]
+fn json_is_a_list_of_events_and_nothing_else() {
+    let mut program = Supervise::start(&["--json", "--show-args", "echo hello world"]);
+    program.wait_for(|line| line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let list: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&"EventList".into(), &"v1".into()));
+    let items = list["items"].as_array().expect("items");
+    let created = items.iter().find(|event| event["reason"] == "Created").expect("a Created");
+    assert_eq!(created["message"], "supervising echo hello world");
+    assert_eq!(created["involvedObject"]["kind"], "Process");
+    assert_eq!(created["involvedObject"]["name"], "echo");
+    assert_eq!(created["source"]["component"], "supervise");
+    let started = items.iter().find(|event| event["reason"] == "Started").expect("a Started");
+    assert!(started["metadata"]["annotations"]["supervise/pid"].is_string(), "{started}");
+    for item in items {
+        eventcast::Event::from_json(&item.to_string()).expect("an event");
+    }
+    let line = ended.stderr.last().expect("the accounting");
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    assert_eq!(figure("stored"), items.len() as u64);
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_a_warning() {
+    let mut program = Supervise::start(&["/nowhere/to/be/found", "sleep 1000"]);
+    program.wait_for(|line| line.contains("Process/found") && line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert!(ended.row("process/found", "cannot be started: No such file").contains("Warning"));
+}
+
+#[test]
+fn arguments_stay_private() {
+    let mut program = Supervise::start(&["sh -c 'exit 3' hunter2"]);
+    program.wait_for(|line| line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    ended.row("process/sh", "ended with exit code 3");
+    assert!(!ended.stdout.contains("hunter2") && ended.stderr.iter().all(|line| !line.contains("hunter2")));
+}
+
+#[test]
+fn names_from_outside_do_no_harm_to_the_terminal() {
+    let mut program = Supervise::start(&["/no/\u{1b}[2Jev\u{202e}il", "/no/\u{8d77}\u{52d5}", "/no/plain"]);
+    program.wait_for(|line| line.contains("Process/plain") && line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    let shown = ended.stdout.clone() + &ended.stderr.concat();
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    ended.row("process/__2Jev_il", "supervising /no/");
+    let column = |row: &str| {
+        let before = row.split("supervising").next().expect("what is before it");
+        before.chars().map(|c| if c > '\u{2e80}' { 2 } else { 1 }).sum::<usize>()
+    };
+    let wide = column(ended.row("process/\u{8d77}\u{52d5}", "supervising"));
+    assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
+}
+
+#[test]
+fn quiet_and_no_output_leave_the_accounting_alone() {
+    let ended = Supervise::start(&["--quiet", "--no-output", "--for", "100ms", "echo hello"]).end();
+    assert_eq!((ended.code, ended.stderr), (Some(0), Vec::new()));
+    let line = ended.stdout.lines().last().unwrap();
+    assert!(accounting(line)("published") > 0);
 }

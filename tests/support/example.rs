@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The program of an example; fails when it is missing or older than its sources, and says what to do.
-pub fn example(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let mut program = std::env::current_exe().expect("a test knows where it is");
     program.pop();
     if program.ends_with("deps") {
