@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "recorder")]
+use crate::sync::CachePadded;
+#[cfg(feature = "recorder")]
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
 
 /// Where a bus, a recorder or a correlator gets the time from: the system, or a [`FakeClock`].
@@ -39,6 +43,19 @@ impl Clock {
             Some(fake) => fake.state.lock().wall,
             None => system_now(),
         }
+    }
+
+    /// Numbers for the names of events: a fake clock has its own, so that a test sees the same names every time; all
+    /// others share theirs.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn numbers(&self) -> &Numbers {
+        static NUMBERS: Numbers = Numbers::new();
+        self.fake.as_ref().map_or(&NUMBERS, |fake| &fake.numbers)
+    }
+
+    #[cfg(feature = "recorder")]
+    pub(crate) fn is_fake(&self) -> bool {
+        self.fake.is_some()
     }
 
     /// The moment that is `timeout` from now. A timeout too long to be written down is never over.
@@ -94,6 +111,8 @@ pub struct FakeClock {
 
 struct Fake {
     state: Mutex<FakeState>,
+    #[cfg(feature = "recorder")]
+    numbers: Numbers,
 }
 
 struct FakeState {
@@ -121,7 +140,12 @@ impl FakeClock {
             next_id: 0,
             observers: Vec::new(),
         };
-        Self { fake: Arc::new(Fake { state: Mutex::new(state) }) }
+        let fake = Fake {
+            state: Mutex::new(state),
+            #[cfg(feature = "recorder")]
+            numbers: Numbers::new(),
+        };
+        Self { fake: Arc::new(fake) }
     }
 
     /// The clock to hand to a bus, a recorder or a correlator.
@@ -202,6 +226,53 @@ impl Fake {
         };
         park_until(parker, None);
         self.state.lock().sleepers.retain(|s| s.id != id);
+    }
+}
+
+/// Nanoseconds since 1970 for the names of events, each given out once for a subject, also where the clock stands still
+/// or goes back.
+#[cfg(feature = "recorder")]
+pub(crate) struct Numbers {
+    /// For the subjects whose hash leads here: twice the lowest number that nobody has, and one more if the number
+    /// before that may be shared. Spread, so that different subjects seldom meet, and get the very time of the clock.
+    next: [CachePadded<AtomicU64>; 64],
+}
+
+#[cfg(feature = "recorder")]
+impl Numbers {
+    const fn new() -> Self {
+        Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; 64] }
+    }
+
+    /// `now`, or the lowest later number that the subject has not had.
+    pub(crate) fn take(&self, subject_hash: u64, now: u64) -> u64 {
+        self.update(subject_hash, |next, _| {
+            let number = next.max(now);
+            (number, number + 1, false)
+        })
+    }
+
+    /// The same, but all who share get the same one at the same time.
+    pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
+        self.update(subject_hash, |next, shared| {
+            let number = if shared && next == now + 1 { now } else { next.max(now) };
+            (number, number + 1, true)
+        })
+    }
+
+    /// From the lowest free number, and whether the one before it is shared: the number to take, and the same anew.
+    fn update(&self, subject_hash: u64, take: impl Fn(u64, bool) -> (u64, u64, bool)) -> u64 {
+        let cell = &self.next[(subject_hash % 64) as usize];
+        // Relaxed: the numbers only have to differ.
+        let mut before = cell.load(Ordering::Relaxed);
+        loop {
+            let (number, next, shared) = take(before >> 1, before & 1 == 1);
+            let after = next << 1 | u64::from(shared);
+            match cell.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return number,
+                Err(found) => before = found,
+            }
+        }
     }
 }
 

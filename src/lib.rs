@@ -7,11 +7,24 @@ mod bus;
 mod clock;
 #[cfg(feature = "recorder")]
 mod correlator;
+#[cfg(feature = "recorder")]
+mod duration;
 mod error;
 #[cfg(feature = "recorder")]
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
+#[cfg(feature = "recorder")]
+mod event_broadcaster;
+mod guard;
+#[cfg(feature = "recorder")]
+mod loss;
+#[cfg(feature = "recorder")]
+mod recorder;
+#[cfg(feature = "recorder")]
+mod recording;
+#[cfg(feature = "recorder")]
+mod sink;
 mod stats;
 mod sync;
 
@@ -33,4 +46,18 @@ pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
     Text, Timestamp, TimestampError,
 };
+#[cfg(feature = "recorder")]
+pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
+#[cfg(feature = "recorder")]
+pub use crate::loss::{Loss, LossReason};
+#[cfg(feature = "recorder")]
+pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
+#[cfg(feature = "recorder")]
+pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
+#[cfg(feature = "recorder")]
+pub use crate::sink::{
+    EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
+};
+#[cfg(feature = "recorder")]
+pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

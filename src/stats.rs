@@ -188,6 +188,110 @@ impl fmt::Display for BusStats {
     }
 }
 
+/// What one recording has done with the events that its watcher delivered.
+///
+/// Each delivered event has one of seven outcomes, so that, whenever the bus is quiet, exactly
+///
+/// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` + `exhausted` + `abandoned`
+///
+/// which is what [`handled`](Self::handled) adds up. While it runs, the event in hand may already have its outcome.
+#[cfg(feature = "recorder")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct RecordingStats {
+    /// The recording's name, and what it was offered, got, and lost before it could handle it.
+    pub watcher: WatcherStats,
+    /// Stored as a new event.
+    pub created: u64,
+    /// Counted on a stored event.
+    pub updated: u64,
+    /// Held back by the spam filter; counted with the next one that is stored.
+    pub skipped: u64,
+    /// Given up because the sink had an event of this name.
+    pub already_existed: u64,
+    /// Given up because the sink will never take it; or the sink, or a function of the correlator's options, panicked.
+    pub rejected: u64,
+    /// Given up because the sink failed as often as the retry policy allows.
+    pub exhausted: u64,
+    /// Given up because the sink failed, and the recording or the bus was to end.
+    pub abandoned: u64,
+    /// Of `created`: those that were to be counted on a stored event, which had expired.
+    pub recreated: u64,
+    /// Of all delivered: those that were folded into an event for a group of similar ones.
+    pub aggregated: u64,
+    /// Attempts beyond the first ones.
+    pub retried: u64,
+    /// Panics of the sink, or of a function of the correlator's options, that were caught.
+    pub panics: u64,
+    /// What the correlator forgot to make room. Where this grows, counts start again from one: its caches are too small.
+    pub evicted: u64,
+}
+
+#[cfg(feature = "recorder")]
+impl RecordingStats {
+    /// All outcomes together.
+    pub fn handled(&self) -> u64 {
+        self.created
+            + self.updated
+            + self.skipped
+            + self.already_existed
+            + self.rejected
+            + self.exhausted
+            + self.abandoned
+    }
+
+    /// Adds another recording's figures, for a total.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.watcher.add(&other.watcher);
+        for (sum, count) in [
+            (&mut self.created, other.created),
+            (&mut self.updated, other.updated),
+            (&mut self.skipped, other.skipped),
+            (&mut self.already_existed, other.already_existed),
+            (&mut self.rejected, other.rejected),
+            (&mut self.exhausted, other.exhausted),
+            (&mut self.abandoned, other.abandoned),
+            (&mut self.recreated, other.recreated),
+            (&mut self.aggregated, other.aggregated),
+            (&mut self.retried, other.retried),
+            (&mut self.panics, other.panics),
+            (&mut self.evicted, other.evicted),
+        ] {
+            *sum += count;
+        }
+    }
+}
+
+#[cfg(feature = "recorder")]
+impl fmt::Display for RecordingStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: created {}, updated {}, skipped {}",
+            self.watcher.name.escape_debug(),
+            self.created,
+            self.updated,
+            self.skipped
+        )?;
+        for (name, count) in [
+            ("already existed", self.already_existed),
+            ("rejected", self.rejected),
+            ("exhausted", self.exhausted),
+            ("abandoned", self.abandoned),
+            ("recreated", self.recreated),
+            ("aggregated", self.aggregated),
+            ("retried", self.retried),
+            ("panics", self.panics),
+            ("dropped", self.watcher.dropped.total()),
+        ] {
+            if count > 0 {
+                write!(f, ", {name} {count}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What a shutdown did. Every call gets the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -198,10 +302,30 @@ pub struct ShutdownReport {
     pub complete: bool,
     /// The counters at the end.
     pub bus: BusStats,
+    /// What an event broadcaster's recordings did, in the order in which they were started. One that abandoned an event
+    /// makes the report incomplete.
+    #[cfg(feature = "recorder")]
+    pub recordings: Vec<RecordingStats>,
+}
+
+impl ShutdownReport {
+    pub(crate) fn new(complete: bool, bus: BusStats) -> Self {
+        Self {
+            complete,
+            bus,
+            #[cfg(feature = "recorder")]
+            recordings: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)
+        write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)?;
+        #[cfg(feature = "recorder")]
+        for recording in &self.recordings {
+            write!(f, "; {recording}")?;
+        }
+        Ok(())
     }
 }

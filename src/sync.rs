@@ -56,6 +56,8 @@ mod real {
     pub(crate) const YIELDS: u32 = 3;
 
     pub(crate) mod thread {
+        #[cfg(feature = "recorder")]
+        pub(crate) use std::thread::panicking;
         pub(crate) use std::thread::{JoinHandle, yield_now};
 
         /// Starts a named thread. The handle may be dropped: the library waits for its threads by their own signals.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. Those of one level do not know each other.
 const LEVELS: &[&[&str]] = &[
-    &["sync", "error", "escape"],
+    &["sync", "error", "escape", "guard", "duration"],
     &["clock", "stats"],
     &["event"],
     &["bus", "correlator", "sink", "loss"],

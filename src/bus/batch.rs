@@ -1,22 +1,7 @@
 //! Batches: what the dispatcher hands out. One allocation, shared by all watchers, read in place.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
+use crate::guard::guarded;
 use crate::sync::Arc;
-
-/// Runs code of the user, and catches its panic. `None`: it panicked.
-pub(super) fn guarded<R>(run: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => Some(result),
-        Err(payload) => {
-            // The payload is the user's too, and may panic when it goes.
-            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                std::mem::forget(second);
-            }
-            None
-        }
-    }
-}
 
 /// Drops events one by one: in a plain `Vec`, a second `Drop` that panics would abort the process.
 pub(super) fn discard<T>(events: Vec<T>) {

@@ -209,6 +209,21 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         self.shared.hub.shutdown(clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
     }
 
+    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this bus it does not wait.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn wait_ended(&self, timeout: Duration) {
+        let hub = &self.shared.hub;
+        if !hub.is_current() {
+            let _ = hub.wait_ended(hub.clock.deadline(timeout));
+        }
+    }
+
+    /// Whether the running thread is one of this bus's own.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn is_current(&self) -> bool {
+        self.shared.hub.is_current()
+    }
+
     /// What the bus has done so far. Never waits for a publisher, a watcher or the dispatcher.
     pub fn stats(&self) -> BusStats {
         self.shared.hub.stats()

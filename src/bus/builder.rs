@@ -104,7 +104,12 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// It runs on the dispatcher, outside every lock, so it must be quick and must not wait; a panic is caught and
     /// counted. What a watcher throws away itself, by being dropped with events in its queue, is not told here.
-    pub fn on_drop(mut self, hook: impl FnMut(DropReason, &[T]) + Send + 'static) -> Self {
+    pub fn on_drop(self, mut hook: impl FnMut(DropReason, &[T]) + Send + 'static) -> Self {
+        self.on_drop_named(move |_, reason, events| hook(reason, events))
+    }
+
+    /// As [`on_drop`](Self::on_drop), for a hook that serves several watchers.
+    pub(crate) fn on_drop_named(mut self, hook: impl FnMut(&str, DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop = Some(Box::new(hook));
         self
     }
@@ -154,10 +159,18 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self,
         handler: impl FnMut(Delivery<&T>) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
+        self.spawn_with(|_| handler)
+    }
+
+    /// As [`spawn`](Self::spawn), for a handler that needs to know how the bus fares.
+    pub(crate) fn spawn_with<H: FnMut(Delivery<&T>) + Send + 'static>(
+        self,
+        make: impl FnOnce(WatchHandle) -> H,
+    ) -> Result<WatchHandle, WatchError> {
         let inbox = self.register(true)?;
         let handle = WatchHandle::new(&inbox);
         let name = inbox.core.name.to_string();
-        let runner = Runner::new(inbox, handler);
+        let runner = Runner::new(inbox, make(handle.clone()));
         // When there is no thread the runner goes, and with it the registration.
         thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)

@@ -10,10 +10,11 @@
 
 use std::collections::HashMap;
 
+use crate::guard::guarded;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Receiver, SPINS, YIELDS, hint, thread};
 
-use super::batch::{Frozen, discard, guarded};
+use super::batch::{Frozen, discard};
 use super::core::Core;
 use super::current::OnBus;
 use super::hub::Hub;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::guard::guarded;
 use crate::stats::WatcherStats;
 use crate::sync::Arc;
 
-use super::batch::guarded;
 use super::core::Core;
 use super::current::OnBus;
 use super::hub::Hub;
@@ -99,6 +99,30 @@ impl WatchHandle {
     /// The watcher's counters.
     pub fn stats(&self) -> WatcherStats {
         self.core.stats()
+    }
+}
+
+/// For handlers that are the library's own.
+#[cfg(feature = "recorder")]
+impl WatchHandle {
+    pub(crate) fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Whether the handler has come to its end.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.core.is_finished()
+    }
+
+    /// Whether the handler should come to its end: it was stopped, or the bus is closed.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.core.is_stopped() || self.hub.is_closing()
+    }
+
+    /// Waits for `time` to pass, by the bus's clock. False: the end came first.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let deadline = self.hub.clock.deadline(time);
+        self.hub.done.wait(&self.hub.clock, deadline, || self.is_ending().then_some(())).is_err()
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Hub {
     pub(super) dispatcher: Sleeper,
     /// Publishers and registrations that wait for room in the incoming queue.
     pub(super) room: WaitList,
-    /// Who waits for the end, for a flush, or for a handler.
+    /// Who waits for the end, for a flush, or for a handler; and handlers that pause.
     pub(super) done: WaitList,
     pub(super) clock: Clock,
     closing: AtomicBool,
@@ -77,12 +77,19 @@ impl Hub {
         full_fence();
         self.dispatcher.wake();
         self.room.wake_all();
+        // Handlers that pause.
+        self.done.wake_all();
+    }
+
+    /// Whether somebody has closed the bus.
+    pub(super) fn is_closing(&self) -> bool {
+        // Acquire: pairs with the Release in `close`.
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Whether the last event is in the queue: nobody can push another.
     pub(super) fn is_quiet(&self) -> bool {
-        // Acquire: pairs with the Release in `close`.
-        self.closing.load(Ordering::Acquire) && self.gate.is_quiet()
+        self.is_closing() && self.gate.is_quiet()
     }
 
     /// Says that nothing is waited for any more: the dispatcher gives up on watchers, handlers on their queues.
@@ -121,7 +128,7 @@ impl Hub {
     pub(super) fn shutdown(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
         self.close();
         if self.is_current() {
-            return ShutdownReport { complete: false, bus: self.stats() };
+            return ShutdownReport::new(false, self.stats());
         }
         let wait = |deadline| {
             self.done.wait(&self.clock, deadline, || {
@@ -144,7 +151,7 @@ impl Hub {
         };
         let report = {
             let mut report = self.report.lock();
-            report.get_or_insert_with(|| ShutdownReport { complete, bus: self.stats() }).clone()
+            report.get_or_insert_with(|| ShutdownReport::new(complete, self.stats())).clone()
         };
         full_fence();
         self.done.wake_all();
@@ -191,6 +198,10 @@ impl Hub {
         core.set_stopped();
         self.reap(core.id);
         core.sleeper.wake();
+        if core.is_handler {
+            // It may pause.
+            self.done.wake_all();
+        }
     }
 
     /// Tells the dispatcher that a watcher has stopped. Fences.

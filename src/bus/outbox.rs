@@ -9,18 +9,19 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::clock::{Clock, Deadline};
+use crate::guard::guarded;
 use crate::stats::DropReason;
 use crate::sync::Arc;
 
-use super::batch::{Frozen, Slice, copied, guarded};
+use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::options::OverflowPolicy;
 use super::queue::Queue;
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.
 pub(super) type Filter<T> = Box<dyn FnMut(&T) -> bool + Send>;
-/// Learns, on the dispatcher, what a watcher has just lost.
-pub(super) type OnDrop<T> = Box<dyn FnMut(DropReason, &[T]) + Send>;
+/// Learns, on the dispatcher, what the watcher of this name has just lost.
+pub(super) type OnDrop<T> = Box<dyn FnMut(&str, DropReason, &[T]) + Send>;
 
 pub(super) struct Outbox<T> {
     pub(super) core: Arc<Core>,
@@ -101,7 +102,7 @@ impl<T> Outbox<T> {
         };
         *count += events.len() as u64;
         if let Some(hook) = &mut self.on_drop {
-            if guarded(|| hook(reason, events)).is_none() {
+            if guarded(|| hook(&self.core.name, reason, events)).is_none() {
                 self.core.count_panic();
             }
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::key::{Key, KeyRef};
 use super::lru::LruCache;
 use super::options::{Aggregation, KeyFn, MessageFn};
-use crate::event::{Event, Text, Timestamp, name};
+use crate::event::{Event, Text, Timestamp};
 
 /// What the message of a folded event begins with.
 const PREFIX: &str = "(combined from similar events): ";
@@ -51,7 +51,7 @@ impl Aggregator {
         }
     }
 
-    /// The event that stands for the group, and the group's key, if this one is folded.
+    /// The event that stands for the group, without a name, and the group's key, if this one is folded.
     pub(super) fn fold(&self, event: &Event, now: Timestamp) -> Option<(Event, Key)> {
         let key = match &self.key {
             None => self.fold_message(&KeyRef::Aggregate(event), &event.message, now),
@@ -82,10 +82,9 @@ impl Aggregator {
         })
     }
 
-    /// Like client-go's, it has neither annotations nor a reporting controller, and its name is not validated.
+    /// Like client-go's, it has neither annotations nor a reporting controller. It gets its name when it is the first.
     fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();
-        combined.metadata.name = name::plain(&event.involved_object.name, now);
         combined.metadata.namespace = event.metadata.namespace.clone();
         combined.involved_object = event.involved_object.clone();
         combined.reason = event.reason.clone();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::event::{Event, EventPatch, Timestamp};
+use crate::event::{Event, EventPatch, Timestamp, name};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use aggregator::Aggregator;
@@ -183,19 +183,24 @@ impl EventCorrelator {
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let folded = self.aggregator.as_ref().and_then(|aggregator| aggregator.fold(event, now));
-        let (mut event, observed) = match folded {
-            Some((combined, group)) => {
+        let (event, key, is_repeat) = match folded {
+            Some((mut combined, group)) => {
                 count(&self.aggregated);
-                let observed = self.observer.observe(&group, &combined);
-                (combined, observed)
+                let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
+                    // As client-go's, but never one that a recorder has given to an event of its own.
+                    let object = &event.involved_object.name;
+                    let number = self.clock.numbers().share(name::hash(object), now.name_number());
+                    Some(name::plain(object, number))
+                });
+                (combined, key, is_repeat)
             }
-            None => (event.clone(), self.observer.observe(&KeyRef::Event(event), event)),
+            None => {
+                let mut own = event.clone();
+                let (key, is_repeat) = self.observer.observe(&KeyRef::Event(event), &mut own, || None);
+                (own, key, is_repeat)
+            }
         };
-        let key = CorrelationKey(observed.key);
-        let is_repeat = observed.previous.is_some();
-        if let Some(previous) = observed.previous {
-            previous.carry_over_to(&mut event);
-        }
+        let key = CorrelationKey(key);
         if self.filter.as_ref().is_some_and(|filter| !filter.accepts(&event, now)) {
             count(&self.filtered);
             return Correlation::Skip(SkipReason::SpamFilter);

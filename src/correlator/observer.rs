@@ -10,18 +10,11 @@ pub(super) struct Observer {
 
 /// What is known of an event that has been seen, as it should be in the store.
 #[derive(Clone)]
-pub(super) struct Seen {
+struct Seen {
     count: i32,
     first: Option<Timestamp>,
     name: Text,
     resource_version: Text,
-}
-
-/// An event that has been counted.
-pub(super) struct Observed {
-    pub(super) key: Key,
-    /// The occurrence before, with this one in the count; there is none for the first.
-    pub(super) previous: Option<Seen>,
 }
 
 impl Observer {
@@ -29,17 +22,26 @@ impl Observer {
         Self { seen: LruCache::new(entries) }
     }
 
-    /// Counts an event.
-    pub(super) fn observe(&self, key: &dyn AnyKey, event: &Event) -> Observed {
+    /// Counts an event, and says whether it has been seen before. Then it becomes the stored event, counted up, with its
+    /// own message and last time; else it gets the name, if there is one for it.
+    pub(super) fn observe(
+        &self,
+        key: &dyn AnyKey,
+        event: &mut Event,
+        name: impl FnOnce() -> Option<Text>,
+    ) -> (Key, bool) {
         self.seen.with(key, Seen::nothing, |key, seen| {
-            let previous = if seen.count > 0 {
+            let is_repeat = seen.count > 0;
+            if is_repeat {
                 seen.count = seen.count.saturating_add(1);
-                Some(seen.clone())
+                seen.carry_over_to(event);
             } else {
+                if let Some(name) = name() {
+                    event.metadata.name = name;
+                }
                 seen.store(event);
-                None
-            };
-            Observed { key: key.clone(), previous }
+            }
+            (key.clone(), is_repeat)
         })
     }
 
@@ -75,11 +77,10 @@ impl Seen {
         self.resource_version = event.metadata.resource_version().clone();
     }
 
-    /// Makes a further occurrence the stored event, counted up: it keeps its own message and last time.
-    pub(super) fn carry_over_to(self, event: &mut Event) {
+    fn carry_over_to(&self, event: &mut Event) {
         event.count = self.count;
         event.first_timestamp = self.first;
-        event.metadata.name = self.name;
-        event.metadata.set_resource_version(self.resource_version);
+        event.metadata.name = self.name.clone();
+        event.metadata.set_resource_version(self.resource_version.clone());
     }
 }

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::escape::escaped_to;
 use crate::event::{Event, Text};
 use crate::sync::Arc;
 
@@ -67,7 +66,7 @@ pub struct Aggregation {
     pub max_events: usize,
     /// How long after the last similar event the group is forgotten. More than zero, default 10 minutes.
     #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
-    #[serde(serialize_with = "write_duration", deserialize_with = "read_duration")]
+    #[serde(with = "crate::duration")]
     pub max_interval: Duration,
 }
 
@@ -184,37 +183,4 @@ impl fmt::Debug for CorrelatorOptions {
             .field("spam_filter", &self.spam_filter)
             .finish_non_exhaustive()
     }
-}
-
-fn write_duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    match jiff::SignedDuration::try_from(*duration) {
-        Ok(duration) => serializer.collect_str(&format_args!("{duration:#}")),
-        // Longer than can be written: as good as the longest.
-        Err(_) => serializer.collect_str(&format_args!("{:#}", jiff::SignedDuration::MAX)),
-    }
-}
-
-fn read_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    struct Visitor;
-
-    impl de::Visitor<'_> for Visitor {
-        type Value = Duration;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a duration such as \"10m\", or a number of seconds")
-        }
-
-        fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Duration, E> {
-            Ok(Duration::from_secs(seconds))
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-            let found = text.parse::<jiff::SignedDuration>().ok().and_then(|found| found.try_into().ok());
-            found.ok_or_else(|| {
-                E::custom(format_args!("`{}` is no duration such as 10m", escaped_to(text, 64)))
-            })
-        }
-    }
-
-    deserializer.deserialize_any(Visitor)
 }

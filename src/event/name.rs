@@ -1,12 +1,89 @@
-//! Names of events, as client-go makes them.
+//! Names of events, as client-go makes them: `<object>.<nanoseconds since 1970 in hexadecimal>`.
 
 use super::text::Text;
-use super::timestamp::Timestamp;
 
-/// `<object>.<nanoseconds since 1970 in hexadecimal>`, which nobody has validated.
-pub(crate) fn plain(object: &str, at: Timestamp) -> Text {
-    let nanos = at.unix_nanoseconds();
-    // Go writes a sign before the digits, Rust the two's complement.
-    let sign = if nanos < 0 { "-" } else { "" };
-    Text::from(format_args!("{object}.{sign}{:x}", nanos.unsigned_abs()))
+/// The longest name that Kubernetes takes.
+const MAX_NAME: usize = 253;
+
+/// The name of an event about `object`, which nobody has validated.
+pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
+    // Most names fit here, so that the only allocation is that of the text.
+    let mut buffer = [0; MAX_NAME];
+    match render(&mut buffer, object, nanoseconds) {
+        Some(name) => Text::copied(name),
+        None => format_args!("{object}.{nanoseconds:x}").into(),
+    }
+}
+
+/// The same where it is a DNS subdomain, as Kubernetes demands; else a name in the form of a random UUID, made
+/// from the nanoseconds and a seed.
+pub(crate) fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
+    let mut buffer = [0; MAX_NAME];
+    match render(&mut buffer, object, nanoseconds) {
+        // What follows the dot is a label by itself.
+        Some(name) if is_subdomain(object) => Text::copied(name),
+        _ => uuid(nanoseconds, seed()),
+    }
+}
+
+fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) -> Option<&'a str> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = (64 - nanoseconds.leading_zeros()).div_ceil(4).max(1) as usize;
+    let len = object.len() + 1 + digits;
+    let (name, _) = buffer.split_at_mut_checked(len)?;
+    let (start, end) = name.split_at_mut(object.len());
+    start.copy_from_slice(object.as_bytes());
+    let (dot, number) = end.split_first_mut()?;
+    *dot = b'.';
+    for (place, digit) in number.iter_mut().rev().enumerate() {
+        *digit = DIGITS[(nanoseconds >> (4 * place) & 0xF) as usize];
+    }
+    std::str::from_utf8(name).ok()
+}
+
+/// Dots between labels, which are lower-case letters, digits and, not at their ends, hyphens. As in Kubernetes' own
+/// check, a label may have more than 63 characters.
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= MAX_NAME && name.as_bytes().split(|b| *b == b'.').all(is_label)
+}
+
+fn is_label(label: &[u8]) -> bool {
+    let is_alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    label.first().is_some_and(is_alphanumeric)
+        && label.last().is_some_and(is_alphanumeric)
+        && label.iter().all(|b| is_alphanumeric(b) || *b == b'-')
+}
+
+/// What tells most objects of one program apart: the ends of their names, and the length.
+pub(crate) fn hash(object: &str) -> u64 {
+    let bytes = object.as_bytes();
+    let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (first, last) = (bytes.first_chunk(), bytes.last_chunk());
+    let short = bytes.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte));
+    mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
+}
+
+/// RFC 9562's version 4 from two numbers; different numbers of one seed give different bits.
+fn uuid(number: u64, seed: u64) -> Text {
+    let high = mix(number ^ seed);
+    let low = mix(high.wrapping_add(seed));
+    let high = high & !0xF000 | 0x4000;
+    let low = low & !(0xC << 60) | 0x8 << 60;
+    format_args!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xFFFF,
+        high & 0xFFFF,
+        low >> 48,
+        low & 0xFFFF_FFFF_FFFF
+    )
+    .into()
+}
+
+/// The finaliser of `SplitMix64`: a permutation that looks random.
+fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
 }

@@ -79,6 +79,12 @@ impl Timestamp {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
     }
 
+    /// Nanoseconds since 1970 for names, which end with the year 2200.
+    pub(crate) fn name_number(self) -> u64 {
+        let seconds = u64::try_from(self.seconds).unwrap_or(0).min(7_258_118_400);
+        seconds * 1_000_000_000 + u64::from(self.subsec_nanoseconds())
+    }
+
     /// Later by `duration`, at most [`MAX`](Self::MAX).
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self::clamped(self.unix_nanoseconds().saturating_add(nanos_of(duration)))
@@ -128,10 +134,14 @@ fn nanos_of(duration: Duration) -> i128 {
 /// Times outside the years 0000 to 9999 become the nearest that can be.
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
-        Self::clamped(match at.duration_since(UNIX_EPOCH) {
-            Ok(after) => nanos_of(after),
-            Err(before) => -nanos_of(before.duration()),
-        })
+        match at.duration_since(UNIX_EPOCH) {
+            // The usual case, without a division.
+            Ok(after) => i64::try_from(after.as_secs())
+                .ok()
+                .and_then(|seconds| Self::new(seconds, after.subsec_nanos()))
+                .unwrap_or(Self::MAX),
+            Err(before) => Self::clamped(-nanos_of(before.duration())),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) const YIELDS: u32 = 0;
 
 pub(crate) mod thread {
     pub(crate) use loom::thread::{JoinHandle, yield_now};
+    #[cfg(feature = "recorder")]
+    pub(crate) use std::thread::panicking;
 
     pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
     where

@@ -1,0 +1,134 @@
+//! What happens to one event: correlate, write, try again, remember.
+
+use std::slice;
+
+use crate::bus::{Delivery, WatchHandle};
+use crate::correlator::{Correlation, CorrelationKey};
+use crate::event::{Event, EventPatch};
+use crate::guard::guarded;
+use crate::loss::{Loss, LossHook, LossReason};
+use crate::sink::{EventSink, SinkError, SinkErrorKind};
+use crate::stats::RecordingStats;
+use crate::sync::Arc;
+
+use super::Shared;
+use super::retry::RetryPolicy;
+
+/// The handler of a recording's watcher. It lives on the recording's thread.
+pub(super) struct Driver<S> {
+    pub(super) sink: S,
+    pub(super) retry: RetryPolicy,
+    pub(super) watch: WatchHandle,
+    pub(super) shared: Arc<Shared>,
+    pub(super) losses: Arc<LossHook>,
+}
+
+/// What a sink did.
+enum Written {
+    Created(Event),
+    Updated(Event),
+}
+
+/// Why an event is given up.
+struct GivenUp(LossReason, Option<SinkError>);
+
+impl<S: EventSink> Driver<S> {
+    pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
+        // Who loses an event at the queue tells of it there.
+        let Delivery::Event(event) = delivery else { return };
+        let Some(correlation) = guarded(|| self.shared.correlator.correlate(event)) else {
+            self.count(|stats| stats.panics += 1);
+            return self.give_up(event, &GivenUp(LossReason::Rejected, None));
+        };
+        match correlation {
+            Correlation::Create { event, key, .. } => self.write(event, None, key),
+            Correlation::Update { event, patch, key, .. } => self.write(event, Some(&patch), key),
+            Correlation::Skip(_) => self.count(|stats| stats.skipped += 1),
+        }
+    }
+
+    fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey) {
+        match self.try_write(&mut event, patch) {
+            Ok(Written::Created(stored)) => {
+                self.shared.correlator.confirm(key, &stored);
+                self.count(|stats| {
+                    stats.created += 1;
+                    stats.recreated += u64::from(patch.is_some());
+                });
+            }
+            Ok(Written::Updated(stored)) => {
+                self.shared.correlator.confirm(key, &stored);
+                self.count(|stats| stats.updated += 1);
+            }
+            Err(given_up) => self.give_up(&event, &given_up),
+        }
+    }
+
+    /// Until it works, never will, or is not worth more attempts. Once the end has begun, one attempt is all there is.
+    fn try_write(&self, event: &mut Event, patch: Option<&EventPatch>) -> Result<Written, GivenUp> {
+        let mut failed = 0;
+        loop {
+            let error = match self.attempt(event, patch)? {
+                Ok(written) => return Ok(written),
+                Err(error) => error,
+            };
+            let reason = match error.kind() {
+                SinkErrorKind::Retry => None,
+                SinkErrorKind::AlreadyExists => Some(LossReason::AlreadyExists),
+                SinkErrorKind::Rejected | SinkErrorKind::NotFound => Some(LossReason::Rejected),
+            };
+            if let Some(reason) = reason {
+                return Err(GivenUp(reason, Some(error)));
+            }
+            failed += 1;
+            if failed >= self.retry.attempts {
+                return Err(GivenUp(LossReason::Exhausted, Some(error)));
+            }
+            if !self.watch.pause(self.retry.pause(failed, error.wait())) {
+                return Err(GivenUp(LossReason::Abandoned, Some(error)));
+            }
+            self.count(|stats| stats.retried += 1);
+        }
+    }
+
+    /// Once, as client-go does: a stored event is patched; one that has expired meanwhile is created, count and all.
+    fn attempt(
+        &self,
+        event: &mut Event,
+        patch: Option<&EventPatch>,
+    ) -> Result<Result<Written, SinkError>, GivenUp> {
+        if let Some(patch) = patch {
+            match self.call(|sink| sink.patch(event, patch))? {
+                Err(error) if error.kind() == SinkErrorKind::NotFound => {}
+                answer => return Ok(answer.map(Written::Updated)),
+            }
+        }
+        // The version of an event that is no more.
+        event.metadata.set_resource_version("");
+        Ok(self.call(|sink| sink.create(event))?.map(Written::Created))
+    }
+
+    /// A sink that panics is taken to have refused the event: it would do so again.
+    fn call<R>(&self, run: impl FnOnce(&S) -> R) -> Result<R, GivenUp> {
+        guarded(|| run(&self.sink)).ok_or_else(|| {
+            self.count(|stats| stats.panics += 1);
+            GivenUp(LossReason::Rejected, None)
+        })
+    }
+
+    fn give_up(&self, event: &Event, GivenUp(reason, error): &GivenUp) {
+        self.count(|stats| match reason {
+            LossReason::AlreadyExists => stats.already_existed += 1,
+            LossReason::Exhausted => stats.exhausted += 1,
+            LossReason::Abandoned => stats.abandoned += 1,
+            _ => stats.rejected += 1,
+        });
+        let cause = error.as_ref().map(|error| error as _);
+        let loss = Loss::new(*reason, self.watch.name(), slice::from_ref(event)).because(cause);
+        self.losses.tell(&loss);
+    }
+
+    fn count(&self, change: impl FnOnce(&mut RecordingStats)) {
+        change(&mut self.shared.stats.lock());
+    }
+}

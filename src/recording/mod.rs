@@ -1,0 +1,248 @@
+//! Recordings: each takes events from a watcher of its own, correlates them, and writes them to a sink.
+//!
+//! A recording is a handler of the bus, on a thread of its own, so flush and shutdown wait for it as for any other; and
+//! it has a correlator of its own, so two sinks count independently. It handles one event after the other, in order:
+//! what comes later about the same object must find what came before. While the sink fails, events wait in the
+//! watcher's queue; the pauses between attempts end at once when the recording is stopped or the bus is closed, and from
+//! then on every event that is left gets one attempt.
+
+mod driver;
+mod retry;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::bus::{Delivery, OverflowPolicy, WatchBuilder, WatchHandle};
+use crate::clock::Clock;
+use crate::correlator::{CorrelatorOptions, EventCorrelator};
+use crate::error::WatchError;
+use crate::event::Event;
+use crate::loss::LossHook;
+use crate::sink::EventSink;
+use crate::stats::RecordingStats;
+use crate::sync::{Arc, Mutex};
+
+use driver::Driver;
+
+pub use retry::RetryPolicy;
+
+/// What a recording's thread and its handles share.
+struct Shared {
+    correlator: EventCorrelator,
+    /// All but what the watcher and the correlator count themselves.
+    stats: Mutex<RecordingStats>,
+}
+
+/// Makes a recording that differs from the broadcaster's defaults. Ends in [`start`](Self::start).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{CorrelatorOptions, EventBroadcaster, MemorySink, OverflowPolicy, RetryPolicy};
+/// use std::time::Duration;
+///
+/// let mut retry = RetryPolicy::default();
+/// retry.delay = Duration::from_millis(100);
+/// let mut correlator = CorrelatorOptions::default();
+/// correlator.spam_filter = None;
+///
+/// let events = EventBroadcaster::new()?;
+/// let recording = events
+///     .recording()
+///     .name("warnings")
+///     .queue_len(100)
+///     .overflow(OverflowPolicy::DropOldest)
+///     .filter(|event| event.type_ == "Warning")
+///     .correlator(correlator)
+///     .retry(retry)
+///     .start(MemorySink::new())?;
+/// assert_eq!(recording.stats().watcher.name, "warnings");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is recorded until `start`"]
+pub struct RecordingBuilder<'b> {
+    watch: WatchBuilder<'b, Event>,
+    correlator: CorrelatorOptions,
+    retry: RetryPolicy,
+    recordings: &'b Recordings,
+}
+
+impl<'b> RecordingBuilder<'b> {
+    /// From a watcher that tells itself of what it loses.
+    pub(crate) fn new(
+        watch: WatchBuilder<'b, Event>,
+        correlator: CorrelatorOptions,
+        retry: RetryPolicy,
+        recordings: &'b Recordings,
+    ) -> Self {
+        Self { watch: watch.name(&recordings.next_name()), correlator, retry, recordings }
+    }
+
+    /// The name in statistics and errors, and of the thread. Default `recording`, then `recording-2` and so on.
+    pub fn name(mut self, name: &str) -> Self {
+        self.watch = self.watch.name(name);
+        self
+    }
+
+    /// How many events wait at most while the sink is slow or fails. 1 to 16,777,216, default as the broadcaster's.
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.watch = self.watch.queue_len(events);
+        self
+    }
+
+    /// What happens when that many wait. Default as the broadcaster's.
+    ///
+    /// [`Wait`](OverflowPolicy::Wait) loses nothing, but a sink that fails then holds up all watchers for as long as it
+    /// is tried again, and recorders find the broadcaster full.
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.watch = self.watch.overflow(policy);
+        self
+    }
+
+    /// Events for which `keep` is false are not recorded. It runs on the dispatcher, see [`WatchBuilder::filter`].
+    pub fn filter(mut self, keep: impl FnMut(&Event) -> bool + Send + 'static) -> Self {
+        self.watch = self.watch.filter(keep);
+        self
+    }
+
+    /// How events are folded, counted and held back. The clock is the broadcaster's, whatever the options say.
+    #[doc(alias = "WithCorrelatorOptions")]
+    pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
+        self.correlator = options;
+        self
+    }
+
+    /// When a failed write is tried again.
+    #[doc(alias = "WithSleepDuration")]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Starts the recording's thread.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Stopped`] when the broadcaster is closed, [`WatchError::Invalid`] for an option out of range,
+    /// [`WatchError::Thread`] when the system gives no thread, [`WatchError::WouldDeadlock`] on a thread of this
+    /// broadcaster while the incoming queue is full.
+    ///
+    /// # Blocking
+    ///
+    /// Only while the incoming queue is full.
+    pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
+        let Self { watch, correlator, retry, recordings } = self;
+        retry.check()?;
+        let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
+        let shared = Arc::new(Shared { correlator, stats: Mutex::new(RecordingStats::default()) });
+        let handle = watch.spawn_with(|watch| {
+            let (shared, losses) = (shared.clone(), recordings.losses.clone());
+            let mut driver = Driver { sink, retry, watch, shared, losses };
+            move |delivery: Delivery<&Event>| driver.handle(delivery)
+        })?;
+        let handle = RecordingHandle { watch: handle, shared };
+        recordings.add(handle.clone());
+        Ok(handle)
+    }
+}
+
+impl fmt::Debug for RecordingBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingBuilder")
+            .field("watch", &self.watch)
+            .field("correlator", &self.correlator)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A recording that runs. Dropping the handle leaves it running until the broadcaster ends.
+#[derive(Clone)]
+pub struct RecordingHandle {
+    watch: WatchHandle,
+    shared: Arc<Shared>,
+}
+
+impl RecordingHandle {
+    /// Ends the recording: nothing more is offered to it, and what is queued gets one attempt each. Never waits.
+    pub fn stop(&self) {
+        self.watch.stop();
+    }
+
+    /// Waits until it has ended; false at the timeout. On a thread of the same broadcaster it does not wait.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    pub fn join(&self, timeout: Duration) -> bool {
+        self.watch.join(timeout)
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> RecordingStats {
+        // In this order, so that what was delivered has its outcome.
+        let watcher = self.watch.stats();
+        let stats = self.shared.stats.lock().clone();
+        let correlator = self.shared.correlator.stats();
+        RecordingStats { watcher, aggregated: correlator.aggregated, evicted: correlator.evicted, ..stats }
+    }
+}
+
+impl fmt::Debug for RecordingHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingHandle").field("stats", &self.stats()).finish()
+    }
+}
+
+/// All recordings that a broadcaster has started.
+pub(crate) struct Recordings {
+    clock: Clock,
+    losses: Arc<LossHook>,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    /// How many were to be started.
+    named: u64,
+    /// In the order of their start.
+    recordings: Vec<RecordingHandle>,
+    /// The sum of those that have ended and are no longer listed.
+    departed: Option<RecordingStats>,
+}
+
+/// How many recordings are listed, those that have ended among them, before these are added up.
+const LISTED: usize = 64;
+
+impl Recordings {
+    pub(crate) fn new(clock: Clock, losses: Arc<LossHook>) -> Self {
+        Self { clock, losses, list: Mutex::new(List::default()) }
+    }
+
+    fn next_name(&self) -> String {
+        let mut list = self.list.lock();
+        list.named += 1;
+        if list.named == 1 { "recording".to_owned() } else { format!("recording-{}", list.named) }
+    }
+
+    fn add(&self, recording: RecordingHandle) {
+        let mut list = self.list.lock();
+        if list.recordings.len() >= LISTED {
+            let (ended, running): (Vec<_>, Vec<_>) =
+                list.recordings.drain(..).partition(|recording| recording.watch.is_finished());
+            list.recordings = running;
+            let departed = list.departed.get_or_insert_default();
+            "departed".clone_into(&mut departed.watcher.name);
+            for recording in ended {
+                departed.add(&recording.stats());
+            }
+        }
+        list.recordings.push(recording);
+    }
+
+    /// What each has done so far, those that ended long ago added up in the first.
+    pub(crate) fn stats(&self) -> Vec<RecordingStats> {
+        let list = self.list.lock();
+        list.departed.iter().cloned().chain(list.recordings.iter().map(RecordingHandle::stats)).collect()
+    }
+}

@@ -1,0 +1,250 @@
+//! Where events are kept: what a store must be able to do, and what its refusals mean.
+//!
+//! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
+//! and what to remember are the recording's business, not the sink's.
+
+mod memory;
+mod table;
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::escape::escaped;
+use crate::event::{Event, EventPatch};
+use crate::sync::Arc;
+
+pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
+
+/// A store for events.
+///
+/// It is called by one thread of a recording at a time, never by a thread that records or distributes events, so it may
+/// take as long as it needs; other recordings do not notice. If it panics, the event is given up as if it had been rejected.
+/// An `Arc` and a `Box` of a sink are sinks, so one store can serve several recordings and be read meanwhile.
+///
+/// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle inside the call.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventSink, SinkError};
+///
+/// /// Keeps nothing and prints what happens.
+/// struct Printer;
+///
+/// impl EventSink for Printer {
+///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+///         println!("new: {}", event.to_json());
+///         Ok(event.clone())
+///     }
+///
+///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+///         println!("again: {}", event.to_json());
+///         Ok(event.clone())
+///     }
+/// }
+///
+/// let mut event = Event::default();
+/// event.reason = "Started".into();
+/// assert_eq!(Printer.create(&event).unwrap(), event);
+/// ```
+pub trait EventSink: Send + Sync + 'static {
+    /// Stores a new event, in the namespace that it names, and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// [`SinkError::already_exists`] when there is an event of this name; see there for the others.
+    #[doc(alias = "Create")]
+    fn create(&self, event: &Event) -> Result<Event, SinkError>;
+
+    /// Replaces the stored event of this name, and returns it as stored. Recordings do not call it themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`SinkError::not_found`] when there is none, unless the store creates it then; see there for the others.
+    #[doc(alias = "Update")]
+    fn update(&self, event: &Event) -> Result<Event, SinkError>;
+
+    /// Changes count, last time and message of the stored event of this name, and returns it as stored.
+    ///
+    /// `event` is the whole event as it should be afterwards, `patch` the bytes that client-go would send; a store uses what
+    /// is handier. Unless overridden this is [`update`](Self::update).
+    ///
+    /// # Errors
+    ///
+    /// [`SinkError::not_found`] when there is none, because it has expired: a recording then creates it. See there for
+    /// the others.
+    #[doc(alias = "Patch")]
+    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+        let _ = patch;
+        self.update(event)
+    }
+
+    /// Several operations in order, with one answer each: for stores where a transaction for all of them is cheaper. Unless
+    /// overridden it performs them one by one, and goes on after one that fails.
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        batch.iter().map(|op| op.apply_to(self)).collect()
+    }
+}
+
+/// One thing to do to a store.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SinkOp {
+    /// See [`EventSink::create`].
+    Create(Event),
+    /// See [`EventSink::update`].
+    Update(Event),
+    /// See [`EventSink::patch`].
+    Patch(Event, EventPatch),
+}
+
+impl SinkOp {
+    /// Does it.
+    ///
+    /// # Errors
+    ///
+    /// The sink's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink, SinkOp};
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let sink = MemorySink::new();
+    /// let answers = sink.apply(&[SinkOp::Create(event.clone()), SinkOp::Create(event)]);
+    /// assert!(answers[0].is_ok());
+    /// assert_eq!(answers[1].as_ref().unwrap_err().to_string(), "already exists: events \"web-0.1\" in namespace default");
+    /// ```
+    pub fn apply_to<S: EventSink + ?Sized>(&self, sink: &S) -> Result<Event, SinkError> {
+        match self {
+            Self::Create(event) => sink.create(event),
+            Self::Update(event) => sink.update(event),
+            Self::Patch(event, patch) => sink.patch(event, patch),
+        }
+    }
+}
+
+macro_rules! forward {
+    ($($pointer:ty, $($generic:ident)?);*) => {$(
+        impl$(<$generic: EventSink + ?Sized>)? EventSink for $pointer {
+            fn create(&self, event: &Event) -> Result<Event, SinkError> {
+                (**self).create(event)
+            }
+
+            fn update(&self, event: &Event) -> Result<Event, SinkError> {
+                (**self).update(event)
+            }
+
+            fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+                (**self).patch(event, patch)
+            }
+
+            fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+                (**self).apply(batch)
+            }
+        }
+    )*};
+}
+
+forward!(Arc<S>, S; Box<dyn EventSink>,);
+
+/// What a sink's errors carry.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why a sink did not do it: what a recording should do next, and the cause.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{SinkError, SinkErrorKind};
+/// use std::time::Duration;
+///
+/// let error = SinkError::retry_after("too many requests", Duration::from_secs(1));
+/// assert_eq!(error.kind(), SinkErrorKind::Retry);
+/// assert_eq!(error.wait(), Some(Duration::from_secs(1)));
+/// assert_eq!(error.to_string(), "may be tried again: too many requests");
+/// ```
+#[derive(Debug)]
+pub struct SinkError {
+    kind: SinkErrorKind,
+    wait: Option<Duration>,
+    source: BoxError,
+}
+
+/// What a recording should do about a [`SinkError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SinkErrorKind {
+    /// It may work later.
+    Retry,
+    /// It will never work.
+    Rejected,
+    /// There is no event of this name.
+    NotFound,
+    /// There is an event of this name already.
+    AlreadyExists,
+}
+
+impl SinkError {
+    /// It may work later: the store cannot be reached, is overloaded, or has failed for a reason of its own. A recording
+    /// tries again as its [`RetryPolicy`](crate::RetryPolicy) says.
+    pub fn retry(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::Retry, None, source.into())
+    }
+
+    /// As [`retry`](Self::retry), when the store has said how long to wait.
+    pub fn retry_after(source: impl Into<BoxError>, wait: Duration) -> Self {
+        Self::new(SinkErrorKind::Retry, Some(wait), source.into())
+    }
+
+    /// It will never work: the event is invalid, too large, or not allowed. A recording gives it up.
+    pub fn rejected(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::Rejected, None, source.into())
+    }
+
+    /// There is no event of this name to change. A recording creates it.
+    pub fn not_found(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::NotFound, None, source.into())
+    }
+
+    /// There is an event of this name, so it cannot be created. A recording gives it up.
+    pub fn already_exists(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::AlreadyExists, None, source.into())
+    }
+
+    fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
+        Self { kind, wait, source }
+    }
+
+    /// What to do next.
+    pub fn kind(&self) -> SinkErrorKind {
+        self.kind
+    }
+
+    /// How long the store wants to be left alone.
+    pub fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+}
+
+/// The kind and the cause, control characters of the cause escaped.
+impl fmt::Display for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            SinkErrorKind::Retry => "may be tried again",
+            SinkErrorKind::Rejected => "rejected",
+            SinkErrorKind::NotFound => "not found",
+            SinkErrorKind::AlreadyExists => "already exists",
+        };
+        write!(f, "{kind}: {}", escaped(&self.source.to_string()))
+    }
+}
+
+impl Error for SinkError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}

@@ -1,0 +1,158 @@
+//! Events and losses as `tracing` sees them.
+#![cfg(feature = "tracing")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+#[path = "support/sinks.rs"]
+mod sinks;
+
+use std::fmt::{self, Write as _};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded};
+use sinks::{clock, pod, record, until};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber};
+
+/// Writes every record of this library down as `LEVEL name field=value ...`.
+struct Log;
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("eventcast")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = format!("{} {}", event.metadata().level(), event.metadata().name());
+        event.record(&mut Fields(&mut line));
+        LINES.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The one subscriber there can be, for one test at a time.
+fn log() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    static INSTALLED: LazyLock<()> = LazyLock::new(|| tracing::subscriber::set_global_default(Log).unwrap());
+    let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    LazyLock::force(&INSTALLED);
+    LINES.lock().unwrap().clear();
+    turn
+}
+
+fn lines() -> Vec<String> {
+    LINES.lock().unwrap().clone()
+}
+
+#[test]
+fn an_event_has_client_gos_fields() {
+    let _log = log();
+    let events = EventBroadcaster::new().unwrap();
+    events.start_structured_logging(Level::INFO).unwrap();
+    let recorder = events.new_recorder("eventTest");
+    let mut foo = ObjectReference::new("Pod", "foo").in_namespace("baz");
+    foo.api_version = "v1".into();
+    foo.field_path = "spec.containers[2]".into();
+    recorder.event(&foo, Normal, "Started", "some verbose message: 1");
+    recorder.event(pod("node"), Warning, "Rebooted", "up\u{1b}[2J\nagain");
+    assert!(events.shutdown().complete);
+    assert_eq!(
+        lines(),
+        [
+            "INFO Event occurred object=baz/foo fieldPath=spec.containers[2] kind=Pod apiVersion=v1 type=Normal \
+             reason=Started message=some verbose message: 1",
+            r"INFO Event occurred object=node fieldPath= kind=Pod apiVersion= type=Warning reason=Rebooted message=up\u{1b}[2J\nagain",
+        ]
+    );
+}
+
+#[test]
+fn the_level_is_the_one_asked_for() {
+    let _log = log();
+    for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+        let events = EventBroadcaster::new().unwrap();
+        events.start_structured_logging(level).unwrap();
+        record(&events, "web-0", "Started");
+        events.shutdown();
+    }
+    let lines = lines();
+    let levels: Vec<_> = lines.iter().map(|line| line.split_once(' ').unwrap().0).collect();
+    assert_eq!(levels, ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"]);
+}
+
+#[test]
+fn what_the_log_missed_is_logged() {
+    let _log = log();
+    let events =
+        EventBroadcaster::builder().bus(BusOptions::default().queue_len(1)).on_loss(|_| ()).build().unwrap();
+    let logging = events.start_structured_logging(Level::INFO).unwrap();
+    // The log's thread cannot come on while the lines are held.
+    let held = LINES.lock().unwrap();
+    record(&events, "a", "Started");
+    until(|| logging.stats().queued == 1);
+    record(&events, "b", "Started");
+    until(|| logging.stats().dropped.incoming == 1);
+    drop(held);
+    events.shutdown();
+    assert_eq!(lines()[1], "INFO Events lost count=1");
+}
+
+#[test]
+fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
+    let _log = log();
+    let clock = clock();
+    let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+    let recorder = events.new_recorder("tester");
+    let lose =
+        || assert_eq!(recorder.event(pod("web-0"), Normal, "", "not for the log"), Recorded::EmptyReason);
+    for _ in 0..5 {
+        lose();
+    }
+    clock.advance(Duration::from_millis(999));
+    lose();
+    clock.advance(Duration::from_millis(1));
+    lose();
+    events.close();
+    // Another reason has a second of its own.
+    assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Stopped);
+    assert_eq!(
+        lines().iter().map(|line| line.split_once(" message=").unwrap().1).collect::<Vec<_>>(),
+        [
+            "tester: 1 event lost (empty reason): Pod/web-0 unmentioned=0",
+            "tester: 1 event lost (empty reason): Pod/web-0 unmentioned=5",
+            "tester: 1 event lost (broadcaster closed): Pod/web-0 Late unmentioned=0",
+        ]
+    );
+}
+
+#[test]
+fn with_a_hook_nothing_is_logged() {
+    let _log = log();
+    let events = EventBroadcaster::builder().on_loss(|_| ()).build().unwrap();
+    events.new_recorder("tester").event(pod("web-0"), Normal, "", "");
+    events.shutdown();
+    assert!(lines().is_empty());
+}

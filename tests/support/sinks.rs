@@ -1,0 +1,161 @@
+//! What the tests of recordings share: a sink that does as it is told, and shorthands for events.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    Event, EventBroadcaster, EventPatch, EventSink, EventType, FakeClock, MemorySink, MemorySinkOptions,
+    ObjectReference, RecordingStats, RetryPolicy, SinkError, SinkOp,
+};
+
+/// Long enough that only a hang reaches it.
+pub const LONG: Duration = Duration::from_secs(60);
+
+pub fn clock() -> FakeClock {
+    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+}
+
+pub fn pod(name: &str) -> ObjectReference {
+    ObjectReference::new("Pod", name.to_owned())
+}
+
+/// A policy without pauses.
+pub fn at_once() -> RetryPolicy {
+    let mut policy = RetryPolicy::default();
+    policy.delay = Duration::ZERO;
+    policy
+}
+
+/// Records an event about a pod, which must be accepted.
+#[track_caller]
+pub fn record(events: &EventBroadcaster, name: &str, reason: &str) {
+    let recorder = events.new_recorder("tester");
+    assert!(recorder.event(pod(name), EventType::Normal, reason.to_owned(), "message").is_accepted());
+}
+
+/// The law of each recording: what was delivered has one outcome, what was offered is delivered, lost or queued.
+#[track_caller]
+pub fn assert_balanced(stats: &RecordingStats) {
+    let watcher = &stats.watcher;
+    assert_eq!(watcher.offered, watcher.delivered + watcher.dropped.total() + watcher.queued, "{stats:?}");
+    let outcomes = stats.created
+        + stats.updated
+        + stats.skipped
+        + stats.already_existed
+        + stats.rejected
+        + stats.exhausted
+        + stats.abandoned;
+    assert_eq!(watcher.delivered, outcomes, "{stats:?}");
+    assert_eq!(stats.handled(), outcomes);
+    assert!(stats.recreated <= stats.created, "{stats:?}");
+}
+
+type Answer = Box<dyn Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync>;
+
+/// A sink that asks a function about each call, notes the call, and passes what is allowed on to a store.
+#[derive(Clone)]
+pub struct Scripted {
+    pub store: MemorySink,
+    calls: Arc<Mutex<Vec<SinkOp>>>,
+    answer: Arc<Answer>,
+    called: Sender<()>,
+}
+
+impl Scripted {
+    /// The function gets the number of the call, from 0. The receiver hears of each call when it has been answered.
+    pub fn new(
+        clock: &FakeClock,
+        answer: impl Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync + 'static,
+    ) -> (Self, Receiver<()>) {
+        let (called, calls_rx) = mpsc::channel();
+        let sink = Self {
+            store: MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap(),
+            calls: Arc::default(),
+            answer: Arc::new(Box::new(answer)),
+            called,
+        };
+        (sink, calls_rx)
+    }
+
+    /// One that allows everything.
+    pub fn obedient(clock: &FakeClock) -> Self {
+        Self::new(clock, |_, _| Ok(())).0
+    }
+
+    pub fn calls(&self) -> Vec<SinkOp> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    fn ask(&self, op: SinkOp) -> Result<Event, SinkError> {
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(op.clone());
+            calls.len() - 1
+        };
+        let answer = (self.answer)(number, &op).and_then(|()| op.apply_to(&self.store));
+        let _ = self.called.send(());
+        answer
+    }
+}
+
+impl EventSink for Scripted {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.ask(SinkOp::Create(event.clone()))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.ask(SinkOp::Update(event.clone()))
+    }
+
+    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+        self.ask(SinkOp::Patch(event.clone(), patch.clone()))
+    }
+}
+
+/// What an operation is about.
+pub fn event_of(op: &SinkOp) -> &Event {
+    match op {
+        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => event,
+        _ => unreachable!("there is no other"),
+    }
+}
+
+/// An operation in short: what, the event's reason, its count.
+pub fn short(op: &SinkOp) -> String {
+    let verb = match op {
+        SinkOp::Create(_) => "create",
+        SinkOp::Update(_) => "update",
+        SinkOp::Patch(..) => "patch",
+        _ => unreachable!("there is no other"),
+    };
+    let event = event_of(op);
+    format!("{verb} {} x{}", event.reason, event.count)
+}
+
+/// A place where a sink or handler waits until the test lets it on.
+pub struct Gate {
+    pub entered: Receiver<()>,
+    pub go: Sender<()>,
+}
+
+pub fn gate() -> (Gate, impl Fn() + Send + Sync) {
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, go_rx) = mpsc::channel::<()>();
+    let go_rx = Mutex::new(go_rx);
+    let pass = move || {
+        let _ = entered_tx.send(());
+        // An error is the test's end: then nobody is held any more.
+        let _ = go_rx.lock().unwrap().recv();
+    };
+    (Gate { entered, go }, pass)
+}
+
+/// Waits for what another thread will do without telling.
+pub fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        std::thread::yield_now();
+    }
+}
