@@ -257,7 +257,8 @@ fn repeats_are_counted_and_the_books_balance() {
     ] {
         let times = ended.logged(&[&format!("Process/{object} "), &format!("'{reason}' {message}")]);
         let row = ended.row(&format!("process/{object}"), message);
-        assert!(row.contains(&format!(" (x{times} over ")), "{times}: {row}");
+        assert!(times >= 4 || object == "true", "{times}: {row}");
+        assert_eq!(row.contains(&format!(" (x{times} over ")), times > 1, "{times}: {row}");
         assert!(row.contains(reason), "{row}");
     }
     assert!(ended.row("process/sleep", "stopped with its supervisor").contains("Normal"));

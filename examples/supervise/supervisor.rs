@@ -330,7 +330,9 @@ mod tests {
     };
 
     /// Runs one command until `enough` says so, and returns what happened in short.
-    fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> Vec<String> {
+    ///
+    /// A restart that was due may still come before the stop.
+    fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> String {
         let mut changes = Vec::new();
         let stop = OnceCell::new();
         let processes = name_all(vec![Command::split(command).unwrap()]);
@@ -354,39 +356,31 @@ mod tests {
         });
         stop.set(supervisor.outbox()).expect("set once");
         assert_eq!(supervisor.run(), Vec::<String>::new());
-        changes
+        changes.join(", ")
     }
 
     fn waits_for(millis: u64) -> impl FnMut(&Change) -> bool {
         move |change| matches!(change, Change::BackOff { delay, .. } if delay.as_millis() == u128::from(millis))
     }
 
+    #[track_caller]
+    fn assert_begins(changes: &str, expected: &str) {
+        assert!(changes.starts_with(expected), "{changes}");
+    }
+
     #[test]
     fn restarts_with_growing_pauses() {
-        assert_eq!(
-            run("sh -c 'exit 3'", SETTINGS, waits_for(4)),
-            [
-                "created",
-                "started 0",
-                "code 3",
-                "wait 1",
-                "started 1",
-                "code 3",
-                "wait 2",
-                "started 2",
-                "code 3",
-                "wait 4"
-            ]
+        assert_begins(
+            &run("sh -c 'exit 3'", SETTINGS, waits_for(4)),
+            "created, started 0, code 3, wait 1, started 1, code 3, wait 2, started 2, code 3, wait 4",
         );
     }
 
     #[test]
     fn tells_success_and_signals_apart() {
-        assert_eq!(run("true", SETTINGS, waits_for(1)), ["created", "started 0", "exited", "wait 1"]);
-        assert_eq!(
-            run("sh -c 'kill -9 $$'", SETTINGS, waits_for(1)),
-            ["created", "started 0", "signal 9", "wait 1"]
-        );
+        assert_begins(&run("true", SETTINGS, waits_for(1)), "created, started 0, exited, wait 1");
+        let changes = run("sh -c 'kill -9 $$'", SETTINGS, waits_for(1));
+        assert_begins(&changes, "created, started 0, signal 9, wait 1");
     }
 
     #[test]
@@ -398,27 +392,28 @@ mod tests {
             waits += u32::from(matches!(change, Change::BackOff { .. }));
             waits == 3
         });
-        assert_eq!(changes.iter().filter(|change| *change == "wait 1").count(), 3, "{changes:?}");
+        assert_begins(&changes, "created, started 0, exited, wait 1, started 1, exited, wait 1, started 2");
     }
 
     #[test]
     fn what_cannot_be_started_is_tried_again() {
-        assert_eq!(
-            run("/nowhere/to/be/found", SETTINGS, waits_for(2)),
-            ["created", "cannot start: NotFound", "wait 1", "cannot start: NotFound", "wait 2"]
+        let not_found = "cannot start: NotFound";
+        assert_begins(
+            &run("/nowhere/to/be/found", SETTINGS, waits_for(2)),
+            &format!("created, {not_found}, wait 1, {not_found}, wait 2"),
         );
     }
 
     #[test]
     fn stops_what_runs() {
         let started = |change: &Change| matches!(change, Change::Started { .. });
-        assert_eq!(run("sleep 1000", SETTINGS, started), ["created", "started 0", "stopped"]);
+        assert_eq!(run("sleep 1000", SETTINGS, started), "created, started 0, stopped");
     }
 
     #[test]
     fn stops_by_itself_when_told_so() {
         let settings = Settings { stop_after: Some(Duration::ZERO), ..SETTINGS };
-        assert_eq!(run("sleep 1000", settings, |_| false), ["created", "started 0", "stopped"]);
+        assert_eq!(run("sleep 1000", settings, |_| false), "created, started 0, stopped");
     }
 
     #[test]
