@@ -183,7 +183,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&[][..], "no command"),
         (&["--nonsense"][..], "invalid option '--nonsense'"),
         (&["--for", "soon", "true"][..], "--for: 'soon' is not a duration"),
-        (&["echo 'open"][..], "open quote"),
+        (&["echo 'open"][..], "a quote that is not closed"),
     ] {
         let ended = Supervise::start(args).end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");

@@ -13,12 +13,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
         program.pop();
     }
     program.push(format!("examples/{name}{EXE_SUFFIX}"));
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let directory = examples.join(name);
-    let newest = match fs::read_dir(&directory) {
-        Ok(files) => files.flatten().filter_map(|file| changed(&file.path())).max(),
-        Err(_) => changed(&directory.with_extension("rs")),
-    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    let newest = if source.is_dir() { newest(&source) } else { changed(&source.with_extension("rs")) };
     assert!(
         changed(&program) >= newest,
         "{} is missing or older than its sources: run `cargo build --example {name}` first",
@@ -29,4 +25,10 @@ pub(crate) fn program(name: &str) -> PathBuf {
 
 fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+/// When a file below this directory was last changed.
+fn newest(directory: &Path) -> Option<SystemTime> {
+    let files = fs::read_dir(directory).ok()?.flatten().map(|file| file.path());
+    files.map(|path| if path.is_dir() { newest(&path) } else { changed(&path) }).max().flatten()
 }

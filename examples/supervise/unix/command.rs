@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::text::quoted;
+
 /// No object name is longer, so that the names of its events stay valid and a table readable.
 const MAX_NAME_CHARS: usize = 48;
 
@@ -31,7 +33,13 @@ impl Command {
             return Err(format!("the command {} holds a NUL character: take it out", quoted(text)));
         }
         let words = shlex::split(text).ok_or_else(|| {
-            format!("the command {} has an open quote or ends in a backslash: close the quote", quoted(text))
+            let problem = match text.strip_suffix('\\') {
+                Some(rest) if shlex::split(rest).is_some() => {
+                    "ends in a backslash: take it out, or double it"
+                }
+                _ => "has a quote that is not closed: close it, or put a backslash before it",
+            };
+            format!("the command {} {problem}", quoted(text))
         })?;
         let mut words = words.into_iter();
         match words.next() {
@@ -54,10 +62,6 @@ impl Command {
             text: text.to_owned(),
         })
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.escape_debug())
 }
 
 /// Names each command. Two of the same program are `sleep` and `sleep-2`.
@@ -114,7 +118,7 @@ mod tests {
             ("   ", "is empty"),
             ("# all comment", "is empty"),
             ("'' x", "begins with an empty word"),
-            ("echo 'open", "open quote"),
+            ("echo 'open", "a quote that is not closed"),
             ("echo \\", "ends in a backslash"),
             ("echo\0", r"holds a NUL character"),
         ] {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::backoff::Policy;
 use super::command::Command;
 use super::duration;
+use super::text::{plain, quoted};
 
 pub(crate) const HELP: &str = "\
 Runs commands, starts those that end again, and records what happens to them as events.
@@ -86,7 +87,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
     };
     let mut shell = false;
     let mut texts = Vec::new();
-    while let Some(argument) = parser.next().map_err(|error| escaped(&error))? {
+    while let Some(argument) = parser.next().map_err(|error| plain(&error.to_string()))? {
         match argument {
             Short('h') | Long("help") => return Ok(Request::Help),
             Short('V') | Long("version") => return Ok(Request::Version),
@@ -102,7 +103,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
             Long("quiet") => options.quiet = true,
             Long("no-output") => options.no_output = true,
             Value(text) => texts.push(utf8(text)?),
-            Short(_) | Long(_) => return Err(escaped(&argument.unexpected())),
+            Short(_) | Long(_) => return Err(plain(&argument.unexpected().to_string())),
         }
     }
     if options.backoff.first.is_zero() || options.backoff.max.is_zero() {
@@ -123,17 +124,8 @@ fn value(parser: &mut lexopt::Parser, option: &str) -> Result<Duration, String> 
 
 fn utf8(text: OsString) -> Result<String, String> {
     text.into_string().map_err(|text| {
-        format!("the argument '{}' is not UTF-8: write it in UTF-8", text.to_string_lossy().escape_debug())
+        format!("the argument {} is not UTF-8: write it in UTF-8", quoted(&text.to_string_lossy()))
     })
-}
-
-/// The parser's own errors quote the argument as it is.
-fn escaped(error: &lexopt::Error) -> String {
-    error
-        .to_string()
-        .chars()
-        .flat_map(|c| if c == '\'' { vec![c] } else { c.escape_debug().collect() })
-        .collect()
 }
 
 #[cfg(test)]
@@ -194,7 +186,7 @@ mod tests {
             (&["--backoff", "0ms", "a"][..], "the back-off is zero"),
             (&["--backoff-max", "0s", "a"][..], "the back-off is zero"),
             (&["a", ""][..], "the command '' is empty"),
-            (&["a 'b"][..], "open quote"),
+            (&["a 'b"][..], "a quote that is not closed"),
             (&["--\u{1b}[31m"][..], r"invalid option '--\u{1b}[31m'"),
         ] {
             let error = parse(args).map(|_| ()).unwrap_err();

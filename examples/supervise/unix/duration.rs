@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::text::quoted;
+
 /// What every message about a bad duration ends with.
 const FORM: &str = "write a number and a unit, as in 500ms, 5s, 2m or 1h";
 
@@ -22,10 +24,6 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_| format!("{} is not a duration: {FORM}", quoted(text)))?;
     Duration::try_from_secs_f64(number * seconds_per_unit)
         .map_err(|_| format!("{} is too long: {FORM}", quoted(text)))
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.escape_debug())
 }
 
 /// Writes a duration in the largest unit that leaves it whole, down to milliseconds.
