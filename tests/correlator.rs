@@ -64,7 +64,7 @@ impl Rig {
         event.first_timestamp = Some(now);
         event.last_timestamp = Some(now);
         match self.correlator.correlate(&event) {
-            Correlation::Create { event, key, .. } => {
+            Correlation::Create { event, key } => {
                 self.correlator.confirm(key, &event);
                 (Seen::Create(event.count), Some(event))
             }
@@ -342,6 +342,10 @@ fn an_event_brings_its_own_count_once() {
     counted.count = 0;
     assert_eq!(rig.seen(&counted), Seen::Create(0));
     assert_eq!(rig.seen(&counted), Seen::Create(0));
+    counted.message = "negative".into();
+    counted.count = -1;
+    assert_eq!(rig.seen(&counted), Seen::Create(-1));
+    assert_eq!(rig.seen(&counted), Seen::Create(-1));
     counted.message = "max".into();
     counted.count = i32::MAX;
     assert_eq!(rig.seen(&counted), Seen::Create(i32::MAX));
@@ -369,6 +373,42 @@ fn a_clock_that_goes_back_neither_refills_nor_forgets() {
     // What was granted in the past moved the bucket there, so that the way back is a refill.
     rig.clock.set(start());
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(4));
+}
+
+#[test]
+fn what_is_refused_does_not_move_the_bucket_back() {
+    let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 1);
+    assert_eq!(rig.seen(&event("r", "m")), Seen::Create(1));
+    rig.clock.set(start() - Duration::from_secs(3600));
+    assert_eq!(rig.seen(&event("r", "m")), Seen::Skip);
+    rig.clock.set(start());
+    assert_eq!(rig.seen(&event("r", "m")), Seen::Skip);
+}
+
+#[test]
+fn a_budget_is_never_more_than_its_burst() {
+    let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 2);
+    for round in 0..3 {
+        assert_ne!(rig.seen(&event("r", "m")), Seen::Skip, "{round}");
+        assert_ne!(rig.seen(&event("r", "m")), Seen::Skip, "{round}");
+        assert_eq!(rig.seen(&event("r", "m")), Seen::Skip, "{round}");
+        rig.step(1_000_000);
+    }
+}
+
+#[test]
+fn less_than_a_nanosecond_short_is_enough() {
+    // 0.7 is a little less as a 32-bit number: a token takes 1,428,571,452.9 nanoseconds.
+    for (nanos, accepted) in [(1_428_571_451, false), (1_428_571_452, true)] {
+        let rig = Rig::new(|options| {
+            let filter = options.spam_filter.as_mut().unwrap();
+            filter.burst = 1;
+            filter.qps = 0.7;
+        });
+        rig.run(&event("r", "m"));
+        rig.clock.advance(Duration::from_nanos(nanos));
+        assert_eq!(rig.seen(&event("r", "m")) != Seen::Skip, accepted, "{nanos}");
+    }
 }
 
 #[test]
@@ -597,6 +637,15 @@ fn keys_can_be_kept_compared_and_shown_without_their_texts() {
     assert_ne!(key, other);
     let workers = HashMap::from([(key.clone(), 1), (other, 2)]);
     assert_eq!(workers[&same], 1);
+
+    // The fields of both keys are the same: nothing in the message, nothing of a reporting controller.
+    let mut blank = event("r", "");
+    blank.involved_object.field_path = "".into();
+    let folding = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let (_, one) = decision(rig.correlator.correlate(&blank));
+    let (_, group) = decision(folding.correlator.correlate(&blank));
+    assert_ne!(one, group);
+
     let shown = format!("{key:?} {:?} {:?}", rig.correlator, CorrelatorOptions::default());
     assert!(!shown.contains("secret"), "{shown}");
 }

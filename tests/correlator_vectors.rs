@@ -49,8 +49,8 @@ fn run_file(path: &Path, total: &mut Total) {
         assert_eq!(expect["error"], Value::Null, "{place}");
 
         let (result, patch, key) = match correlator.correlate(&event) {
-            Correlation::Create { event, key, .. } => (event, Value::Null, key),
-            Correlation::Update { event, patch, key, .. } => {
+            Correlation::Create { event, key } => (event, Value::Null, key),
+            Correlation::Update { event, patch, key } => {
                 (event, serde_json::from_str(patch.as_str()).unwrap(), key)
             }
             Correlation::Skip(_) => {

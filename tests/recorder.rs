@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::{
-    Clock, EventSource, FakeClock, FakeRecorder, ObjectRecorder, ObjectReference, Recorded, Recorder,
-    RecorderStats, Timestamp,
+    Clock, Correlation, CorrelatorOptions, EventCorrelator, EventSource, FakeClock, FakeRecorder,
+    ObjectRecorder, ObjectReference, Recorded, Recorder, RecorderStats, Timestamp,
 };
 
 fn pod() -> ObjectReference {
@@ -225,7 +225,7 @@ fn long_messages_are_cut_at_a_character_and_counted() {
     let limit = 16 * 1024;
     recorder.event(pod(), Normal, "R", "x".repeat(limit));
     // Of three bytes each, so that the limit falls into the middle of one.
-    recorder.eventf(pod(), Normal, "R", format_args!("a{}", "€".repeat(limit)));
+    recorder.eventf(pod(), Normal, "R", format_args!("{}", "€".repeat(limit)));
     let events = fake.take();
     assert_eq!(events[0].message.len(), limit);
     assert!(!events[0].message.ends_with("..."));
@@ -264,7 +264,8 @@ fn names_are_client_gos_where_they_are_valid() {
         recorder.event(ObjectReference::new("Pod", object.to_owned()), Normal, "R", "");
         assert_eq!(names(&fake), [format!("{object}.178959f726d80ec")]);
     }
-    for object in [
+    let mut all = Vec::new();
+    let invalid = [
         "",
         "test.POD",
         "test.pod/invalid!chars?",
@@ -278,14 +279,17 @@ fn names_are_client_gos_where_they_are_valid() {
         "größe",
         &"x".repeat(253 - 15),
         &"x".repeat(1012),
-    ] {
+    ];
+    for object in invalid {
         for _ in 0..3 {
             recorder.event(ObjectReference::new("Pod", object.to_owned()), Normal, "R", "");
         }
         let names = names(&fake);
         assert!(names.iter().all(|name| is_valid(name) && is_uuid_v4(name)), "{object}: {names:?}");
-        assert_eq!(names.iter().collect::<HashSet<_>>().len(), 3, "{object}: {names:?}");
+        all.extend(names);
     }
+    // Also of different objects at one time.
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), 3 * invalid.len(), "{all:?}");
 }
 
 #[test]
@@ -325,6 +329,17 @@ fn names_and_times_are_the_same_in_every_run() {
         fake.take()
     };
     assert_eq!(run(), run());
+    let names: Vec<String> = run().into_iter().map(|event| event.metadata.name.into()).collect();
+    assert_eq!(
+        names,
+        [
+            "foo.178959f726d80ec",
+            "foo.178959f726d80ed",
+            "bar.178959f726d80ec",
+            "7735c8cf-de1a-4575-8d25-154a82abc738",
+            "b45994dc-1ece-43fd-8fa2-6166cc40461f"
+        ]
+    );
 }
 
 #[test]
@@ -349,6 +364,31 @@ fn names_of_the_system_clock_differ_between_threads_and_recorders() {
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), THREADS * EACH);
+}
+
+/// A correlator names the events that stand for a group by the same clock.
+#[test]
+fn the_name_of_a_group_is_not_that_of_a_recorded_event() {
+    let (fake, clock) = fake();
+    let correlator = EventCorrelator::new(CorrelatorOptions::default().clock(clock.clock())).unwrap();
+    let recorder = fake.recorder();
+    let mut created = Vec::new();
+    for round in 0..2 {
+        for i in 0..10 {
+            recorder.eventf(pod(), Normal, "R", format_args!("message {i}"));
+        }
+        for event in fake.take() {
+            if let Correlation::Create { event, .. } = correlator.correlate(&event) {
+                created.push(event.metadata.name.as_str().to_owned());
+            }
+        }
+        // The group's name is of this moment, and the recorder comes to it again.
+        recorder.event(pod(), Normal, "Other", "");
+        created.extend(names(&fake));
+        clock.advance(Duration::from_secs(round));
+    }
+    assert_eq!(created.len(), 12, "{created:?}");
+    assert_eq!(created.iter().collect::<HashSet<_>>().len(), 12, "{created:?}");
 }
 
 #[test]

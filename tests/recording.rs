@@ -339,11 +339,11 @@ fn a_sink_that_says_how_long_to_wait_is_heard_up_to_a_limit() {
     });
     events.start_recording_to_sink(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
-    for wait in [Duration::from_secs(3), Duration::from_secs(20)] {
+    for wait in [3, 20] {
         calls.recv_timeout(LONG).unwrap();
         clock.wait_for_waiters(1);
         let before = sink.calls().len();
-        clock.advance(wait - Duration::from_millis(1));
+        clock.advance(Duration::from_millis(wait * 1000 - 1));
         assert_eq!(sink.calls().len(), before);
         clock.advance(Duration::from_millis(1));
     }
@@ -370,23 +370,25 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     assert_eq!(sink.store.events()[0].count, 2);
 }
 
+/// Gives stored events another name, as a store with rules of its own may.
+struct Renaming(Scripted);
+impl eventcast::EventSink for Renaming {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = event.clone();
+        event.metadata.name = "renamed".into();
+        self.0.create(&event)
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.0.update(event)
+    }
+}
+
 #[test]
 fn what_the_sink_answered_is_what_the_next_patch_is_about() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
-    /// Gives stored events another name, as a store with rules of its own may.
-    struct Renaming(Scripted);
-    impl eventcast::EventSink for Renaming {
-        fn create(&self, event: &Event) -> Result<Event, SinkError> {
-            let mut event = event.clone();
-            event.metadata.name = "renamed".into();
-            self.0.create(&event)
-        }
-        fn update(&self, event: &Event) -> Result<Event, SinkError> {
-            self.0.update(event)
-        }
-    }
     events.start_recording_to_sink(Renaming(sink.clone())).unwrap();
     record(&events, "web-0", "Started");
     record(&events, "web-0", "Started");
@@ -558,7 +560,7 @@ fn every_outcome_is_counted_once() {
     let report = events.shutdown();
 
     let stats = recording.stats();
-    assert_eq!(report.recordings, [stats.clone()]);
+    assert_eq!(report.recordings, std::slice::from_ref(&stats));
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated, stats.skipped), (2, 1, 2));
     assert_eq!((stats.already_existed, stats.rejected, stats.panics), (1, 2, 1));
@@ -684,21 +686,26 @@ fn a_key_function_that_panics_loses_that_event_only() {
     assert_balanced(&stats);
 }
 
+/// A cause that panics when it goes.
+#[derive(Debug)]
+struct Bomb;
+
+impl std::fmt::Display for Bomb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("bomb")
+    }
+}
+
+impl std::error::Error for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("an error that panics when it goes");
+    }
+}
+
 #[test]
 fn an_answer_whose_destructor_panics_loses_nothing_else() {
-    #[derive(Debug)]
-    struct Bomb;
-    impl std::fmt::Display for Bomb {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("bomb")
-        }
-    }
-    impl std::error::Error for Bomb {}
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("an error that panics when it goes");
-        }
-    }
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, _calls) =

@@ -34,7 +34,6 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 #[non_exhaustive]
 pub enum Correlation {
     /// Store it as a new event.
-    #[non_exhaustive]
     Create {
         /// The event, or one that stands for it and others like it.
         event: Event,
@@ -42,7 +41,6 @@ pub enum Correlation {
         key: CorrelationKey,
     },
     /// It is one that is stored already: change that.
-    #[non_exhaustive]
     Update {
         /// The result: the stored event's name, resource version and first time, this one's message and time, the new count.
         event: Event,
@@ -121,7 +119,7 @@ impl fmt::Display for CorrelatorStats {
 /// event.message = "restarting".into();
 /// event.count = 1;
 ///
-/// let Correlation::Create { event: created, key, .. } = correlator.correlate(&event) else { panic!() };
+/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!() };
 /// // ... is stored, and the store answers with what it stored:
 /// correlator.confirm(key, &created);
 ///
@@ -163,7 +161,7 @@ impl EventCorrelator {
                 )
             }),
             observer: Observer::new(lru_cache_size),
-            filter: spam_filter.map(|filter| Filter::new(&filter, lru_cache_size, functions.spam_key)),
+            filter: spam_filter.map(|filter| Filter::new(filter, lru_cache_size, functions.spam_key)),
             created: AtomicU64::new(0),
             updated: AtomicU64::new(0),
             aggregated: AtomicU64::new(0),
@@ -183,22 +181,19 @@ impl EventCorrelator {
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let folded = self.aggregator.as_ref().and_then(|aggregator| aggregator.fold(event, now));
-        let (event, key, is_repeat) = match folded {
-            Some((mut combined, group)) => {
-                count(&self.aggregated);
-                let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
-                    // As client-go's, but never one that a recorder has given to an event of its own.
-                    let object = &event.involved_object.name;
-                    let number = self.clock.numbers().share(name::hash(object), now.name_number());
-                    Some(name::plain(object, number))
-                });
-                (combined, key, is_repeat)
-            }
-            None => {
-                let mut own = event.clone();
-                let (key, is_repeat) = self.observer.observe(&KeyRef::Event(event), &mut own, || None);
-                (own, key, is_repeat)
-            }
+        let (event, key, is_repeat) = if let Some((mut combined, group)) = folded {
+            count(&self.aggregated);
+            let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
+                // As client-go's, but never one that a recorder has given to an event of its own.
+                let object = &event.involved_object.name;
+                let number = self.clock.numbers().share(name::hash(object), now.name_number());
+                Some(name::plain(object, number))
+            });
+            (combined, key, is_repeat)
+        } else {
+            let mut own = event.clone();
+            let (key, is_repeat) = self.observer.observe(&KeyRef::Event(event), &mut own, || None);
+            (own, key, is_repeat)
         };
         let key = CorrelationKey(key);
         if self.filter.as_ref().is_some_and(|filter| !filter.accepts(&event, now)) {
@@ -219,6 +214,7 @@ impl EventCorrelator {
     ///
     /// Not calling it, because the write failed, is fine. Answers may come late or out of order.
     #[doc(alias = "UpdateState")]
+    #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
         self.observer.confirm(&key.0, stored);
     }

@@ -25,7 +25,7 @@ struct Bucket {
 }
 
 impl Filter {
-    pub(super) fn new(options: &SpamFilter, entries: usize, key: Option<SpamKeyFn>) -> Self {
+    pub(super) fn new(options: SpamFilter, entries: usize, key: Option<SpamKeyFn>) -> Self {
         Self {
             buckets: LruCache::new(entries),
             burst: f64::from(options.burst),

@@ -15,14 +15,14 @@ pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
     }
 }
 
-/// The same where it is a DNS subdomain, as Kubernetes demands; else a name in the form of a random UUID, made
-/// from the nanoseconds and a seed.
+/// The same where it is a DNS subdomain, as Kubernetes demands; else a name in the form of a random UUID, made from the
+/// object, the nanoseconds and a seed.
 pub(crate) fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
         // What follows the dot is a label by itself.
         Some(name) if is_subdomain(object) => Text::copied(name),
-        _ => uuid(nanoseconds, seed()),
+        _ => uuid(nanoseconds, hash(object) ^ seed()),
     }
 }
 
@@ -41,10 +41,10 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     std::str::from_utf8(name).ok()
 }
 
-/// Dots between labels, which are lower-case letters, digits and, not at their ends, hyphens. As in Kubernetes' own
+/// Of any length: dots between labels, which are lower-case letters, digits and, not at their ends, hyphens. As in Kubernetes' own
 /// check, a label may have more than 63 characters.
 fn is_subdomain(name: &str) -> bool {
-    name.len() <= MAX_NAME && name.as_bytes().split(|b| *b == b'.').all(is_label)
+    name.as_bytes().split(|b| *b == b'.').all(is_label)
 }
 
 fn is_label(label: &[u8]) -> bool {
@@ -63,7 +63,7 @@ pub(crate) fn hash(object: &str) -> u64 {
     mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
 }
 
-/// RFC 9562's version 4 from two numbers; different numbers of one seed give different bits.
+/// RFC 9562's version 4 from two numbers.
 fn uuid(number: u64, seed: u64) -> Text {
     let high = mix(number ^ seed);
     let low = mix(high.wrapping_add(seed));

@@ -158,12 +158,14 @@ impl fmt::Display for Timestamp {
             at.minute(),
             at.second()
         )?;
-        let digits = format!("{:09}", self.subsec_nanoseconds());
-        let fraction = match f.precision() {
-            Some(wanted) => &digits[..wanted.min(digits.len())],
-            None => digits.trim_end_matches('0'),
-        };
-        if fraction.is_empty() { f.write_str("Z") } else { write!(f, ".{fraction}Z") }
+        let (mut fraction, mut digits) = (self.subsec_nanoseconds(), 9);
+        let wanted = f.precision();
+        // Cut to what is wanted, or to where only zeros follow.
+        while digits > 0 && wanted.map_or(fraction % 10 == 0, |wanted| digits > wanted) {
+            fraction /= 10;
+            digits -= 1;
+        }
+        if digits == 0 { f.write_str("Z") } else { write!(f, ".{fraction:0digits$}Z") }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::PublishError;
 use crate::event::{Event, EventSource};
 use crate::sync::{Arc, Mutex};
 
-use super::{Queue, Recorder, RecorderContext, Refused};
+use super::{Queue, Recorder, RecorderContext};
 
 /// For tests: hands out real [`Recorder`]s and keeps what they record. It has no thread and waits for nothing; what does
 /// not fit is refused as [`Recorded::Full`](super::Recorded::Full), as by a broadcaster.
@@ -38,7 +38,8 @@ pub(super) struct FakeQueue {
 }
 
 impl FakeQueue {
-    pub(super) fn push(&self, event: Event) -> Refused {
+    #[allow(clippy::result_large_err, reason = "the event comes back as it went in, by value")]
+    pub(super) fn push(&self, event: Event) -> Result<(), PublishError<Event>> {
         let mut events = self.events.lock();
         if events.len() >= self.capacity {
             return Err(PublishError::Full(event));

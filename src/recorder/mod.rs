@@ -7,15 +7,12 @@
 mod context;
 mod draft;
 mod fake;
-#[cfg(test)]
-mod tests;
 
 use std::error::Error;
 use std::fmt;
 
 use crate::bus::Publisher;
 use crate::clock::Clock;
-use crate::error::PublishError;
 use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
 use crate::sync::Arc;
 
@@ -379,6 +376,3 @@ impl ObjectRecorder {
         &self.object
     }
 }
-
-/// For [`FakeQueue`], which refuses as a bus does.
-type Refused = Result<(), PublishError<Event>>;

@@ -89,13 +89,13 @@ impl Scripted {
         self.calls.lock().unwrap().clone()
     }
 
-    fn ask(&self, op: SinkOp) -> Result<Event, SinkError> {
+    fn ask(&self, op: &SinkOp) -> Result<Event, SinkError> {
         let number = {
             let mut calls = self.calls.lock().unwrap();
             calls.push(op.clone());
             calls.len() - 1
         };
-        let answer = (self.answer)(number, &op).and_then(|()| op.apply_to(&self.store));
+        let answer = (self.answer)(number, op).and_then(|()| op.apply_to(&self.store));
         let _ = self.called.send(());
         answer
     }
@@ -103,15 +103,15 @@ impl Scripted {
 
 impl EventSink for Scripted {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.ask(SinkOp::Create(event.clone()))
+        self.ask(&SinkOp::Create(event.clone()))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.ask(SinkOp::Update(event.clone()))
+        self.ask(&SinkOp::Update(event.clone()))
     }
 
     fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.ask(SinkOp::Patch(event.clone(), patch.clone()))
+        self.ask(&SinkOp::Patch(event.clone(), patch.clone()))
     }
 }
 
