@@ -1,0 +1,95 @@
+//! A synchronous daemon: one thread reads a socket and publishes without ever waiting, two watchers with different
+//! policies take what they can.
+//!
+//! ```sh
+//! cargo run --release --example daemon
+//! ```
+//!
+//! The journal must not miss anything, so the bus waits for it (`Wait`). The view shows the newest tick and nothing
+//! else: it keeps one, older ones are dropped (`DropOldest`), and it is told how many. Here the datagrams come from a
+//! thread of the program itself.
+#![allow(clippy::disallowed_methods, reason = "a program, not part of the library")]
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+/// How long the meter sends.
+const RUN: Duration = Duration::from_millis(500);
+/// A silence of this length is the end.
+const SILENCE: Duration = Duration::from_millis(200);
+
+/// One reading, as it comes from the network.
+#[derive(Clone, Copy)]
+struct Tick([u8; 8]);
+
+impl Tick {
+    fn number(self) -> u64 {
+        u64::from_be_bytes(self.0)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.set_read_timeout(Some(SILENCE))?;
+    let to = socket.local_addr()?;
+    let meter = thread::spawn(move || send_ticks(to));
+
+    let bus = Broadcaster::<Tick>::with_options(BusOptions::default().incoming_len(4096).queue_len(1024))?;
+    let mut journal = bus.watch_builder().name("journal").overflow(OverflowPolicy::Wait).watch()?;
+    let mut view =
+        bus.watch_builder().name("view").queue_len(1).overflow(OverflowPolicy::DropOldest).watch()?;
+    let journal = thread::spawn(move || {
+        let mut written = 0;
+        while let Ok(batch) = journal.recv_batch() {
+            assert_eq!(batch.lagged, 0, "the bus waits for the journal");
+            written += batch.len();
+        }
+        written
+    });
+    let view = thread::spawn(move || {
+        let (mut shown, mut newest, mut missed) = (0_u64, 0, 0);
+        for delivery in &mut view {
+            match delivery {
+                Delivery::Event(tick) => (shown, newest) = (shown + 1, tick.number()),
+                Delivery::Lagged(ticks) => missed += ticks,
+            }
+        }
+        (shown, newest, missed)
+    });
+
+    let publisher = bus.publisher();
+    let (mut received, mut refused, mut buffer) = (0_u64, 0_u64, [0; 8]);
+    while socket.recv(&mut buffer).is_ok() {
+        received += 1;
+        refused += u64::from(publisher.try_publish(Tick(buffer)).is_err());
+    }
+    let report = bus.shutdown_timeout(Duration::from_secs(1));
+
+    let sent = meter.join().map_err(|_| "the meter panicked")??;
+    let written = journal.join().map_err(|_| "the journal panicked")?;
+    let (shown, newest, missed) = view.join().map_err(|_| "the view panicked")?;
+    println!("meter: {sent} sent; socket: {received} received, {refused} of them refused by the bus");
+    println!("journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}");
+    println!("{report}");
+    Ok(())
+}
+
+/// Sends numbered ticks in bursts for a while, and says how many.
+fn send_ticks(to: SocketAddr) -> std::io::Result<u64> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let end = Instant::now() + RUN;
+    let mut number = 0_u64;
+    while Instant::now() < end {
+        for _ in 0..100 {
+            socket.send_to(&number.to_be_bytes(), to)?;
+            number += 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(number)
+}

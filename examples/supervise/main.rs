@@ -1,0 +1,24 @@
+//! Runs commands, starts those that end again, and records what happens to them as events: try it with
+//!
+//! ```sh
+//! cargo run --release --example supervise -- --for 5s 'sleep 0.3' 'false' 'echo hello'
+//! ```
+//!
+//! Process groups and signals are Unix's, so the program is `unix/mod.rs`.
+#![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+#[cfg(unix)]
+mod unix;
+
+#[cfg(unix)]
+fn main() -> std::process::ExitCode {
+    unix::main()
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::print_stderr, reason = "a program, not part of the library")]
+fn main() -> std::process::ExitCode {
+    eprintln!("supervise: process groups and signals are needed, which only Unix has");
+    std::process::ExitCode::FAILURE
+}

@@ -1,0 +1,140 @@
+//! What became of every event, in one line that must add up.
+
+use std::fmt;
+
+use eventcast::ShutdownReport;
+
+/// The events of one run, counted by everybody who had them in hand.
+#[derive(Debug, Default)]
+pub(crate) struct Accounting {
+    /// By us, who recorded them.
+    recorded: u64,
+    /// By the broadcaster.
+    published: u64,
+    accepted: u64,
+    rejected: u64,
+    /// By the recording.
+    delivered: u64,
+    dropped: u64,
+    queued: u64,
+    stored: u64,
+    counted: u64,
+    filtered: u64,
+    given_up: u64,
+}
+
+impl Accounting {
+    /// Of a broadcaster with one recording that has been shut down.
+    pub(crate) fn new(recorded: u64, report: &ShutdownReport) -> Self {
+        let bus = &report.bus;
+        let recording = report.recordings.first().cloned().unwrap_or_default();
+        Self {
+            recorded,
+            published: bus.published(),
+            accepted: bus.accepted,
+            rejected: bus.rejected_full + bus.rejected_stopped,
+            delivered: recording.watcher.delivered,
+            dropped: recording.watcher.dropped.total(),
+            queued: recording.watcher.queued,
+            stored: recording.created,
+            counted: recording.updated,
+            filtered: recording.skipped,
+            given_up: recording.already_existed
+                + recording.rejected
+                + recording.exhausted
+                + recording.abandoned,
+        }
+    }
+
+    /// Whether everybody counted the same.
+    pub(crate) fn balances(&self) -> bool {
+        self.recorded == self.published
+            && self.published == self.accepted + self.rejected
+            && self.accepted == self.delivered + self.dropped + self.queued
+            && self.delivered == self.stored + self.counted + self.filtered + self.given_up
+    }
+
+    /// How many events nobody will find in the store, other than those that the spam filter held back.
+    pub(crate) fn lost(&self) -> u64 {
+        self.rejected + self.dropped + self.queued + self.given_up
+    }
+}
+
+impl fmt::Display for Accounting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { published, accepted, rejected, delivered, dropped, stored, counted, filtered, .. } = self;
+        write!(f, "published {published} = accepted {accepted} + rejected {rejected}; ")?;
+        write!(f, "accepted {accepted} = delivered {delivered} + dropped {dropped}")?;
+        if self.queued > 0 {
+            write!(f, " + queued {}", self.queued)?;
+        }
+        write!(f, "; delivered {delivered} = stored {stored} + counted {counted} + filtered {filtered}")?;
+        if self.given_up > 0 {
+            write!(f, " + given up {}", self.given_up)?;
+        }
+        if !self.balances() {
+            write!(f, "; this does not add up to the {} recorded", self.recorded)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Accounting;
+    use eventcast::{RecordingStats, ShutdownReport};
+
+    fn report() -> ShutdownReport {
+        let mut report = ShutdownReport::default();
+        report.bus.accepted = 20;
+        report.bus.rejected_full = 1;
+        let mut recording = RecordingStats::default();
+        recording.watcher.delivered = 18;
+        recording.watcher.dropped.incoming = 2;
+        recording.created = 3;
+        recording.updated = 10;
+        recording.skipped = 5;
+        report.recordings.push(recording);
+        report
+    }
+
+    #[test]
+    fn it_adds_up() {
+        let accounting = Accounting::new(21, &report());
+        assert!(accounting.balances());
+        assert_eq!(accounting.lost(), 3);
+        assert_eq!(
+            accounting.to_string(),
+            "published 21 = accepted 20 + rejected 1; accepted 20 = delivered 18 + dropped 2; \
+             delivered 18 = stored 3 + counted 10 + filtered 5"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_shows() {
+        let off = [
+            Accounting::new(20, &report()),
+            Accounting { accepted: 19, ..Accounting::new(21, &report()) },
+            Accounting { delivered: 17, ..Accounting::new(21, &report()) },
+            Accounting { filtered: 4, ..Accounting::new(21, &report()) },
+        ];
+        for accounting in off {
+            assert!(!accounting.balances(), "{accounting:?}");
+            assert!(accounting.to_string().contains("does not add up"), "{accounting}");
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_or_left_is_part_of_the_sum() {
+        let mut report = report();
+        report.recordings[0].watcher.delivered = 16;
+        report.recordings[0].watcher.queued = 2;
+        report.recordings[0].updated = 7;
+        report.recordings[0].abandoned = 1;
+        let accounting = Accounting::new(21, &report);
+        assert!(accounting.balances(), "{accounting}");
+        assert_eq!(accounting.lost(), 6);
+        assert!(accounting.to_string().ends_with("filtered 5 + given up 1"), "{accounting}");
+        assert!(accounting.to_string().contains("dropped 2 + queued 2;"), "{accounting}");
+    }
+}

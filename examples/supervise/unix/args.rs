@@ -1,0 +1,204 @@
+//! The command line: what may be asked for, its defaults, and what to say when it is wrong.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::backoff::Policy;
+use super::command::Command;
+use super::duration;
+use super::text::{plain, quoted};
+
+pub(crate) const HELP: &str = "\
+Runs commands, starts those that end again, and records what happens to them as events.
+
+Usage: supervise [OPTIONS] COMMAND...
+
+Each COMMAND is one argument, split into words as a shell would:
+    supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
+
+Options:
+      --for DURATION           Stop after so long [default: at Ctrl-C or SIGTERM]
+      --backoff DURATION       Wait so long before the first restart, then twice
+                               as long each time [default: 100ms]
+      --backoff-max DURATION   Never wait longer [default: 10s]
+      --reset-after DURATION   A command that was up for so long starts again at
+                               --backoff [default: 10s]
+      --grace DURATION         Between TERM and KILL when it stops [default: 2s]
+      --shell                  Run each COMMAND with `sh -c`
+      --show-args              Let events show the arguments, not just the program
+      --json                   Print the stored events as a core/v1 EventList
+      --quiet                  Do not log events as they happen
+      --no-output              Throw away what the commands write
+      --panic-after DURATION   Panic on purpose, to see that no command is left
+  -h, --help                   Print this
+  -V, --version                Print the version
+
+A DURATION is a number and a unit: 500ms, 5s, 2m, 1h.
+
+Events are logged to stderr, where the commands' output goes too; the table of stored
+events and the accounting go to stdout. Each command runs in a process group of its own,
+without input. When it ends, what it left running in its group is killed. A second Ctrl-C
+does not wait for the grace time.
+
+Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.
+";
+
+/// What to do, as the command line says.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Help,
+    Version,
+    Run(Options),
+}
+
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub(crate) struct Options {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) stop_after: Option<Duration>,
+    pub(crate) backoff: Policy,
+    pub(crate) grace: Duration,
+    pub(crate) show_args: bool,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) no_output: bool,
+    pub(crate) panic_after: Option<Duration>,
+}
+
+/// Reads the arguments after the program's name.
+pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Result<Request, String> {
+    use lexopt::prelude::{Long, Short, Value};
+
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut options = Options {
+        commands: Vec::new(),
+        stop_after: None,
+        backoff: Policy {
+            first: Duration::from_millis(100),
+            max: Duration::from_secs(10),
+            reset_after: Duration::from_secs(10),
+        },
+        grace: Duration::from_secs(2),
+        show_args: false,
+        json: false,
+        quiet: false,
+        no_output: false,
+        panic_after: None,
+    };
+    let mut shell = false;
+    let mut texts = Vec::new();
+    while let Some(argument) = parser.next().map_err(|error| plain(&error.to_string()))? {
+        match argument {
+            Short('h') | Long("help") => return Ok(Request::Help),
+            Short('V') | Long("version") => return Ok(Request::Version),
+            Long("for") => options.stop_after = Some(value(&mut parser, "--for")?),
+            Long("backoff") => options.backoff.first = value(&mut parser, "--backoff")?,
+            Long("backoff-max") => options.backoff.max = value(&mut parser, "--backoff-max")?,
+            Long("reset-after") => options.backoff.reset_after = value(&mut parser, "--reset-after")?,
+            Long("grace") => options.grace = value(&mut parser, "--grace")?,
+            Long("panic-after") => options.panic_after = Some(value(&mut parser, "--panic-after")?),
+            Long("shell") => shell = true,
+            Long("show-args") => options.show_args = true,
+            Long("json") => options.json = true,
+            Long("quiet") => options.quiet = true,
+            Long("no-output") => options.no_output = true,
+            Value(text) => texts.push(utf8(text)?),
+            Short(_) | Long(_) => return Err(plain(&argument.unexpected().to_string())),
+        }
+    }
+    if options.backoff.first.is_zero() || options.backoff.max.is_zero() {
+        return Err("the back-off is zero, which would restart without pause: give at least 1ms".to_owned());
+    }
+    if texts.is_empty() {
+        return Err("no command: give at least one, as in supervise 'sleep 1'".to_owned());
+    }
+    let read = if shell { Command::shell } else { Command::split };
+    options.commands = texts.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
+    Ok(Request::Run(options))
+}
+
+fn value(parser: &mut lexopt::Parser, option: &str) -> Result<Duration, String> {
+    let text = parser.value().map_err(|_| format!("{option} needs a duration, as in {option} 5s"))?;
+    duration::parse(&utf8(text)?).map_err(|error| format!("{option}: {error}"))
+}
+
+fn utf8(text: OsString) -> Result<String, String> {
+    text.into_string().map_err(|text| {
+        format!("the argument {} is not UTF-8: write it in UTF-8", quoted(&text.to_string_lossy()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, Request, parse};
+    use std::time::Duration;
+
+    fn run(args: &[&str]) -> Options {
+        match parse(args) {
+            Ok(Request::Run(options)) => options,
+            other => panic!("{args:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let options = run(&["sleep 1"]);
+        assert_eq!(options.stop_after, None);
+        assert_eq!(options.backoff.first, Duration::from_millis(100));
+        assert_eq!(options.backoff.max, Duration::from_secs(10));
+        assert_eq!(options.backoff.reset_after, Duration::from_secs(10));
+        assert_eq!(options.grace, Duration::from_secs(2));
+        assert!(!options.json && !options.show_args && !options.quiet && !options.no_output);
+    }
+
+    #[test]
+    fn options_stand_anywhere_and_a_double_dash_ends_them() {
+        let options = run(&["a", "--for=5s", "b", "--json", "--", "--for"]);
+        assert_eq!(options.stop_after, Some(Duration::from_secs(5)));
+        assert!(options.json);
+        let programs: Vec<&str> = options.commands.iter().map(|c| c.program.as_str()).collect();
+        assert_eq!(programs, ["a", "b", "--for"]);
+    }
+
+    #[test]
+    fn shell_applies_to_every_command_wherever_it_stands() {
+        let options = run(&["echo $A", "--shell", "echo $B"]);
+        assert!(options.commands.iter().all(|command| command.program == "sh"));
+    }
+
+    #[test]
+    fn help_and_version_win_over_what_follows() {
+        assert!(matches!(parse(["--help", "--nonsense"]), Ok(Request::Help)));
+        assert!(matches!(parse(["-V"]), Ok(Request::Version)));
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_what_to_do() {
+        for (args, part) in [
+            (&[][..], "no command: give at least one"),
+            (&["--for", "5s"][..], "no command"),
+            (&["--nonsense", "a"][..], "invalid option '--nonsense'"),
+            (&["-x", "a"][..], "invalid option '-x'"),
+            (&["--json=yes", "a"][..], "unexpected argument for option '--json'"),
+            (&["a", "--for"][..], "--for needs a duration, as in --for 5s"),
+            (&["--for", "5", "a"][..], "--for: '5' has no unit"),
+            (&["--grace", "soon", "a"][..], "--grace: 'soon' is not a duration"),
+            (&["--backoff", "0ms", "a"][..], "the back-off is zero"),
+            (&["--backoff-max", "0s", "a"][..], "the back-off is zero"),
+            (&["a", ""][..], "the command '' is empty"),
+            (&["a 'b"][..], "a quote that is not closed"),
+            (&["--\u{1b}[31m"][..], r"invalid option '--\u{1b}[31m'"),
+        ] {
+            let error = parse(args).map(|_| ()).unwrap_err();
+            assert!(error.contains(part), "{args:?}: {error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_utf8_is_refused_and_shown_escaped() {
+        use std::os::unix::ffi::OsStringExt;
+        let error = parse([std::ffi::OsString::from_vec(vec![b'a', 0xff])]).map(|_| ()).unwrap_err();
+        assert!(error.contains("is not UTF-8"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! From the text of a command to what is executed and to what events call it.
+
+use std::path::Path;
+
+use super::text::quoted;
+
+/// No object name is longer, so that the names of its events stay valid and a table readable.
+const MAX_NAME_CHARS: usize = 48;
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    /// As the user wrote it; only shown when asked for, because arguments may hold secrets.
+    pub(crate) text: String,
+}
+
+/// A command under supervision, and the name under which events speak of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    /// Counts from 0, in the order of the command line.
+    pub(crate) index: usize,
+    /// The program's file name made safe, and unlike that of every other process.
+    pub(crate) name: String,
+    pub(crate) command: Command,
+}
+
+impl Command {
+    /// Splits `text` into words as a shell would, without running one: quotes and backslashes count, `$` and `*` do not.
+    pub(crate) fn split(text: &str) -> Result<Self, String> {
+        if text.contains('\0') {
+            return Err(format!("the command {} holds a NUL character: take it out", quoted(text)));
+        }
+        let words = shlex::split(text).ok_or_else(|| {
+            let problem = match text.strip_suffix('\\') {
+                Some(rest) if shlex::split(rest).is_some() => {
+                    "ends in a backslash: take it out, or double it"
+                }
+                _ => "has a quote that is not closed: close it, or put a backslash before it",
+            };
+            format!("the command {} {problem}", quoted(text))
+        })?;
+        let mut words = words.into_iter();
+        match words.next() {
+            None => Err(format!("the command {} is empty: name a program to run", quoted(text))),
+            Some(program) if program.is_empty() => {
+                Err(format!("the command {} begins with an empty word: name a program to run", quoted(text)))
+            }
+            Some(program) => Ok(Self { program, args: words.collect(), text: text.to_owned() }),
+        }
+    }
+
+    /// Leaves the splitting, and all else a shell does, to `sh -c`.
+    pub(crate) fn shell(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err(format!("the command {} is empty: name a program to run", quoted(text)));
+        }
+        Ok(Self {
+            program: "sh".to_owned(),
+            args: vec!["-c".to_owned(), text.to_owned()],
+            text: text.to_owned(),
+        })
+    }
+}
+
+/// Names each command. Two of the same program are `sleep` and `sleep-2`.
+pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
+    let mut processes: Vec<Process> = Vec::with_capacity(commands.len());
+    for (index, command) in commands.into_iter().enumerate() {
+        let base = safe_name(&command.program);
+        let mut name = base.clone();
+        let mut number = 2;
+        while processes.iter().any(|other| other.name == name) {
+            name = format!("{base}-{number}");
+            number += 1;
+        }
+        processes.push(Process { index, name, command });
+    }
+    processes
+}
+
+/// The file name of a program, as a name that no terminal and no path can misread.
+fn safe_name(program: &str) -> String {
+    let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("process");
+    file.chars()
+        .take(MAX_NAME_CHARS)
+        .map(|c| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@') { c } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, name_all, safe_name};
+
+    fn names(texts: &[&str]) -> Vec<String> {
+        let commands = texts.iter().map(|text| Command::split(text).unwrap()).collect();
+        name_all(commands).into_iter().map(|process| process.name).collect()
+    }
+
+    #[test]
+    fn splits_as_a_shell_would() {
+        let command = Command::split(r#"/bin/echo 'a b' "c'd" e\ f $HOME *"#).unwrap();
+        assert_eq!(command.program, "/bin/echo");
+        assert_eq!(command.args, ["a b", "c'd", "e f", "$HOME", "*"]);
+    }
+
+    #[test]
+    fn a_shell_gets_the_text_untouched() {
+        let command = Command::shell("echo $HOME; exit 3").unwrap();
+        assert_eq!((command.program.as_str(), command.args[1].as_str()), ("sh", "echo $HOME; exit 3"));
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_command() {
+        for (text, part) in [
+            ("", "the command '' is empty"),
+            ("   ", "is empty"),
+            ("# all comment", "is empty"),
+            ("'' x", "begins with an empty word"),
+            ("echo 'open", "a quote that is not closed"),
+            ("echo \\", "ends in a backslash"),
+            ("echo\0", r"holds a NUL character"),
+        ] {
+            let error = Command::split(text).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+        assert!(Command::shell(" ").unwrap_err().contains("is empty"));
+    }
+
+    #[test]
+    fn names_are_file_names_and_distinct() {
+        assert_eq!(
+            names(&["sleep 1", "/usr/bin/sleep 2", "echo", "sleep 3"]),
+            ["sleep", "sleep-2", "echo", "sleep-3"]
+        );
+        assert_eq!(names(&["x", "x-2", "x"]), ["x", "x-2", "x-3"]);
+    }
+
+    #[test]
+    fn names_are_safe_to_show() {
+        assert_eq!(safe_name("ev\u{1b}[31mil\r"), "ev__31mil_");
+        assert_eq!(safe_name("a\u{202e}b c"), "a_b_c");
+        assert_eq!(safe_name("/opt/起動"), "起動");
+        assert_eq!(safe_name("/"), "process");
+        assert_eq!(safe_name(".."), "process");
+        assert_eq!(safe_name(&"x".repeat(500)).len(), 48);
+    }
+}

@@ -1,0 +1,196 @@
+//! What happened to a process, as an event about it.
+//!
+//! Messages hold nothing that varies from one restart to the next, so that repeats are counted instead of stored
+//! again. What varies goes into annotations.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use eventcast::{EventType, ObjectReference, Recorder};
+
+use super::command::Process;
+use super::duration;
+use super::signals;
+use super::supervisor::{Cause, Change, Run};
+
+/// Records changes of processes.
+pub(crate) struct Journal {
+    recorder: Recorder,
+    show_args: bool,
+    /// Tells the processes of this run from those of another.
+    run: String,
+    recorded: u64,
+}
+
+impl Journal {
+    pub(crate) fn new(recorder: Recorder, show_args: bool) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let run = format!("{:x}-{}", started.as_secs(), std::process::id());
+        Self { recorder, show_args, run, recorded: 0 }
+    }
+
+    /// How many events were recorded, whatever became of them.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    pub(crate) fn record(&mut self, process: &Process, change: &Change) {
+        self.recorded += 1;
+        let Entry { type_, reason, message, annotations } = Entry::new(process, change, self.show_args);
+        let message = format_args!("{message}");
+        self.recorder.annotated_eventf(self.object(process), annotations, type_, reason, message);
+    }
+
+    fn object(&self, process: &Process) -> ObjectReference {
+        let mut object = ObjectReference::new("Process", process.name.clone());
+        object.uid = format!("{}-{}", self.run, process.index).into();
+        object
+    }
+}
+
+/// An event still without its object.
+struct Entry {
+    type_: EventType,
+    reason: &'static str,
+    message: String,
+    annotations: Vec<(&'static str, String)>,
+}
+
+impl Entry {
+    fn new(process: &Process, change: &Change, show_args: bool) -> Self {
+        use EventType::{Normal, Warning};
+
+        let entry = |type_, reason, message: &str, annotations| Self {
+            type_,
+            reason,
+            message: message.to_owned(),
+            annotations,
+        };
+        match change {
+            Change::Created => {
+                let shown = if show_args { &process.command.text } else { &process.command.program };
+                entry(Normal, "Created", &format!("supervising {shown}"), Vec::new())
+            }
+            Change::Started { pid, restarts } => entry(
+                Normal,
+                "Started",
+                "started",
+                vec![("supervise/pid", pid.to_string()), ("supervise/restarts", restarts.to_string())],
+            ),
+            Change::Exited(run) => entry(Normal, "Exited", "ended with exit code 0", of_run(*run)),
+            Change::Failed(run, Cause::Code(code)) => {
+                entry(Warning, "Failed", &format!("ended with exit code {code}"), of_run(*run))
+            }
+            Change::Failed(run, Cause::Signal(signal)) => {
+                entry(Warning, "Failed", &format!("killed by {}", signals::name(*signal)), of_run(*run))
+            }
+            Change::CannotStart(error) => {
+                entry(Warning, "Failed", &format!("cannot be started: {error}"), Vec::new())
+            }
+            Change::BackOff { delay, restarts } => entry(
+                Warning,
+                "BackOff",
+                "waiting before the next start",
+                vec![
+                    ("supervise/delay", duration::show(*delay)),
+                    ("supervise/restarts", restarts.to_string()),
+                ],
+            ),
+            Change::Stopped(run) => entry(Normal, "Exited", "stopped with its supervisor", of_run(*run)),
+            Change::Killed(run) => {
+                entry(Warning, "Failed", "killed, because it did not stop in time", of_run(*run))
+            }
+        }
+    }
+}
+
+fn of_run(run: Run) -> Vec<(&'static str, String)> {
+    vec![("supervise/pid", run.pid.to_string()), ("supervise/uptime", duration::show(run.uptime))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::{Command, Process, name_all};
+    use super::super::supervisor::{Cause, Change, Run};
+    use super::Journal;
+    use eventcast::FakeRecorder;
+    use std::io;
+    use std::time::Duration;
+
+    fn processes() -> Vec<Process> {
+        let commands = ["/bin/login --password hunter2", "login"];
+        name_all(commands.into_iter().map(|text| Command::split(text).unwrap()).collect())
+    }
+
+    fn changes() -> Vec<Change> {
+        let run = Run { pid: 4711, uptime: Duration::from_millis(1234) };
+        vec![
+            Change::Created,
+            Change::Started { pid: 4711, restarts: 7 },
+            Change::Exited(run),
+            Change::Failed(run, Cause::Code(3)),
+            Change::Failed(run, Cause::Signal(11)),
+            Change::CannotStart(io::Error::from_raw_os_error(2)),
+            Change::BackOff { delay: Duration::from_millis(800), restarts: 7 },
+            Change::Stopped(run),
+            Change::Killed(run),
+        ]
+    }
+
+    #[test]
+    fn each_change_has_its_event() {
+        let fake = FakeRecorder::new(100);
+        let mut journal = Journal::new(fake.recorder(), false);
+        for change in changes() {
+            journal.record(&processes()[0], &change);
+        }
+        assert_eq!(journal.recorded(), 9);
+        assert_eq!(
+            fake.take_lines(),
+            [
+                "Normal Created supervising /bin/login",
+                "Normal Started started map[supervise/pid:4711 supervise/restarts:7]",
+                "Normal Exited ended with exit code 0 map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Warning Failed ended with exit code 3 map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Warning Failed killed by SIGSEGV map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Warning Failed cannot be started: No such file or directory (os error 2)",
+                "Warning BackOff waiting before the next start map[supervise/delay:800ms supervise/restarts:7]",
+                "Normal Exited stopped with its supervisor map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Warning Failed killed, because it did not stop in time map[supervise/pid:4711 supervise/uptime:1234ms]",
+            ]
+        );
+    }
+
+    #[test]
+    fn messages_hold_nothing_that_varies_and_arguments_are_nowhere() {
+        let fake = FakeRecorder::new(100);
+        let mut journal = Journal::new(fake.recorder(), false);
+        for change in changes() {
+            journal.record(&processes()[0], &change);
+        }
+        for event in fake.take() {
+            for varying in ["4711", "1234", "800", "7"] {
+                assert!(!event.message.contains(varying), "{event:?}");
+            }
+            assert!(!event.to_json().contains("hunter2"), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_shown_when_asked_for() {
+        let fake = FakeRecorder::new(1);
+        Journal::new(fake.recorder(), true).record(&processes()[0], &Change::Created);
+        assert_eq!(fake.take_lines(), ["Normal Created supervising /bin/login --password hunter2"]);
+    }
+
+    #[test]
+    fn two_commands_of_one_program_are_two_objects() {
+        let fake = FakeRecorder::new(2);
+        let mut journal = Journal::new(fake.recorder(), false);
+        for process in processes() {
+            journal.record(&process, &Change::Created);
+        }
+        let objects: Vec<_> = fake.take().into_iter().map(|event| event.involved_object).collect();
+        assert_eq!((objects[0].name.as_str(), objects[1].name.as_str()), ("login", "login-2"));
+        assert_ne!(objects[0].uid, objects[1].uid);
+    }
+}

@@ -1,0 +1,102 @@
+//! The program: arguments in, events out. What it does to processes is in [`supervisor`] and [`process`], what it says
+//! about them in [`journal`].
+
+mod accounting;
+mod args;
+mod backoff;
+mod command;
+mod duration;
+mod journal;
+mod process;
+mod signals;
+mod supervisor;
+mod text;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use eventcast::{EventBroadcaster, MemorySink};
+
+use accounting::Accounting;
+use args::{Options, Request};
+use journal::Journal;
+use supervisor::{Settings, Supervisor};
+
+/// How long the last events have to reach the store and the log.
+const DRAIN: Duration = Duration::from_secs(5);
+
+pub(crate) fn main() -> ExitCode {
+    let done = match args::parse(std::env::args_os().skip(1)) {
+        Ok(Request::Help) => say(args::HELP).map(|()| true),
+        Ok(Request::Version) => {
+            say(concat!("supervise (eventcast ", env!("CARGO_PKG_VERSION"), ")\n")).map(|()| true)
+        }
+        Ok(Request::Run(options)) => run(options),
+        Err(error) => {
+            complain(&format!("supervise: {error}\nTry 'supervise --help'."));
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("supervise: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Supervises until told to stop, and prints what was recorded. False when something was lost or left.
+fn run(options: Options) -> Result<bool, Box<dyn Error>> {
+    let events = EventBroadcaster::new()?;
+    let store = MemorySink::new();
+    events.start_recording_to_sink(store.clone())?;
+    if !options.quiet {
+        events.start_logging(complain)?;
+    }
+    let mut journal = Journal::new(events.new_recorder("supervise"), options.show_args);
+
+    let settings = Settings {
+        backoff: options.backoff,
+        grace: options.grace,
+        stop_after: options.stop_after,
+        panic_after: options.panic_after,
+        output: !options.no_output,
+    };
+    let processes = command::name_all(options.commands);
+    let supervisor = Supervisor::new(processes, settings, |process, change| journal.record(process, &change));
+    signals::forward(supervisor.outbox()).map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let left = supervisor.run();
+
+    let report = events.shutdown_timeout(DRAIN);
+    let accounting = Accounting::new(journal.recorded(), &report);
+    if options.json {
+        say(&format!("{}\n", store.to_list_json()))?;
+        complain(&format!("accounting: {accounting}"));
+    } else {
+        say(&format!("{}\naccounting: {accounting}\n", store.table()))?;
+    }
+    for name in &left {
+        complain(&format!("supervise: {name} could not be killed and still runs"));
+    }
+    Ok(left.is_empty() && report.complete && accounting.balances() && accounting.lost() == 0)
+}
+
+/// Writes to stdout. A reader that has gone, as in `| head`, is no failure.
+fn say(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to stdout: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stderr, if anybody listens; in one piece, because the commands write there too.
+fn complain(text: &str) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}

@@ -1,0 +1,96 @@
+//! A child process in a group of its own, which does not outlive its owner.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::command::Command;
+
+/// The leader of a process group, and whatever it starts that stays in the group. Dropping it kills them all.
+///
+/// The leader is reaped in [`finish`](Group::finish) and in `drop` only. Until then its number, which is the group's
+/// too, cannot be given to anybody else, so a signal never hits a stranger.
+#[derive(Debug)]
+pub(crate) struct Group {
+    leader: Child,
+    pid: Pid,
+    reaped: bool,
+}
+
+impl Group {
+    /// Starts a command without input, its output going to our stderr or nowhere.
+    pub(crate) fn spawn(command: &Command, output: bool) -> io::Result<Self> {
+        let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
+        let leader = Spawn::new(&command.program)
+            .args(&command.args)
+            .stdin(Stdio::null())
+            .stdout(sink())
+            .stderr(sink())
+            .process_group(0)
+            .spawn()?;
+        let pid = Pid::from_child(&leader);
+        Ok(Self { leader, pid, reaped: false })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.leader.id()
+    }
+
+    /// Calls `then` on a thread of its own when the leader has ended. It is left to be reaped.
+    pub(crate) fn on_end(&self, then: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let pid = self.pid;
+        thread::Builder::new().name(format!("wait-{}", pid.as_raw_nonzero())).stack_size(64 * 1024).spawn(
+            move || {
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+                then();
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Asks every process of the group to end, those that are stopped too.
+    pub(crate) fn terminate(&self) -> io::Result<()> {
+        self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)
+    }
+
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        if self.reaped {
+            return Ok(());
+        }
+        Ok(kill_process_group(self.pid, signal)?)
+    }
+
+    /// Kills what the leader left behind, and says how it ended. Waits for the leader, if it has not.
+    pub(crate) fn finish(mut self) -> io::Result<ExitStatus> {
+        self.reap()
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        if !self.reaped {
+            // macOS refuses the signal when nobody but the ended leader is left: then there is nothing to do.
+            let _ = self.kill();
+        }
+        let status = self.leader.wait()?;
+        self.reaped = true;
+        Ok(status)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that we may not kill (one that changed its user) would keep us waiting.
+        if !self.reaped && self.kill().is_ok() {
+            let _ = self.leader.wait();
+            self.reaped = true;
+        }
+    }
+}

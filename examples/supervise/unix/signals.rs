@@ -1,0 +1,28 @@
+//! Ctrl-C, Ctrl-\, a closed terminal and SIGTERM, as messages.
+
+use std::io;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::supervisor::Message;
+
+/// From now on these signals end up in `outbox` instead of ending the program.
+pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            if outbox.send(Message::Stop).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// `SIGSEGV` for 11, and the number itself for one without a name.
+pub(crate) fn name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}

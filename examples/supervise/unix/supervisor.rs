@@ -1,0 +1,433 @@
+//! The loop that starts commands, waits for their ends, starts them again, and stops them all.
+//!
+//! It sleeps until something happens: the end of a child (one thread per child waits for it), a signal (one thread
+//! forwards them) or the next moment at which something is due. All of these come through one channel. It knows
+//! nothing of events: what happens is told to a closure as a [`Change`].
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use super::backoff::{Backoff, Policy};
+use super::command::Process;
+use super::process::Group;
+
+/// After KILL, how long to wait for a process that we may not be allowed to kill.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+
+/// What happened to a process.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It is under supervision from now on.
+    Created,
+    Started {
+        pid: u32,
+        restarts: u64,
+    },
+    /// It ended by itself, and well.
+    Exited(Run),
+    /// It ended by itself, and not well.
+    Failed(Run, Cause),
+    /// It could not be started.
+    CannotStart(io::Error),
+    /// It is started again after this time.
+    BackOff {
+        delay: Duration,
+        restarts: u64,
+    },
+    /// It ended because we asked it to.
+    Stopped(Run),
+    /// It did not end when asked to.
+    Killed(Run),
+}
+
+/// One run of a command, over now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) pid: u32,
+    pub(crate) uptime: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Code(i32),
+    Signal(i32),
+}
+
+/// What the loop waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message {
+    /// The leader of this process's group has ended.
+    Ended(usize),
+    /// Stop; the second time: at once.
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) backoff: Policy,
+    pub(crate) grace: Duration,
+    pub(crate) stop_after: Option<Duration>,
+    pub(crate) panic_after: Option<Duration>,
+    /// Whether the commands' output is shown.
+    pub(crate) output: bool,
+}
+
+pub(crate) struct Supervisor<F> {
+    tasks: Vec<Task>,
+    phase: Phase,
+    settings: Settings,
+    panic_at: Option<Instant>,
+    inbox: Receiver<Message>,
+    outbox: Sender<Message>,
+    tell: F,
+}
+
+struct Task {
+    process: Process,
+    backoff: Backoff,
+    restarts: u64,
+    state: State,
+}
+
+enum State {
+    Running {
+        group: Group,
+        since: Instant,
+    },
+    /// `None` is never: the wait is longer than the clock can tell.
+    Waiting {
+        until: Option<Instant>,
+    },
+    /// Not started, or not to be started again.
+    Idle,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Running {
+        stop_at: Option<Instant>,
+    },
+    /// TERM was sent.
+    Stopping {
+        kill_at: Option<Instant>,
+    },
+    /// KILL was sent.
+    Killing {
+        give_up_at: Option<Instant>,
+    },
+}
+
+impl<F: FnMut(&Process, Change)> Supervisor<F> {
+    pub(crate) fn new(processes: Vec<Process>, settings: Settings, tell: F) -> Self {
+        let (outbox, inbox) = mpsc::channel();
+        let now = Instant::now();
+        let tasks = processes
+            .into_iter()
+            .map(|process| Task {
+                process,
+                backoff: Backoff::new(settings.backoff),
+                restarts: 0,
+                state: State::Idle,
+            })
+            .collect();
+        Self {
+            tasks,
+            phase: Phase::Running { stop_at: settings.stop_after.and_then(|after| now.checked_add(after)) },
+            panic_at: settings.panic_after.and_then(|after| now.checked_add(after)),
+            settings,
+            inbox,
+            outbox,
+            tell,
+        }
+    }
+
+    /// Where others send [`Message::Stop`].
+    pub(crate) fn outbox(&self) -> Sender<Message> {
+        self.outbox.clone()
+    }
+
+    /// Runs until it is stopped. Returns the names of the processes that could not be ended: none, as a rule.
+    pub(crate) fn run(mut self) -> Vec<String> {
+        for index in 0..self.tasks.len() {
+            self.tell(index, Change::Created);
+        }
+        for index in 0..self.tasks.len() {
+            self.start(index);
+        }
+        loop {
+            match self.next_message() {
+                Some(Message::Ended(index)) => self.ended(index),
+                Some(Message::Stop) => self.stop(),
+                None => {}
+            }
+            if self.is_over(Instant::now()) {
+                return self.running().map(|task| task.process.name.clone()).collect();
+            }
+        }
+    }
+
+    /// Waits for a message, at most until something is due.
+    fn next_message(&self) -> Option<Message> {
+        let phase_at = match self.phase {
+            Phase::Running { stop_at: at }
+            | Phase::Stopping { kill_at: at }
+            | Phase::Killing { give_up_at: at } => at,
+        };
+        let restarts = self.tasks.iter().filter_map(|task| match task.state {
+            State::Waiting { until } => until,
+            State::Running { .. } | State::Idle => None,
+        });
+        match restarts.chain(phase_at).chain(self.panic_at).min() {
+            Some(at) => self.inbox.recv_timeout(at.saturating_duration_since(Instant::now())).ok(),
+            None => self.inbox.recv().ok(),
+        }
+    }
+
+    /// Does what is due, and says whether nothing is left to do.
+    fn is_over(&mut self, now: Instant) -> bool {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        assert!(!due(self.panic_at), "--panic-after asked for this panic");
+        match self.phase {
+            Phase::Running { stop_at } if due(stop_at) => self.stop(),
+            Phase::Stopping { kill_at } if due(kill_at) => self.kill(),
+            Phase::Killing { give_up_at } if due(give_up_at) => return true,
+            _ => {}
+        }
+        if let Phase::Running { .. } = self.phase {
+            for index in 0..self.tasks.len() {
+                if matches!(self.tasks[index].state, State::Waiting { until } if due(until)) {
+                    self.tasks[index].restarts += 1;
+                    self.start(index);
+                }
+            }
+            return false;
+        }
+        self.running().next().is_none()
+    }
+
+    fn start(&mut self, index: usize) {
+        let outbox = self.outbox.clone();
+        let started =
+            Group::spawn(&self.tasks[index].process.command, self.settings.output).and_then(|group| {
+                group.on_end(move || {
+                    // Nobody to tell: the supervisor has gone, and has killed the group.
+                    let _ = outbox.send(Message::Ended(index));
+                })?;
+                Ok(group)
+            });
+        match started {
+            Ok(group) => {
+                let change = Change::Started { pid: group.id(), restarts: self.tasks[index].restarts };
+                self.tasks[index].state = State::Running { group, since: Instant::now() };
+                self.tell(index, change);
+            }
+            Err(error) => {
+                self.tell(index, Change::CannotStart(error));
+                self.wait_to_restart(index, Duration::ZERO);
+            }
+        }
+    }
+
+    fn ended(&mut self, index: usize) {
+        let State::Running { group, since } = std::mem::replace(&mut self.tasks[index].state, State::Idle)
+        else {
+            return;
+        };
+        let run = Run { pid: group.id(), uptime: since.elapsed() };
+        let status = group.finish();
+        let change = match self.phase {
+            Phase::Running { .. } => match status {
+                Ok(status) => match cause(status) {
+                    None => Change::Exited(run),
+                    Some(cause) => Change::Failed(run, cause),
+                },
+                Err(error) => Change::CannotStart(error),
+            },
+            Phase::Stopping { .. } => Change::Stopped(run),
+            Phase::Killing { .. } => Change::Killed(run),
+        };
+        self.tell(index, change);
+        if let Phase::Running { .. } = self.phase {
+            self.wait_to_restart(index, run.uptime);
+        }
+    }
+
+    fn wait_to_restart(&mut self, index: usize, uptime: Duration) {
+        let task = &mut self.tasks[index];
+        let delay = task.backoff.after_run(uptime);
+        task.state = State::Waiting { until: Instant::now().checked_add(delay) };
+        let restarts = task.restarts;
+        self.tell(index, Change::BackOff { delay, restarts });
+    }
+
+    /// Asks all to end; asked again, makes them.
+    fn stop(&mut self) {
+        if !matches!(self.phase, Phase::Running { .. }) {
+            return self.kill();
+        }
+        self.phase = Phase::Stopping { kill_at: Instant::now().checked_add(self.settings.grace) };
+        for task in &mut self.tasks {
+            match &task.state {
+                State::Running { group, .. } => drop(group.terminate()),
+                State::Waiting { .. } | State::Idle => task.state = State::Idle,
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Phase::Killing { .. } = self.phase {
+            return;
+        }
+        self.phase = Phase::Killing { give_up_at: Instant::now().checked_add(AFTER_KILL) };
+        for task in &self.tasks {
+            if let State::Running { group, .. } = &task.state {
+                drop(group.kill());
+            }
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| matches!(task.state, State::Running { .. }))
+    }
+
+    fn tell(&mut self, index: usize, change: Change) {
+        (self.tell)(&self.tasks[index].process, change);
+    }
+}
+
+/// How it failed; nothing, if it did not.
+fn cause(status: ExitStatus) -> Option<Cause> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(Cause::Code(code)),
+        (None, Some(signal)) => Some(Cause::Signal(signal)),
+        (None, None) => Some(Cause::Code(status.into_raw())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::backoff::Policy;
+    use super::super::command::{Command, name_all};
+    use super::{Cause, Change, Message, Settings, Supervisor};
+    use std::cell::OnceCell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    const SETTINGS: Settings = Settings {
+        backoff: Policy {
+            first: Duration::from_millis(1),
+            max: Duration::from_millis(4),
+            reset_after: Duration::MAX,
+        },
+        grace: Duration::from_secs(3600),
+        stop_after: None,
+        panic_after: None,
+        output: false,
+    };
+
+    /// Runs one command until `enough` says so, and returns what happened in short.
+    ///
+    /// A restart that was due may still come before the stop.
+    fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> String {
+        let mut changes = Vec::new();
+        let stop = OnceCell::new();
+        let processes = name_all(vec![Command::split(command).unwrap()]);
+        let supervisor = Supervisor::new(processes, settings, |process, change| {
+            assert_eq!(process.index, 0);
+            if enough(&change) {
+                let outbox: &std::sync::mpsc::Sender<Message> = stop.get().expect("set before it runs");
+                outbox.send(Message::Stop).expect("the supervisor is alive");
+            }
+            changes.push(match change {
+                Change::Created => "created".to_owned(),
+                Change::Started { restarts, .. } => format!("started {restarts}"),
+                Change::Exited(_) => "exited".to_owned(),
+                Change::Failed(_, Cause::Code(code)) => format!("code {code}"),
+                Change::Failed(_, Cause::Signal(signal)) => format!("signal {signal}"),
+                Change::CannotStart(error) => format!("cannot start: {:?}", error.kind()),
+                Change::BackOff { delay, .. } => format!("wait {}", delay.as_millis()),
+                Change::Stopped(_) => "stopped".to_owned(),
+                Change::Killed(_) => "killed".to_owned(),
+            });
+        });
+        stop.set(supervisor.outbox()).expect("set once");
+        assert_eq!(supervisor.run(), Vec::<String>::new());
+        changes.join(", ")
+    }
+
+    fn waits_for(millis: u64) -> impl FnMut(&Change) -> bool {
+        move |change| matches!(change, Change::BackOff { delay, .. } if delay.as_millis() == u128::from(millis))
+    }
+
+    #[track_caller]
+    fn assert_begins(changes: &str, expected: &str) {
+        assert!(changes.starts_with(expected), "{changes}");
+    }
+
+    #[test]
+    fn restarts_with_growing_pauses() {
+        assert_begins(
+            &run("sh -c 'exit 3'", SETTINGS, waits_for(4)),
+            "created, started 0, code 3, wait 1, started 1, code 3, wait 2, started 2, code 3, wait 4",
+        );
+    }
+
+    #[test]
+    fn tells_success_and_signals_apart() {
+        assert_begins(&run("true", SETTINGS, waits_for(1)), "created, started 0, exited, wait 1");
+        let changes = run("sh -c 'kill -9 $$'", SETTINGS, waits_for(1));
+        assert_begins(&changes, "created, started 0, signal 9, wait 1");
+    }
+
+    #[test]
+    fn a_good_run_resets_the_pause() {
+        let settings =
+            Settings { backoff: Policy { reset_after: Duration::ZERO, ..SETTINGS.backoff }, ..SETTINGS };
+        let mut waits = 0;
+        let changes = run("true", settings, |change| {
+            waits += u32::from(matches!(change, Change::BackOff { .. }));
+            waits == 3
+        });
+        assert_begins(&changes, "created, started 0, exited, wait 1, started 1, exited, wait 1, started 2");
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_tried_again() {
+        let not_found = "cannot start: NotFound";
+        assert_begins(
+            &run("/nowhere/to/be/found", SETTINGS, waits_for(2)),
+            &format!("created, {not_found}, wait 1, {not_found}, wait 2"),
+        );
+    }
+
+    #[test]
+    fn stops_what_runs() {
+        let started = |change: &Change| matches!(change, Change::Started { .. });
+        assert_eq!(run("sleep 1000", SETTINGS, started), "created, started 0, stopped");
+    }
+
+    #[test]
+    fn stops_by_itself_when_told_so() {
+        let settings = Settings { stop_after: Some(Duration::ZERO), ..SETTINGS };
+        assert_eq!(run("sleep 1000", settings, |_| false), "created, started 0, stopped");
+    }
+
+    #[test]
+    fn a_panic_leaves_nobody_behind() {
+        let mut pid = None;
+        let processes = name_all(vec![Command::split("sleep 1000").unwrap()]);
+        let supervisor = Supervisor::new(processes, SETTINGS, |_, change| {
+            if let Change::Started { pid: id, .. } = change {
+                pid = Some(id);
+                panic!("on purpose");
+            }
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| supervisor.run())).is_err());
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid.unwrap()).unwrap()).unwrap();
+        assert_eq!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
+    }
+}

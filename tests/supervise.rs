@@ -1,0 +1,357 @@
+//! The example `supervise` as its users meet it: the program is started, watched, signalled, and must leave nobody
+//! behind. The unit tests of its modules run here too.
+//!
+//! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
+//! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
+#![cfg(unix)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+#[path = "../examples/supervise/main.rs"]
+mod program;
+
+#[path = "support/example.rs"]
+mod example;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running program.
+struct Supervise {
+    child: Child,
+    stderr: Receiver<String>,
+    seen: Vec<String>,
+}
+
+/// What is left when it has ended, and nobody holds its pipes any more.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    /// All lines, those that were waited for too.
+    stderr: Vec<String>,
+}
+
+impl Supervise {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(example::program("supervise"))
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pipe = child.stderr.take().expect("piped");
+        let (sender, stderr) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stderr, seen: Vec::new() }
+    }
+
+    /// The next line of stderr for which `wanted` holds.
+    fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.stderr.recv_timeout(PATIENCE);
+            let Ok(line) = line else { panic!("{line:?}: the awaited line is not among {:#?}", self.seen) };
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// The number in the line `ready NUMBER` that the commands of these tests write.
+    fn wait_for_ready(&mut self) -> Pid {
+        let line = self.wait_for(|line| line.starts_with("ready "));
+        Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
+    }
+
+    /// Waits until the program and all that it started have ended.
+    fn end(mut self) -> Ended {
+        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        let gone = self.stderr.recv_timeout(Duration::ZERO) == Err(mpsc::RecvTimeoutError::Disconnected);
+        assert!(gone, "somebody still holds the program's stderr, which says {:#?}", self.seen);
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
+        let code = self.child.wait().expect("it can be waited for").code();
+        Ended { code, stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+/// A test that fails in the middle does not leave the program running.
+impl Drop for Supervise {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+    }
+}
+
+fn is_gone(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
+const READY: &str = "echo ready $$; exec sleep 1000";
+/// Cannot be ended by TERM, and starts something that cannot either.
+const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wait; done";
+
+#[test]
+fn each_signal_stops_it_in_order() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let mut program = Supervise::start(&["--shell", "--grace", "1h", READY, READY]);
+        let pids = [program.wait_for_ready(), program.wait_for_ready()];
+        program.signal(signal);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{signal:?}: {:#?}", ended.stderr);
+        assert!(pids.into_iter().all(is_gone), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_command_that_ignores_term_is_killed() {
+    let mut program = Supervise::start(&["--shell", "--grace", "10ms", STUBBORN]);
+    let pid = program.wait_for_ready();
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert!(is_gone(pid));
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_the_grace_time() {
+    let told = "trap 'echo told >&2' TERM; echo ready $$; while :; do sleep 1000 & wait; done";
+    let mut program = Supervise::start(&["--shell", "--grace", "1h", told]);
+    program.wait_for_ready();
+    program.signal(Signal::INT);
+    program.wait_for(|line| line == "told");
+    program.signal(Signal::INT);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_stopped_command_ends_too() {
+    let mut program = Supervise::start(&["--shell", "--grace", "1h", READY]);
+    let pid = program.wait_for_ready();
+    kill_process(pid, Signal::STOP).expect("it runs");
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it() {
+    let mut program = Supervise::start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
+    program.wait_for_ready();
+    program.wait_for_ready();
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_panic_leaves_nobody_behind() {
+    let args = ["--shell", "--panic-after", "200ms", READY, STUBBORN];
+    let ended = Supervise::start(&args).end();
+    assert_eq!(ended.code, Some(101), "{:#?}", ended.stderr);
+    assert!(ended.stderr.iter().any(|line| line.contains("--panic-after asked for this")));
+}
+
+#[test]
+fn it_ends_by_itself_when_the_time_is_over() {
+    let ended = Supervise::start(&["--for", "200ms", "sleep 1000", "false"]).end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+}
+
+#[test]
+fn bad_usage_is_told_on_stderr_with_status_2() {
+    for (args, part) in [
+        (&[][..], "no command"),
+        (&["--nonsense"][..], "invalid option '--nonsense'"),
+        (&["--for", "soon", "true"][..], "--for: 'soon' is not a duration"),
+        (&["echo 'open"][..], "a quote that is not closed"),
+    ] {
+        let ended = Supervise::start(args).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
+        assert!(ended.stderr[1].contains("--help"), "{:?}", ended.stderr);
+    }
+}
+
+#[test]
+fn help_and_version_go_to_stdout() {
+    let help = Supervise::start(&["--help"]).end();
+    assert_eq!((help.code, help.stderr.len()), (Some(0), 0));
+    assert!(help.stdout.contains("Usage: supervise [OPTIONS] COMMAND..."), "{}", help.stdout);
+    let version = Supervise::start(&["--version"]).end();
+    assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{}", version.stdout);
+}
+
+/// The figure after each word of the accounting, checked to add up.
+fn accounting(line: &str) -> impl Fn(&str) -> u64 {
+    let words: Vec<String> =
+        line.split([' ', ';', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let figure = move |name: &str| {
+        let at =
+            words.iter().position(|word| word == name).unwrap_or_else(|| panic!("no {name} in {words:?}"));
+        words[at + 1].parse::<u64>().unwrap_or_else(|_| panic!("no figure for {name} in {words:?}"))
+    };
+    assert_eq!(figure("published"), figure("accepted") + figure("rejected"), "{line}");
+    assert_eq!(figure("accepted"), figure("delivered") + figure("dropped"), "{line}");
+    assert_eq!(figure("delivered"), figure("stored") + figure("counted") + figure("filtered"), "{line}");
+    figure
+}
+
+impl Ended {
+    /// The row of the table that holds both.
+    fn row(&self, object: &str, rest: &str) -> &str {
+        let has = |line: &&str| line.contains(&format!(" {object} ")) && line.contains(rest);
+        self.stdout
+            .lines()
+            .find(has)
+            .unwrap_or_else(|| panic!("no row with {object} and {rest} in\n{}", self.stdout))
+    }
+
+    /// How many lines of the log hold all of these.
+    fn logged(&self, parts: &[&str]) -> u64 {
+        let lines = self.stderr.iter().filter(|line| line.starts_with("Event("));
+        lines.filter(|line| parts.iter().all(|part| line.contains(part))).count() as u64
+    }
+}
+
+#[test]
+fn repeats_are_counted_and_the_books_balance() {
+    let mut program = Supervise::start(&["--backoff", "1ms", "false", "true", "sleep 1000"]);
+    for _ in 0..4 {
+        program.wait_for(|line| line.contains("Process/false") && line.contains("'BackOff'"));
+    }
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+
+    let head: Vec<&str> =
+        ended.stdout.lines().next().unwrap().split("  ").filter(|c| !c.is_empty()).collect();
+    assert_eq!(
+        head.iter().map(|c| c.trim()).collect::<Vec<_>>(),
+        ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    );
+    for (object, reason, message) in [
+        ("false", "Failed", "ended with exit code 1"),
+        ("false", "BackOff", "waiting before the next start"),
+        ("false", "Started", "started"),
+        ("true", "Exited", "ended with exit code 0"),
+    ] {
+        let times = ended.logged(&[&format!("Process/{object} "), &format!("'{reason}' {message}")]);
+        let row = ended.row(&format!("process/{object}"), message);
+        assert!(times >= 4 || object == "true", "{times}: {row}");
+        assert_eq!(row.contains(&format!(" (x{times} over ")), times > 1, "{times}: {row}");
+        assert!(row.contains(reason), "{row}");
+    }
+    assert!(ended.row("process/sleep", "stopped with its supervisor").contains("Normal"));
+    assert!(!ended.row("process/sleep", "supervising sleep").contains("(x"), "counted though it came once");
+
+    let line = ended.stdout.lines().last().unwrap();
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    assert_eq!(figure("published"), ended.logged(&[]));
+    assert_eq!(figure("rejected") + figure("dropped"), 0);
+    assert_eq!(figure("stored"), ended.stdout.lines().count() as u64 - 3, "{}", ended.stdout);
+}
+
+#[test]
+fn a_flood_is_held_back_and_the_books_balance() {
+    let mut program = Supervise::start(&["--backoff-max", "1ms", "false"]);
+    for _ in 0..40 {
+        program.wait_for(|line| line.contains("'BackOff'"));
+    }
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    let line = ended.stdout.lines().last().unwrap();
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    // A budget of 25 for each type, and nothing of the next one within 5 minutes.
+    assert_eq!(figure("stored") + figure("counted"), 50, "{line}");
+    assert_eq!(figure("published"), ended.logged(&[]));
+}
+
+#[test]
+fn json_is_a_list_of_events_and_nothing_else() {
+    let mut program = Supervise::start(&["--json", "--show-args", "echo hello world"]);
+    program.wait_for(|line| line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let list: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&"EventList".into(), &"v1".into()));
+    let items = list["items"].as_array().expect("items");
+    let created = items.iter().find(|event| event["reason"] == "Created").expect("a Created");
+    assert_eq!(created["message"], "supervising echo hello world");
+    assert_eq!(created["involvedObject"]["kind"], "Process");
+    assert_eq!(created["involvedObject"]["name"], "echo");
+    assert_eq!(created["source"]["component"], "supervise");
+    let started = items.iter().find(|event| event["reason"] == "Started").expect("a Started");
+    assert!(started["metadata"]["annotations"]["supervise/pid"].is_string(), "{started}");
+    for item in items {
+        eventcast::Event::from_json(&item.to_string()).expect("an event");
+    }
+    let line = ended.stderr.last().expect("the accounting");
+    let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
+    assert_eq!(figure("stored"), items.len() as u64);
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_a_warning() {
+    let mut program = Supervise::start(&["/nowhere/to/be/found", "sleep 1000"]);
+    program.wait_for(|line| line.contains("Process/found") && line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert!(ended.row("process/found", "cannot be started: No such file").contains("Warning"));
+}
+
+#[test]
+fn arguments_stay_private() {
+    let mut program = Supervise::start(&["sh -c 'exit 3' hunter2"]);
+    program.wait_for(|line| line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    ended.row("process/sh", "ended with exit code 3");
+    assert!(!ended.stdout.contains("hunter2") && ended.stderr.iter().all(|line| !line.contains("hunter2")));
+}
+
+#[test]
+fn names_from_outside_do_no_harm_to_the_terminal() {
+    let mut program = Supervise::start(&["/no/\u{1b}[2Jev\u{202e}il", "/no/\u{8d77}\u{52d5}", "/no/plain"]);
+    program.wait_for(|line| line.contains("Process/plain") && line.contains("'BackOff'"));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    let shown = ended.stdout.clone() + &ended.stderr.concat();
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    ended.row("process/__2Jev_il", "supervising /no/");
+    let column = |row: &str| {
+        let before = row.split("supervising").next().expect("what is before it");
+        before.chars().map(|c| if c > '\u{2e80}' { 2 } else { 1 }).sum::<usize>()
+    };
+    let wide = column(ended.row("process/\u{8d77}\u{52d5}", "supervising"));
+    assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
+}
+
+#[test]
+fn quiet_and_no_output_leave_the_accounting_alone() {
+    let ended = Supervise::start(&["--quiet", "--no-output", "--for", "100ms", "echo hello"]).end();
+    assert_eq!((ended.code, ended.stderr), (Some(0), Vec::new()));
+    let line = ended.stdout.lines().last().unwrap();
+    assert!(accounting(line)("published") > 0);
+}
