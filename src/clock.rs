@@ -191,7 +191,7 @@ impl FakeClock {
                 if state.sleepers.len() >= count {
                     return;
                 }
-                state.observers.push((count, parker.unparker().clone()));
+                state.observers.push((count, parker.unparker()));
             }
             park_until(&parker, None);
         }
@@ -214,7 +214,7 @@ impl Fake {
             }
             let id = state.next_id;
             state.next_id += 1;
-            state.sleepers.push(Sleeper { id, deadline, unparker: parker.unparker().clone() });
+            state.sleepers.push(Sleeper { id, deadline, unparker: parker.unparker() });
             let count = state.sleepers.len();
             state.observers.retain(|(wanted, unparker)| {
                 let seen = count >= *wanted;

@@ -33,9 +33,10 @@ pub(crate) fn unique_id() -> u64 {
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {
     use std::cell::Cell;
+    use std::sync::OnceLock;
+    use std::thread::Thread;
 
     pub(crate) use crossbeam_utils::CachePadded;
-    pub(crate) use crossbeam_utils::sync::{Parker, Unparker};
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
@@ -137,11 +138,67 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// Parks until unparked or, with an `Instant`, until then.
+    /// A token to wait for. It is one of two kinds, because only one of them can be carried from thread to thread, and
+    /// only the other wakes without a lock.
+    #[derive(Debug)]
+    pub(crate) enum Parker {
+        /// crossbeam's, for whoever holds it. Its `unpark` takes a lock for an instant when the other side sleeps.
+        Movable(crossbeam_utils::sync::Parker),
+        /// std's, for the one thread that takes it on with [`settle`](Parker::settle). Its `unpark` takes no lock.
+        Settled(Arc<OnceLock<Thread>>),
+    }
+
+    /// The other side of a [`Parker`].
+    #[derive(Clone, Debug)]
+    pub(crate) enum Unparker {
+        Movable(crossbeam_utils::sync::Unparker),
+        Settled(Arc<OnceLock<Thread>>),
+    }
+
+    impl Parker {
+        pub(crate) fn new() -> Self {
+            Self::Movable(crossbeam_utils::sync::Parker::new())
+        }
+
+        /// For a thread that is yet to come.
+        pub(crate) fn for_one_thread() -> Self {
+            Self::Settled(Arc::new(OnceLock::new()))
+        }
+
+        /// From here on this thread is the one. It must be called before anybody may expect it to sleep.
+        pub(crate) fn settle(&self) {
+            if let Self::Settled(thread) = self {
+                thread.get_or_init(std::thread::current);
+            }
+        }
+
+        pub(crate) fn unparker(&self) -> Unparker {
+            match self {
+                Self::Movable(parker) => Unparker::Movable(parker.unparker().clone()),
+                Self::Settled(thread) => Unparker::Settled(thread.clone()),
+            }
+        }
+    }
+
+    impl Unparker {
+        pub(crate) fn unpark(&self) {
+            match self {
+                Self::Movable(unparker) => unparker.unpark(),
+                // A thread that has not settled has not slept either.
+                Self::Settled(thread) => thread.get().into_iter().for_each(Thread::unpark),
+            }
+        }
+    }
+
+    /// Parks until unparked or, with an `Instant`, until then; also wakes for no reason.
     pub(crate) fn park_until(parker: &Parker, deadline: Option<std::time::Instant>) {
-        match deadline {
-            Some(at) => parker.park_deadline(at),
-            None => parker.park(),
+        match (parker, deadline) {
+            (Parker::Movable(parker), Some(at)) => parker.park_deadline(at),
+            (Parker::Movable(parker), None) => parker.park(),
+            (Parker::Settled(_), Some(at)) => {
+                std::thread::park_timeout(at.saturating_duration_since(std::time::Instant::now()));
+            }
+            (Parker::Settled(_), None) => std::thread::park(),
         }
     }
 }

@@ -78,7 +78,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
-        let parker = Parker::new();
+        let parker = Parker::for_one_thread();
         let hub = Arc::new(Hub::new(clock, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
         let dispatcher = Dispatcher::new(hub.clone(), rx, parker, options.max_batch);

@@ -88,6 +88,7 @@ impl<T: Clone> Dispatcher<T> {
     /// Runs until the bus is closed and empty.
     pub(super) fn run(mut self) {
         let _on_bus = OnBus::enter(self.hub.id);
+        self.parker.settle();
         while let Some(first) = self.next_entry() {
             let mut taken = 1;
             let (batch, control) = self.gather(first, &mut taken);

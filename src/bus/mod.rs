@@ -1,4 +1,73 @@
-//! bus
+//! The bus: how an event gets from a publisher to the watchers.
+//!
+//! ```text
+//! Publisher ─ gate ─> incoming ─> Dispatcher ─┬─ Outbox ─> Queue ─> Inbox ─ Watcher
+//!  (any threads)      (crossbeam)  (one thread) ├─ Outbox ─> Queue ─> Inbox ─ Runner (a handler)
+//!                                             └─ ...
+//! ```
+//!
+//! # Roles
+//!
+//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes the dispatcher if that
+//!   was about to sleep. It takes no lock and meets nobody else. Registrations and flushes take the same way, so they
+//!   have a place in the one order of events.
+//! * The **dispatcher** takes what waits, up to a batch or a control entry; freezes it into one shared allocation; offers
+//!   it to every watcher without waiting; fences once; wakes who sleeps; and only then waits, for those watchers that
+//!   must be waited for. One queue operation per watcher and batch, none per event.
+//! * A **reader** takes slices of batches out of its queue, reads them in place, and gives room back by a plain store of
+//!   `consumed`. It tells the dispatcher, if that waits for room.
+//!
+//! # Invariants
+//!
+//! 1. Nobody blocks in a channel: both kinds are used by `try_send` and `try_recv` alone, and every wait is the one
+//!    protocol of `sleeper.rs`, which the models see.
+//! 2. Each counter has one writer. What the dispatcher counts, it publishes in `Core::publish_sent`; what the reader
+//!    counts, in `set_consumed` and `count_discarded`.
+//! 3. For each watcher, `decided` is a position below which every event is in the queue, delivered or lost. A reader that
+//!    finds its queue empty behind a position that is decided has found a gap.
+//! 4. The queue has a slot for each event that there is credit for, so a send for which there is credit succeeds.
+//! 5. After its last word to a watcher (`set_closed`) the dispatcher puts nothing into its queue; after `set_gone` the
+//!    reader takes nothing out except to throw it away. Both may empty the queue of one that has gone: what each takes
+//!    out, it counts.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and its panic ends in `guarded`.
+//! 7. A control entry is carried out after all events before it were offered, and before any event behind it is.
+//!
+//! # Memory orderings
+//!
+//! Each use carries a line that names its partner. *Fence* is `sleeper::full_fence`, sequentially consistent on both
+//! sides: of a sleeper that arms and then looks, and a waker that changes something and then looks for the armed, at
+//! least one sees the other.
+//!
+//! | atomic | written by | ordering | read by | ordering | what it carries |
+//! |---|---|---|---|---|---|
+//! | `Gate` word, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
+//! | `Gate` word, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
+//! | `Gate` word, idle bit | dispatcher | acq-rel RMW | `leave` | acquire | the armed sleeper |
+//! | `Gate` refusal counts | publisher | relaxed RMW | `stats` | relaxed | counts |
+//! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
+//! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
+//! | `Core::state`, stopped and gone | anybody, reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
+//! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
+//! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
+//! | `Core::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
+//! | `sent.offered`, `filtered`, `high_water` | dispatcher | relaxed | `stats` | relaxed, behind acquires | counts |
+//! | `sent.decided` | dispatcher | release | reader | acquire | the queue's contents below the position |
+//! | `sent.queued`, lost by reason | dispatcher | release | `stats` | acquire | `offered`, which is at least as much |
+//! | `got.consumed` | reader | release | dispatcher, `stats` | acquire | the freed slots; `offered` |
+//! | `got.stopped`, `abandoned` | reader | relaxed, before `consumed` | `stats` | acquire | counts |
+//! | `got.handled` | handler | release | flush | acquire | what the handler did |
+//! | `Hub::closing` | `close` | release, fence after | dispatcher | acquire, fence before | the closed gate |
+//! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
+//! | `Hub::ended` | dispatcher | release, fence after | waiters | acquire, fence before | the last counters |
+//! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
+//! | `Hub::accepted` | dispatcher | release | `stats` | acquire | a count |
+//! | `FlushTicket::reached` | dispatcher | release | flush | acquire | the handlers to wait for |
+//!
+//! # How little is lost to sleeping
+//!
+//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so that under load
+//! nobody sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses no processor time.
+
 mod batch;
 mod broadcaster;
 mod builder;

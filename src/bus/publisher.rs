@@ -172,7 +172,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes without waiting.
     ///
     /// It takes no lock, and waits for no other publisher, no registration, no shutdown and no watcher. When the
-    /// dispatcher sleeps, waking it is one system call. The incoming queue is crossbeam's bounded channel, which may
+    /// dispatcher sleeps, waking it is one system call and no lock. The incoming queue is crossbeam's bounded channel, which may
     /// retry for as long as another thread needs to copy one entry.
     ///
     /// # Errors

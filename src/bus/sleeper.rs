@@ -31,7 +31,7 @@ pub(super) struct Sleeper {
 
 impl Sleeper {
     pub(super) fn new(parker: &Parker) -> Self {
-        Self { armed: AtomicBool::new(false), unparker: parker.unparker().clone() }
+        Self { armed: AtomicBool::new(false), unparker: parker.unparker() }
     }
 
     /// The sleeper's first step. The condition is looked at again after this.
@@ -156,7 +156,7 @@ impl WaitList {
     fn register(&self, parker: &Parker, old: Option<u64>) -> u64 {
         let ticket = {
             let mut queue = self.queue.lock();
-            let unparker = parker.unparker().clone();
+            let unparker = parker.unparker();
             let ticket = if let Some(ticket) = old {
                 queue.waiters.push_front((ticket, unparker));
                 ticket
