@@ -3,6 +3,7 @@
 use std::sync::Arc as StdArc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use loom::sync::Arc;
 
 /// An event that loom misses when it is leaked, and that is told from others by its number.
@@ -26,7 +27,30 @@ impl Payload {
     }
 }
 
-/// Explores a model with the preemptions that its size allows; `LOOM_MAX_PREEMPTIONS` overrides.
+/// A bus with these queues, whose watchers have this policy.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
+    Broadcaster::with_options(options).expect("the options are in range")
+}
+
+/// Reads to the end: the numbers of the events, and how many were lost.
+pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
+    let (mut events, mut lost) = (Vec::new(), 0);
+    for delivery in watcher {
+        match delivery {
+            Delivery::Event(event) => events.push(event.number()),
+            Delivery::Lagged(count) => lost += count,
+        }
+    }
+    (events, lost)
+}
+
+/// Explores a model with two preemptions; `LOOM_MAX_PREEMPTIONS` overrides.
 ///
 /// # Panics
 ///
@@ -35,7 +59,7 @@ pub fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
     explore_with(name, 2, model);
 }
 
-/// As [`explore`], with this bound on preemptions.
+/// As [`explore`], with this bound on preemptions: lower for a model that would take hours.
 ///
 /// # Panics
 ///
@@ -44,14 +68,15 @@ pub fn explore_with(name: &str, preemptions: usize, model: impl Fn() + Sync + Se
     let executions = StdArc::new(AtomicUsize::new(0));
     let counter = executions.clone();
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.max_branches = 20_000;
-    let bound = builder.preemption_bound;
+    let bound = builder.preemption_bound.unwrap_or(preemptions);
+    builder.preemption_bound = Some(bound);
+    builder.max_branches = 50_000;
     builder.check(move || {
+        // Relaxed: the runner's own count, outside the model.
         counter.fetch_add(1, Ordering::Relaxed);
         model();
     });
     let executions = executions.load(Ordering::Relaxed);
-    println!("{name}: {executions} executions, at most {bound:?} preemptions");
+    println!("{name}: {executions} executions with at most {bound} preemptions");
     assert!(executions > 1, "{name} explored one execution only: nothing raced in it");
 }

@@ -1,19 +1,17 @@
-//! Shutdown against publishers.
+//! The end of the bus against those who use it.
 #![cfg(eventcast_loom)]
 
-use eventcast::{Broadcaster, BusOptions, Delivery, PublishError};
-use eventcast_loom_tests::{Payload, explore};
-use loom::thread;
+use std::time::Duration;
 
-fn bus(incoming: usize, queue: usize) -> Broadcaster<Payload> {
-    Broadcaster::with_options(BusOptions::default().incoming_len(incoming).queue_len(queue)).unwrap()
-}
+use eventcast::{FlushError, OverflowPolicy, PublishError};
+use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use loom::thread;
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
 #[test]
 fn publish_against_shutdown() {
     explore("publish against shutdown", || {
-        let bus = bus(2, 2);
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
         let publishing = thread::spawn(move || match publisher.try_publish(Payload::new(7)) {
@@ -28,9 +26,113 @@ fn publish_against_shutdown() {
         assert!(report.complete);
         let accepted = publishing.join().unwrap();
         assert_eq!(report.bus.accepted, u64::from(accepted));
-        if accepted {
-            assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 7));
-        }
-        assert!(watcher.recv().is_err());
+        let wanted = if accepted { vec![7] } else { vec![] };
+        assert_eq!(numbers(&mut watcher), (wanted, 0));
+    });
+}
+
+/// Two publishers race with a close and with each other for the last slot: each event is delivered or comes back.
+#[test]
+fn two_publishers_against_close() {
+    explore_with("two publishers against close", 1, || {
+        let bus = bus(1, 2, OverflowPolicy::DropIncoming);
+        let publishing: Vec<_> = (1..3)
+            .map(|number| {
+                let publisher = bus.publisher();
+                thread::spawn(move || match publisher.try_publish(Payload::new(number)) {
+                    Ok(()) => 1,
+                    Err(error) => {
+                        assert_eq!(error.into_inner().number(), number);
+                        0
+                    }
+                })
+            })
+            .collect();
+        bus.close();
+        let accepted: u64 = publishing.into_iter().map(|publishing| publishing.join().unwrap()).sum();
+        let report = bus.shutdown();
+        assert!(report.complete);
+        assert_eq!(report.bus.accepted, accepted);
+        assert_eq!(report.bus.published(), 2);
+    });
+}
+
+/// A publisher that waits for room races with a close: it is released, and its event delivered or handed back.
+#[test]
+fn close_releases_a_publisher_that_waits_for_room() {
+    explore_with("close against a waiting publisher", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::Wait);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || {
+            let events = [publisher.publish(Payload::new(1)), publisher.publish(Payload::new(2))];
+            events.iter().filter(|result| result.is_ok()).count()
+        });
+        bus.close();
+        let (events, lost) = numbers(&mut watcher);
+        let accepted = publishing.join().unwrap();
+        assert_eq!((events.len(), lost), (accepted, 0));
+        assert!(bus.shutdown().complete);
+    });
+}
+
+/// Two shutdowns race: both return, with one report.
+#[test]
+fn two_shutdowns_agree() {
+    explore_with("two shutdowns", 2, || {
+        let bus = loom::sync::Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let other = bus.clone();
+        let shutdown = thread::spawn(move || other.shutdown());
+        let report = bus.shutdown();
+        assert_eq!(shutdown.join().unwrap(), report);
+        assert!(report.complete);
+        assert_eq!(report.bus.accepted, 1);
+    });
+}
+
+/// A shutdown by deadline races with a dispatcher that waits for a watcher which nobody reads: it ends, and every event
+/// is queued or counted as abandoned.
+#[test]
+fn abandon_releases_the_dispatcher() {
+    explore_with("abandon against a waiting dispatcher", 1, || {
+        let bus = bus(3, 1, OverflowPolicy::Wait);
+        let mut stuck = bus.watch().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        // The model's clock stands still: a timeout of zero has passed.
+        bus.shutdown_timeout(Duration::ZERO);
+        let (events, lost) = numbers(&mut stuck);
+        assert_eq!(events.len() as u64 + lost, 2);
+        let stats = stuck.stats();
+        assert_eq!((stats.delivered, stats.dropped.abandoned), (events.len() as u64, lost));
+    });
+}
+
+/// A flush races with a publish and its delivery to a handler: when it returns, what was accepted before is handled.
+#[test]
+fn flush_waits_for_the_handler() {
+    explore_with("flush against a handler", 1, || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let handle = bus.watch_builder().spawn(|_| ()).unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        assert_eq!(handle.stats().delivered, 1);
+        assert!(bus.shutdown().complete);
+    });
+}
+
+/// A flush races with a shutdown: it never hangs, and does not say that what was handled was not.
+#[test]
+fn flush_against_shutdown() {
+    explore_with("flush against shutdown", 2, || {
+        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let other = bus.clone();
+        let flushing = thread::spawn(move || {
+            assert_eq!(other.flush(Duration::from_secs(1)), Ok::<(), FlushError>(()));
+            assert_eq!(other.stats().accepted, 1);
+        });
+        assert!(bus.shutdown().complete);
+        flushing.join().unwrap();
     });
 }

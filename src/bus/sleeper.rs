@@ -1,7 +1,7 @@
 //! Sleeping without lost wake-ups: the one protocol by which everybody on the bus waits.
 //!
 //! Sleeper: arm; fence; look at the condition again; park only if it still does not hold. Waker: make the condition
-//! true; fence; look whether the sleeper is armed; if so, take the arming by swap and unpark. The two fences are
+//! true; fence; look whether the sleeper is armed; if so, take the arming and unpark. The two fences are
 //! sequentially consistent, so at least one of the two sees the other: either the sleeper finds the condition, or the
 //! waker finds it armed. One fence serves any number of sleepers.
 //!
@@ -42,9 +42,11 @@ impl Sleeper {
         full_fence();
     }
 
+    /// Takes the arming back, if no waker has. A read-modify-write, so that the next arming comes after whatever a waker
+    /// did to this one.
     pub(super) fn disarm(&self) {
         // Relaxed: late news only costs an unpark that the sleeper does not need.
-        self.armed.store(false, Ordering::Relaxed);
+        self.armed.swap(false, Ordering::Relaxed);
     }
 
     /// The waker's last step, after it has made the condition true and fenced (or, for the gate, has seen the idle bit).
@@ -58,8 +60,8 @@ impl Sleeper {
 
     #[cold]
     fn unpark(&self) {
-        // Relaxed: only who of several wakers gets the arming is decided here.
-        if self.armed.swap(false, Ordering::Relaxed) {
+        // Relaxed: only who gets the arming is decided here. Who does not get it changes nothing.
+        if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
         }
     }

@@ -1,0 +1,165 @@
+//! Watchers that come, read, stop and go.
+#![cfg(eventcast_loom)]
+
+use eventcast::{Delivery, OverflowPolicy};
+use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use loom::thread;
+
+/// A registration races with publishes on another thread, G2 one way: what is seen is a suffix of what was published,
+/// and whatever is published after `watch` returned is in it.
+#[test]
+fn registration_against_publish() {
+    explore_with("registration against publish", 1, || {
+        let bus = bus(3, 3, OverflowPolicy::DropIncoming);
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        publishing.join().unwrap();
+        bus.close();
+        let (events, lost) = numbers(&mut watcher);
+        assert_eq!(lost, 0);
+        assert!(events.contains(&2), "published after the registration");
+        assert!(events.len() <= 2);
+    });
+}
+
+/// G2 the other way: a publish that returned before `watch` was called is not seen.
+#[test]
+fn nothing_published_before_is_seen() {
+    explore_with("registration after publish", 1, || {
+        let bus = bus(4, 3, OverflowPolicy::DropIncoming);
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        bus.publisher().try_publish(Payload::new(3)).unwrap();
+        publishing.join().unwrap();
+        bus.close();
+        let (mut events, lost) = numbers(&mut watcher);
+        events.sort_unstable();
+        assert_eq!((events, lost), (vec![2, 3], 0));
+    });
+}
+
+/// The dispatcher parks while somebody publishes: the event arrives without another.
+#[test]
+fn parking_against_publish() {
+    explore_with("parking against publish", 3, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.publish(Payload::new(1)).unwrap());
+        assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
+        publishing.join().unwrap();
+    });
+}
+
+/// Credit and the low watermark: a reader and a dispatcher that waits for it never both sleep, nothing is lost, and the
+/// queue never holds more than its length.
+#[test]
+fn credit_against_a_reader() {
+    explore_with("credit against a reader", 2, || {
+        let bus = bus(4, 1, OverflowPolicy::Wait);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().try_publish_batch((1..4).map(Payload::new).collect()).unwrap();
+        let reading = thread::spawn(move || {
+            let events: Vec<u32> =
+                (0..3).map(|_| watcher.recv().unwrap().event().unwrap().number()).collect();
+            (events, watcher.stats().high_water)
+        });
+        bus.close();
+        assert_eq!(reading.join().unwrap(), (vec![1, 2, 3], 1));
+    });
+}
+
+/// A watcher is stopped while the dispatcher waits for exactly it: the dispatcher goes on, and every event is counted.
+#[test]
+fn stop_against_a_waiting_dispatcher() {
+    explore_with("stop against a waiting dispatcher", 2, || {
+        let bus = bus(2, 1, OverflowPolicy::Wait);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let stop = watcher.stop_handle();
+        let stopping = thread::spawn(move || stop.stop());
+        assert!(bus.shutdown().complete);
+        stopping.join().unwrap();
+        let (events, _) = numbers(&mut watcher);
+        let stats = watcher.stats();
+        assert_eq!(stats.delivered, events.len() as u64);
+        assert_eq!(stats.offered, stats.delivered + stats.dropped.stopped);
+        assert_eq!(stats.queued, 0);
+    });
+}
+
+/// A watcher is dropped while the dispatcher offers to it or waits for it: every event is dropped once and counted once.
+#[test]
+fn drop_against_a_waiting_dispatcher() {
+    explore_with("drop against a waiting dispatcher", 2, || {
+        let bus = bus(2, 1, OverflowPolicy::Wait);
+        let watcher = bus.watch().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let dropping = thread::spawn(move || drop(watcher));
+        let report = bus.shutdown();
+        assert!(report.complete);
+        dropping.join().unwrap();
+        let departed = bus.stats().departed;
+        assert_eq!((departed.delivered, departed.queued), (0, 0));
+        assert_eq!(departed.offered, departed.dropped.stopped);
+    });
+}
+
+/// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
+#[test]
+fn drop_on_an_idle_bus() {
+    explore("drop on an idle bus", || {
+        /// Says when the dispatcher has let go of the filter.
+        struct Says(loom::sync::Arc<loom::sync::Notify>);
+        impl Drop for Says {
+            fn drop(&mut self) {
+                self.0.notify();
+            }
+        }
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let gone = loom::sync::Arc::new(loom::sync::Notify::new());
+        let says = Says(gone.clone());
+        let filter = move |_: &Payload| {
+            let _ = &says;
+            true
+        };
+        let watcher = bus.watch_builder().filter(filter).watch().unwrap();
+        let dropping = thread::spawn(move || drop(watcher));
+        // A lost wake-up is a deadlock here, which loom reports.
+        gone.wait();
+        dropping.join().unwrap();
+    });
+}
+
+/// A reader takes from a ring while the dispatcher gives up its oldest: each event is delivered or lost, once, in order.
+#[test]
+fn drop_oldest_against_a_reader() {
+    explore_with("drop oldest against a reader", 2, || {
+        let bus = bus(3, 1, OverflowPolicy::DropOldest);
+        let mut watcher = bus.watch().unwrap();
+        let reading = thread::spawn(move || {
+            let mut position = 1;
+            for delivery in &mut watcher {
+                match delivery {
+                    Delivery::Event(event) => {
+                        assert_eq!(u64::from(event.number()), position);
+                        position += 1;
+                    }
+                    Delivery::Lagged(count) => position += count,
+                }
+            }
+            (position, watcher.stats())
+        });
+        let publisher = bus.publisher();
+        publisher.try_publish(Payload::new(1)).unwrap();
+        publisher.try_publish(Payload::new(2)).unwrap();
+        bus.close();
+        let (position, stats) = reading.join().unwrap();
+        assert_eq!((position, stats.offered), (3, 2));
+        assert_eq!(stats.delivered + stats.dropped.oldest, 2);
+    });
+}
