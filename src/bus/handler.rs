@@ -126,7 +126,7 @@ impl WatchHandle {
     /// Waits for `time` to pass, by the bus's clock. False: the end came first.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let deadline = self.hub.clock.deadline(time);
-        self.hub.done.wait(&self.hub.clock, deadline, || self.is_ending().then_some(())).is_err()
+        self.hub.pauses.wait(&self.hub.clock, deadline, || self.is_ending().then_some(())).is_err()
     }
 }
 

@@ -21,8 +21,10 @@ pub(super) struct Hub {
     pub(super) dispatcher: Sleeper,
     /// Publishers and registrations that wait for room in the incoming queue.
     pub(super) room: WaitList,
-    /// Who waits for the end, for a flush, or for a handler; and handlers that pause.
+    /// Who waits for the end, for a flush, or for a handler.
     pub(super) done: WaitList,
+    /// Handlers that let time pass before they try again, unless they are to end.
+    pub(super) pauses: WaitList,
     pub(super) clock: Clock,
     closing: AtomicBool,
     abandoned: AtomicBool,
@@ -51,6 +53,7 @@ impl Hub {
             dispatcher: Sleeper::new(dispatcher),
             room: WaitList::new(),
             done: WaitList::new(),
+            pauses: WaitList::new(),
             clock,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -77,8 +80,7 @@ impl Hub {
         full_fence();
         self.dispatcher.wake();
         self.room.wake_all();
-        // Handlers that pause.
-        self.done.wake_all();
+        self.pauses.wake_all();
     }
 
     /// Whether somebody has closed the bus.
@@ -199,10 +201,7 @@ impl Hub {
             self.reap(core.id);
         }
         core.sleeper.wake();
-        if core.is_handler {
-            // It may pause.
-            self.done.wake_all();
-        }
+        self.pauses.wake_all();
     }
 
     /// Tells the dispatcher that a watcher has stopped. Fences.
