@@ -1,4 +1,53 @@
-//! eventcast
+//! A bounded event bus inside a process, and a Kubernetes-style event recorder on top of it.
+//!
+//! * [`Broadcaster<T>`](Broadcaster) is the bus: [publishers](Publisher) on any threads, any number of
+//!   [watchers](Watcher), each with its own queue and [policy](OverflowPolicy) for when that is full. Every loss is
+//!   counted by its reason and shown to the watcher at its place, as [`Delivery::Lagged`].
+#![cfg_attr(
+    feature = "recorder",
+    doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, an
+[`EventCorrelator`] folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as
+client-go's `tools/record`, and differs where that loses events silently."
+)]
+//!
+//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps.
+//!
+//! # The bus in ten lines
+//!
+//! ```
+//! use eventcast::{Broadcaster, Delivery, OverflowPolicy};
+//!
+//! let bus = Broadcaster::new()?;
+//! let mut journal = bus.watch_builder().name("journal").overflow(OverflowPolicy::Wait).watch()?;
+//! bus.watch_builder().name("view").queue_len(16).spawn(|delivery| match delivery {
+//!     Delivery::Event(tick) => assert!(*tick < 3),
+//!     Delivery::Lagged(missed) => assert!(missed > 0),
+//! })?;
+//! let publisher = bus.publisher();
+//! for tick in 0..3 {
+//!     publisher.try_publish(tick)?;
+//! }
+//! assert!(bus.shutdown().complete);
+//! assert_eq!(journal.events().collect::<Vec<_>>(), [0, 1, 2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Threads of the bus
+//!
+//! A bus has one dispatcher thread, and one thread for each handler that it was asked to run. On these threads (in a
+//! filter, a hook, a handler, or an event's own `Clone` and `Drop` there) nothing waits for the bus itself, because that
+//! wait could never end: publishes that would wait return `Full`, [`flush`](Broadcaster::flush) returns
+//! [`WouldDeadlock`](FlushError::WouldDeadlock), [`shutdown`](Broadcaster::shutdown) closes and returns a report that is
+//! not complete.
+//!
+//! # Panics
+//!
+//! A panic in user code (handler, filter, hook, `Clone`, `Drop`) is caught, counted, and ends there; see
+//! [`WatcherStats::panics`]. With `panic = "abort"` nothing can be caught.
+//!
+//! # Guarantees
+//!
+//! `docs/guarantees.md` in the repository states them one by one, with the tests and models behind each.
 
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
@@ -61,3 +110,12 @@ pub use crate::sink::{
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
+
+/// The long documents, compiled so that their examples cannot rot.
+#[cfg(all(doctest, feature = "recorder"))]
+mod documents {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/from-client-go.md")]
+    mod from_client_go {}
+}

@@ -141,7 +141,7 @@ fn arithmetic_with_times_saturates() {
 #[test]
 fn a_source_is_a_component_and_perhaps_a_host() {
     let source = EventSource::from("kubelet").on_host("node-1".to_owned());
-
+    assert_eq!((&*source.component, &*source.host), ("kubelet", "node-1"));
     assert_eq!(EventSource::from(String::from("kubelet")).host, "");
 }
 
