@@ -53,7 +53,7 @@ fn modules_import_downwards_only() {
                     Some(below) if below < level => {}
                     Some(_) => wrong.push(format!("{}:{number}: {module} imports {target}", path.display())),
                     None => {
-                        wrong.push(format!("{}:{number}: crate::{target} is not a module", path.display()))
+                        wrong.push(format!("{}:{number}: crate::{target} is not a module", path.display()));
                     }
                 }
             }

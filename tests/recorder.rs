@@ -1,5 +1,6 @@
 //! The recorder, over the queue of a `FakeRecorder`, which needs neither threads nor waiting.
 #![cfg(feature = "recorder")]
+#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -99,7 +100,7 @@ fn a_draft_takes_everything_else() {
         .annotation("a", "0")
         .annotation("a", "1")
         .label("l", "2")
-        .related(&ObjectReference::new("Node", "n1"))
+        .related(ObjectReference::new("Node", "n1"))
         .action("Evict")
         .at(at)
         .record();
