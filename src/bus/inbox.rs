@@ -7,7 +7,7 @@ use crate::sync::{SPINS, YIELDS, hint, thread};
 use super::batch::{Frozen, Slice};
 use super::core::Core;
 use super::hub::Hub;
-use super::queue::Queue;
+use super::queue::{Queue, events_in};
 use super::sleeper::full_fence;
 
 pub(super) struct Inbox<T> {
@@ -205,20 +205,22 @@ impl<T> Inbox<T> {
         let gave_up = abandoned && self.core.is_handler && !self.core.is_stopped();
         let first = self.core.set_gone(gave_up);
         full_fence();
-        // The dispatcher goes on before the events' destructors run. A handler that gives up stays listed to the end, so
-        // that what is still accepted is counted as abandoned.
-        if first && !gave_up {
-            self.hub.reap(self.core.id);
-        } else {
-            self.hub.dispatcher.wake();
-        }
-        let in_hand = self.hand.take().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
-        let discarded = in_hand + self.queue.drain();
+        let (hand, queued) = (self.hand.take(), self.queue.take_all());
+        let in_hand = hand.as_ref().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
+        let discarded = in_hand + events_in(&queued);
         if discarded > 0 {
             self.core.count_discarded(discarded, abandoned);
             self.consumed += discarded;
             self.core.set_consumed(self.consumed);
         }
+        // A handler that gives up stays listed to the end, so that what is still accepted is counted as abandoned.
+        if first && !gave_up {
+            self.hub.reap(self.core.id);
+        } else {
+            self.hub.dispatcher.wake();
+        }
+        // The events' destructors run last, on this thread: the dispatcher does not wait for them.
+        drop((hand, queued));
     }
 }
 

@@ -17,7 +17,7 @@ use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::hub::Hub;
 use super::options::OverflowPolicy;
-use super::queue::Queue;
+use super::queue::{Queue, events_in};
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.
 pub(super) type Filter<T> = Box<dyn FnMut(&T) -> bool + Send>;
@@ -161,7 +161,8 @@ impl<T> Outbox<T> {
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
     pub(super) fn drain(&mut self, abandon: bool) {
-        let events = self.queue.drain();
+        let slices = self.queue.take_all();
+        let events = events_in(&slices);
         if events > 0 {
             self.sent.queued -= events;
             let drops = &mut self.sent.drops;

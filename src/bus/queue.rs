@@ -66,22 +66,18 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Empties the queue and says how many events were in it.
-    pub(super) fn drain(&self) -> u64 {
-        let mut events = 0;
+    /// Empties the queue. What was in it comes back, so that the caller chooses when the events' destructors run.
+    pub(super) fn take_all(&self) -> Vec<Slice<T>> {
         match self {
-            Self::Channel(_, rx) => {
-                while let Some(slice) = rx.try_recv() {
-                    events += slice.len() as u64;
-                }
-            }
-            Self::Ring(ring) => {
-                let slices = ring.lock().cut(0);
-                events += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
-            }
+            Self::Channel(_, rx) => std::iter::from_fn(|| rx.try_recv()).collect(),
+            Self::Ring(ring) => ring.lock().cut(0),
         }
-        events
     }
+}
+
+/// How many events there are in some slices.
+pub(super) fn events_in<T>(slices: &[Slice<T>]) -> u64 {
+    slices.iter().map(|slice| slice.len() as u64).sum()
 }
 
 impl<T> Ring<T> {
