@@ -108,6 +108,26 @@ fn drop_against_a_waiting_dispatcher() {
     });
 }
 
+/// A watcher is stopped and then dropped while the dispatcher offers to it: an event that comes into the queue at the last
+/// moment is found by one of the two, and counted.
+#[test]
+fn stop_and_drop_against_an_offer() {
+    explore_with("stop and drop against an offer", 2, || {
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let dropping = thread::spawn(move || {
+            watcher.stop();
+            drop(watcher);
+        });
+        assert!(bus.shutdown().complete);
+        dropping.join().unwrap();
+        let departed = bus.stats().departed;
+        assert_eq!((departed.delivered, departed.queued), (0, 0));
+        assert_eq!(departed.offered, departed.dropped.stopped);
+    });
+}
+
 /// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
 #[test]
 fn drop_on_an_idle_bus() {
