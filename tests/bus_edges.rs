@@ -3,32 +3,20 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, Publisher};
+use support::watched;
 
 const FOREVER: Duration = Duration::MAX;
-/// Only ever waited for when a test fails.
-const HANGS: Duration = Duration::from_secs(60);
-
-fn watched(test: impl FnOnce() + Send + 'static) {
-    let (tx, rx) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        test();
-        tx.send(()).unwrap();
-    });
-    match rx.recv_timeout(HANGS) {
-        Ok(()) => {}
-        Err(RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
-        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
-    }
-}
 
 fn smallest() -> BusOptions {
     BusOptions::default().incoming_len(1).queue_len(1).max_batch(1)

@@ -5,33 +5,19 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::panic::resume_unwind;
+mod support;
+
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy};
+use support::watched;
 
 const FOREVER: Duration = Duration::MAX;
-/// Only ever waited for when a test fails.
-const HANGS: Duration = Duration::from_secs(30);
-
-/// Runs a test that might hang.
-fn watched(test: impl FnOnce() + Send + 'static) {
-    let (tx, rx) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        test();
-        tx.send(()).unwrap();
-    });
-    match rx.recv_timeout(HANGS) {
-        Ok(()) => {}
-        Err(RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
-        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
-    }
-}
 
 fn fake_clock() -> FakeClock {
     FakeClock::new(SystemTime::UNIX_EPOCH)

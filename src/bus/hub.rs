@@ -75,8 +75,9 @@ impl Hub {
 
     pub(super) fn close(&self) {
         self.gate.close();
-        // Release: pairs with the Acquire in `is_closing`: who sees it finds every word of the gate closed.
-        self.closing.store(true, Ordering::Release);
+        // Relaxed: the fence publishes it; its partners are the fences of the sleepers. Whether the gate is quiet, the
+        // gate's own words say.
+        self.closing.store(true, Ordering::Relaxed);
         full_fence();
         self.dispatcher.wake();
         self.room.wake_all();
@@ -85,8 +86,8 @@ impl Hub {
 
     /// Whether somebody has closed the bus.
     pub(super) fn is_closing(&self) -> bool {
-        // Acquire: pairs with the Release in `close`.
-        self.closing.load(Ordering::Acquire)
+        // Relaxed: no data hangs on it, and the sleepers' fences order it where a late look would be one too few.
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// Whether the last event is in the queue: nobody can push another.

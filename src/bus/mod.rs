@@ -56,7 +56,7 @@
 //! | `got.consumed` | reader | release | dispatcher, `stats` | acquire | the freed slots; `offered` |
 //! | `got.stopped`, `abandoned` | reader | relaxed, before `consumed` | `stats` | acquire | counts |
 //! | `got.handled` | handler | release | flush | acquire | what the handler did |
-//! | `Hub::closing` | `close` | release, fence after | dispatcher | acquire, fence before | the closed gate |
+//! | `Hub::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Hub::ended` | dispatcher | release, fence after | waiters | acquire, fence before | the last counters |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |

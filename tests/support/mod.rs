@@ -2,15 +2,37 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
 use eventcast::{Broadcaster, BusOptions, BusStats, Delivery, OverflowPolicy, Watcher};
 
 /// Long enough that only a hang reaches it.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Longer than any test: only ever waited for when one fails.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Runs a test that might hang, and fails it when it does.
+pub fn watched(test: impl FnOnce() + Send + 'static) {
+    let (tx, rx) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        test();
+        let _ = tx.send(());
+    });
+    match rx.recv_timeout(HANGS) {
+        Ok(()) => {}
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => unreachable!("it says when it is through"),
+        },
+        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
+    }
+}
 
 /// A bus with these queues.
 pub fn bus<T: Clone + Send + Sync + 'static>(incoming_len: usize, queue_len: usize) -> Broadcaster<T> {
