@@ -124,6 +124,13 @@ struct FakeState {
     observers: Vec<(usize, Unparker)>,
 }
 
+impl FakeState {
+    /// Who was woken by a step of the clock stays listed until it runs, but does not wait any more.
+    fn waiting(&self) -> usize {
+        self.sleepers.iter().filter(|sleeper| sleeper.deadline > self.elapsed).count()
+    }
+}
+
 struct Sleeper {
     id: u64,
     deadline: Duration,
@@ -173,12 +180,14 @@ impl FakeClock {
         self.fake.state.lock().wall = at;
     }
 
-    /// How many threads wait for a deadline now.
+    /// How many threads wait for a deadline that has not come. Those that [`advance`](Self::advance) has just woken do not
+    /// count, even if they have not run since.
     pub fn waiters(&self) -> usize {
-        self.fake.state.lock().sleepers.len()
+        self.fake.state.lock().waiting()
     }
 
-    /// Waits until at least so many threads wait for a deadline of this clock.
+    /// Waits until at least so many threads wait for a deadline of this clock that has not come, as
+    /// [`waiters`](Self::waiters) counts them.
     ///
     /// # Blocking
     ///
@@ -188,7 +197,7 @@ impl FakeClock {
         loop {
             {
                 let mut state = self.fake.state.lock();
-                if state.sleepers.len() >= count {
+                if state.waiting() >= count {
                     return;
                 }
                 state.observers.push((count, parker.unparker()));
@@ -215,7 +224,7 @@ impl Fake {
             let id = state.next_id;
             state.next_id += 1;
             state.sleepers.push(Sleeper { id, deadline, unparker: parker.unparker() });
-            let count = state.sleepers.len();
+            let count = state.waiting();
             state.observers.retain(|(wanted, unparker)| {
                 let seen = count >= *wanted;
                 if seen {

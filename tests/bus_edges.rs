@@ -211,6 +211,32 @@ fn two_shutdowns_and_a_flush_against_a_handler_that_does_not_return() {
     });
 }
 
+/// A test that steps a clock in a loop relies on it: who has been woken is not taken for one who waits again.
+#[test]
+fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
+    watched(|| {
+        for _ in 0..100 {
+            let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+            let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), clock.clock()).unwrap();
+            let mut watcher = bus.watch().unwrap();
+            let reader = thread::spawn(move || {
+                for _ in 0..2 {
+                    watcher.recv_timeout(Duration::from_secs(1)).unwrap_err();
+                }
+            });
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_millis(999));
+            assert_eq!(clock.waiters(), 1);
+            clock.advance(Duration::from_millis(1));
+            // The second time is a wait of its own, so this step comes in time for it.
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(clock.waiters(), 0);
+            reader.join().unwrap();
+        }
+    });
+}
+
 /// A watcher is stopped, and another dropped, before the dispatcher has come to their registration.
 #[test]
 fn gone_before_they_were_registered() {
