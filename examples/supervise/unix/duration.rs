@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| format!("{} is not a duration: {FORM}", quoted(text)))?;
     Duration::try_from_secs_f64(number * seconds_per_unit)
-        .map_err(|_| format!("{} is too long: {FORM}", quoted(text)))
+        .map_err(|_| format!("{} is too long: write a shorter one", quoted(text)))
 }
 
 /// Writes a duration in the largest unit that leaves it whole, down to milliseconds.
@@ -71,7 +71,7 @@ mod tests {
             ("1e3s", "'1e3s' is not a duration"),
             ("infs", "'infs' is not a duration"),
             ("5d", "'5d' is not a duration"),
-            ("99999999999999999999h", "is too long"),
+            ("99999999999999999999h", "is too long: write a shorter one"),
             ("\u{1b}[31m", r"'\u{1b}[31m' is not a duration"),
         ] {
             let error = parse(text).unwrap_err();
