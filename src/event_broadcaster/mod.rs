@@ -240,6 +240,9 @@ impl EventBroadcaster {
     /// As [`shutdown`](Self::shutdown), but returns by the deadline, and then reports what was abandoned. See
     /// [`Broadcaster::shutdown_timeout`].
     ///
+    /// The time is for sinks and handlers that are slow. A sink that fails is not tried again in it; let
+    /// [`flush`](Self::flush) wait for its retries before, if they matter.
+    ///
     /// # Blocking
     ///
     /// At most `timeout`.
