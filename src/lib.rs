@@ -56,7 +56,7 @@ mod bus;
 mod clock;
 #[cfg(feature = "recorder")]
 mod correlator;
-#[cfg(feature = "recorder")]
+#[cfg(feature = "serde")]
 mod duration;
 mod error;
 #[cfg(feature = "recorder")]

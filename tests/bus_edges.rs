@@ -273,3 +273,42 @@ fn gone_before_they_were_registered() {
         assert_eq!((stats.departed.offered, stats.watchers.len()), (0, 2));
     });
 }
+
+/// Names as the setters have them, durations as text, defaults for what is left out, and no misspelt name goes unnoticed.
+#[cfg(feature = "serde")]
+#[test]
+fn options_are_plain_data() {
+    let read = |json: &str| serde_json::from_str::<BusOptions>(json);
+    assert_eq!(read("{}").unwrap(), BusOptions::default());
+    let options = BusOptions::default()
+        .incoming_len(1)
+        .queue_len(2)
+        .overflow(OverflowPolicy::WaitFor(Duration::from_millis(250)))
+        .max_batch(3)
+        .thread_name("bus");
+    let json = serde_json::to_string(&options).unwrap();
+    assert_eq!(
+        json,
+        r#"{"incoming_len":1,"queue_len":2,"overflow":{"wait_for":"250ms"},"max_batch":3,"thread_name":"bus"}"#
+    );
+    assert_eq!(read(&json).unwrap(), options);
+    for (name, policy) in [
+        ("drop_incoming", OverflowPolicy::DropIncoming),
+        ("drop_oldest", OverflowPolicy::DropOldest),
+        ("wait", OverflowPolicy::Wait),
+    ] {
+        assert_eq!(
+            read(&format!(r#"{{"overflow":"{name}"}}"#)).unwrap(),
+            BusOptions::default().overflow(policy)
+        );
+    }
+    let misspelt = read(r#"{"incomming_len": 5}"#).unwrap_err().to_string();
+    assert!(
+        misspelt.contains("incomming_len") && misspelt.contains("expected one of `incoming_len`"),
+        "{misspelt}"
+    );
+    assert!(read(r#"{"overflow": {"wait_for": "soon"}}"#).is_err());
+    // What is out of range is refused where it is used, as if it had been set in code.
+    let zero = Broadcaster::<u8>::with_options(read(r#"{"queue_len": 0}"#).unwrap()).unwrap_err();
+    assert_eq!(zero.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+}

@@ -11,7 +11,11 @@ const MAX_QUEUE: usize = 1 << 24;
 const MAX_BATCH: usize = 1 << 16;
 
 /// What the bus does for a watcher whose queue is full.
+///
+/// In a configuration file (feature `serde`) it is `drop_incoming`, `drop_oldest`, `wait`, or `wait_for` with a duration:
+/// `{"wait_for": "250ms"}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum OverflowPolicy {
     /// The watcher loses the incoming event. Nobody waits. The default.
@@ -24,7 +28,7 @@ pub enum OverflowPolicy {
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
     /// The dispatcher waits for room at most so long for each batch; then the watcher loses what has found no room.
-    WaitFor(Duration),
+    WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 
 impl OverflowPolicy {
@@ -59,7 +63,24 @@ impl fmt::Display for OverflowPolicy {
 /// let options = BusOptions::default().incoming_len(64).queue_len(16).overflow(OverflowPolicy::Wait);
 /// assert!(Broadcaster::<u8>::with_options(options).is_ok());
 /// ```
-#[derive(Clone, Debug)]
+///
+/// With the feature `serde` they can come from a configuration file. What is left out has its default, and a name that
+/// does not exist is an error:
+///
+#[cfg_attr(feature = "serde", doc = "```")]
+#[cfg_attr(not(feature = "serde"), doc = "```ignore")]
+/// use eventcast::BusOptions;
+///
+/// let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": {"wait_for": "250ms"}}"#)?;
+/// assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct BusOptions {
     pub(super) incoming_len: usize,
     pub(super) queue_len: usize,
