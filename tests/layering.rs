@@ -13,7 +13,6 @@ const LEVELS: &[&[&str]] = &[
     &["event"],
     &["bus", "correlator", "sink", "loss"],
     &["recorder", "recording"],
-    &["testing"],
     &["event_broadcaster"],
 ];
 

@@ -94,6 +94,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// It runs on the dispatcher, so it must be quick and must not wait. If it panics, this watcher ends, as if stopped,
     /// and nothing else happens.
+    #[doc(alias = "FilterFunc")]
     #[doc(alias = "Filter")]
     pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));

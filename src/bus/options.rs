@@ -14,6 +14,7 @@ const MAX_BATCH: usize = 1 << 16;
 ///
 /// In a configuration file (feature `serde`) it is `drop_incoming`, `drop_oldest`, `wait`, or `wait_for` with a duration:
 /// `{"wait_for": "250ms"}`.
+#[doc(alias = "FullChannelBehavior")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]

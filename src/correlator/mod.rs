@@ -30,6 +30,8 @@ pub use key::CorrelationKey;
 pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 
 /// What is to become of an event.
+#[doc(alias = "EventCorrelateResult")]
+#[doc(alias = "Skip")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Correlation {

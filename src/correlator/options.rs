@@ -56,6 +56,9 @@ pub struct CorrelatorOptions {
 }
 
 /// When similar events are folded into one.
+#[doc(alias = "EventAggregator")]
+#[doc(alias = "NewEventAggregator")]
+#[doc(alias = "EventAggregate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -65,17 +68,21 @@ pub struct Aggregation {
     #[serde(alias = "MaxEvents", alias = "maxEvents")]
     pub max_events: usize,
     /// How long after the last similar event the group is forgotten. More than zero, default 10 minutes.
+    #[doc(alias = "MaxIntervalInSeconds")]
     #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
     #[serde(with = "crate::duration")]
     pub max_interval: Duration,
 }
 
 /// How many events of one source about one object are let through.
+#[doc(alias = "EventSourceObjectSpamFilter")]
+#[doc(alias = "NewEventSourceObjectSpamFilter")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SpamFilter {
     /// How many at once. At least 1, default 25.
+    #[doc(alias = "BurstSize")]
     #[serde(alias = "BurstSize", alias = "burstSize")]
     pub burst: u32,
     /// How many more each second, in the long run. More than zero, default 1/300.
@@ -119,6 +126,8 @@ impl Default for SpamFilter {
 impl CorrelatorOptions {
     /// Decides which events are similar: the first text names the group, the second the member. The default is
     /// everything but the message (and the field path), and the message.
+    #[doc(alias = "EventAggregatorKeyFunc")]
+    #[doc(alias = "EventAggregatorByReasonFunc")]
     #[doc(alias = "KeyFunc")]
     pub fn aggregate_key(mut self, key: impl Fn(&Event) -> (Text, Text) + Send + Sync + 'static) -> Self {
         self.functions.aggregate_key = Some(Arc::new(key));
@@ -127,6 +136,8 @@ impl CorrelatorOptions {
 
     /// Writes the message of an event that stands for a group, from the latest of them. The default is its message after
     /// `(combined from similar events): `.
+    #[doc(alias = "EventAggregatorMessageFunc")]
+    #[doc(alias = "EventAggregatorByReasonMessageFunc")]
     #[doc(alias = "MessageFunc")]
     pub fn aggregate_message(mut self, message: impl Fn(&Event) -> Text + Send + Sync + 'static) -> Self {
         self.functions.aggregate_message = Some(Arc::new(message));
@@ -134,6 +145,7 @@ impl CorrelatorOptions {
     }
 
     /// Decides which events share a budget. The default is source, object and type.
+    #[doc(alias = "EventSpamKeyFunc")]
     #[doc(alias = "SpamKeyFunc")]
     pub fn spam_key(mut self, key: impl Fn(&Event) -> Text + Send + Sync + 'static) -> Self {
         self.functions.spam_key = Some(Arc::new(key));

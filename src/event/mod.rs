@@ -25,6 +25,7 @@ pub use text::Text;
 pub use timestamp::{Timestamp, TimestampError};
 
 /// Whether an event is in order or asks for attention.
+#[doc(alias = "ValidateEventType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {

@@ -42,6 +42,7 @@ use super::EventBroadcaster;
 /// assert_eq!(LOST.load(Ordering::Relaxed), 0);
 /// # Ok::<(), eventcast::BuildError>(())
 /// ```
+#[doc(alias = "BroadcasterOption")]
 #[must_use = "nothing happens until `build`"]
 pub struct EventBroadcasterBuilder {
     bus: BusOptions,
@@ -118,6 +119,7 @@ impl EventBroadcasterBuilder {
     }
 
     /// How recordings fold, count and hold back events, where they do not say so themselves.
+    #[doc(alias = "NewBroadcasterWithCorrelatorOptions")]
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
         self.correlator = options;
@@ -125,6 +127,7 @@ impl EventBroadcasterBuilder {
     }
 
     /// When recordings try again what a sink could not do, where they do not say so themselves.
+    #[doc(alias = "NewBroadcasterForTests")]
     #[doc(alias = "WithSleepDuration")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;

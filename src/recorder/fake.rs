@@ -27,6 +27,7 @@ use super::{Queue, Recorder, RecorderContext};
 /// assert_eq!(fake.take_lines(), ["Normal Synced Foo synced"]);
 /// assert!(fake.take().is_empty());
 /// ```
+#[doc(alias = "IncludeObject")]
 pub struct FakeRecorder {
     queue: Arc<FakeQueue>,
     recorder: Recorder,

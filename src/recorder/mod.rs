@@ -114,6 +114,7 @@ impl Error for Recorded {}
 ///
 /// assert_eq!(fake.take_lines(), ["Warning Unhealthy liveness probe failed", "Warning BackOff restart 3"]);
 /// ```
+#[doc(alias = "EventRecorderLogger")]
 #[derive(Clone)]
 #[doc(alias = "EventRecorder")]
 pub struct Recorder {

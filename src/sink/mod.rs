@@ -206,6 +206,7 @@ impl SinkError {
     }
 
     /// There is no event of this name to change. A recording creates it.
+    #[doc(alias = "IsKeyNotFoundError")]
     pub fn not_found(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::NotFound, None, source.into())
     }

@@ -1,0 +1,87 @@
+//! What the documents name is there: the tests behind each guarantee, and client-go's names in the search of the API.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The text of all Rust files in a folder, each with its name.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            found.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The words behind each `keyword`, up to the first character that cannot be in a name.
+fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t str> {
+    text.split(keyword)
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn every_test_and_model_behind_a_guarantee_exists() {
+    let document = fs::read_to_string(root("docs/guarantees.md")).unwrap();
+    let mut files = sources(&root("tests"));
+    files.extend(sources(&root("loom-tests/tests")));
+    let mut seen = 0;
+    // Of each paragraph the part that names tests; before it stands what is guaranteed.
+    for list in document.split("\n\n").filter_map(|part| part.find("*Test").map(|at| &part[at..])) {
+        for name in quoted(list).filter(|name| name.contains(['_', ':'])) {
+            let found = match name.split_once("::") {
+                Some((file, test)) => {
+                    files.iter().any(|(stem, text)| stem == file && text.contains(&format!("fn {test}(")))
+                }
+                None => {
+                    files.iter().any(|(stem, text)| stem == name || text.contains(&format!("fn {name}(")))
+                }
+            };
+            assert!(found, "docs/guarantees.md names {name}, which does not exist");
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} names found: is the document still written as this test reads it?");
+}
+
+#[test]
+fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
+    let document = fs::read_to_string(root("docs/from-client-go.md")).unwrap();
+    // The search of rustdoc ignores case and underscores.
+    let plain = |name: &str| name.replace('_', "").to_lowercase();
+    let mut known = HashSet::new();
+    for (_, text) in sources(&root("src")) {
+        for keyword in
+            ["pub struct ", "pub enum ", "pub trait ", "pub fn ", "    fn ", "    pub ", "doc(alias = \""]
+        {
+            known.extend(names_behind(&text, keyword).map(plain));
+        }
+    }
+    let mut seen = 0;
+    for row in document.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        if cells[1] == "none" {
+            continue;
+        }
+        for name in quoted(cells[0]).map(|name| name.split('(').next().unwrap_or(name)) {
+            assert!(known.contains(&plain(name)), "{name} is neither a name here nor a doc(alias): {row}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 60, "only {seen} names found: is the document still written as this test reads it?");
+}
