@@ -65,17 +65,21 @@ impl fmt::Display for OverflowPolicy {
 /// assert!(Broadcaster::<u8>::with_options(options).is_ok());
 /// ```
 ///
-/// With the feature `serde` they can come from a configuration file. What is left out has its default, and a name that
-/// does not exist is an error:
-///
-#[cfg_attr(feature = "serde", doc = "```")]
-#[cfg_attr(not(feature = "serde"), doc = "```ignore")]
-/// use eventcast::BusOptions;
-///
-/// let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": {"wait_for": "250ms"}}"#)?;
-/// assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"They can come from a configuration file. What is left out has its default, and a name that does not exist is an error:
+
+```
+use eventcast::{BusOptions, OverflowPolicy};
+use std::time::Duration;
+
+let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": {"wait_for": "250ms"}}"#)?;
+let limit = OverflowPolicy::WaitFor(Duration::from_millis(250));
+assert_eq!(options, BusOptions::default().queue_len(64).overflow(limit));
+assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
+# Ok::<(), serde_json::Error>(())
+```"##
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

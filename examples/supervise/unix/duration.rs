@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| format!("{} is not a duration: {FORM}", quoted(text)))?;
     Duration::try_from_secs_f64(number * seconds_per_unit)
-        .map_err(|_| format!("{} is too long: write a shorter one", quoted(text)))
+        .map_err(|_| format!("{} is too long: write a shorter one, as in 500ms, 5s, 2m or 1h", quoted(text)))
 }
 
 /// Writes a duration in the largest unit that leaves it whole, down to milliseconds.
