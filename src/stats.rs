@@ -300,7 +300,8 @@ pub struct ShutdownReport {
     /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was
     /// abandoned and what is still queued.
     pub complete: bool,
-    /// The counters at the end.
+    /// The counters at the end. Handlers and recordings have ended by then, so they are part of `bus.departed`; a handle
+    /// taken at their start still has their own.
     pub bus: BusStats,
     /// What an event broadcaster's recordings did, in the order in which they were started. One that abandoned an event
     /// makes the report incomplete.

@@ -78,7 +78,8 @@ impl EventBroadcasterBuilder {
     }
 
     /// The clock for everything: times and names of events, the correlators' windows, retries and timeouts. A
-    /// [`FakeClock`](crate::FakeClock) lets a test step through them. Default the system's.
+    /// [`FakeClock`](crate::FakeClock) lets a test step through them. Default the system's. A store has its own, see
+    /// [`MemorySink::with_clock`](crate::MemorySink::with_clock).
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

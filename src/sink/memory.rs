@@ -149,7 +149,8 @@ impl Default for MemorySink {
 }
 
 impl MemorySink {
-    /// An empty store of at most 10,000 events, each kept for an hour after its last write.
+    /// An empty store of at most 10,000 events, each kept for an hour after its last write by the system's clock. Beside a
+    /// broadcaster on a [`FakeClock`](crate::FakeClock), [`with_clock`](Self::with_clock) gives it the same.
     pub fn new() -> Self {
         Self::build(MemorySinkOptions::default(), Clock::system())
     }
