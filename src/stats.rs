@@ -154,9 +154,10 @@ pub struct BusStats {
     pub rejected_full: u64,
     /// Handed back because the bus was closed.
     pub rejected_stopped: u64,
-    /// One entry for each watcher that is registered now, in the order of registration.
+    /// One entry for each watcher that is registered now, in the order of registration. Handlers that have come to their
+    /// end with the bus stay listed.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all watchers that have gone.
+    /// The sum over all other watchers that have gone.
     pub departed: WatcherStats,
 }
 
@@ -300,8 +301,7 @@ pub struct ShutdownReport {
     /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was
     /// abandoned and what is still queued.
     pub complete: bool,
-    /// The counters at the end. Handlers and recordings have ended by then, so they are part of `bus.departed`; a handle
-    /// taken at their start still has their own.
+    /// The counters at the end, those of each handler and recording among them.
     pub bus: BusStats,
     /// What an event broadcaster's recordings did, in the order in which they were started. One that abandoned an event
     /// makes the report incomplete.

@@ -72,7 +72,7 @@ fn concurrent_shutdowns_all_wait_and_agree() {
         turnstile.go.send(()).unwrap();
         let reports: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
         assert!(reports[0].complete);
-        assert_eq!(reports[0].bus.departed.delivered, 1);
+        assert_eq!(reports[0].bus.watchers[0].delivered, 1);
         assert!(reports.iter().all(|report| *report == reports[0]));
     });
     assert!(bus.shutdown().complete);

@@ -209,6 +209,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         match self.shared.push(Entry::Register(outbox), None) {
             Ok(()) => Ok(inbox),
             Err(Refused(entry, refusal)) => {
+                hub.strike(&inbox.core);
                 if let Entry::Register(outbox) = entry {
                     dispatcher::close(hub, *outbox);
                 }

@@ -245,10 +245,18 @@ impl Hub {
         core.sleeper.wake();
     }
 
+    /// A watcher that came too late to be registered.
+    pub(super) fn strike(&self, core: &Core) {
+        self.registry.lock().watchers.remove(&core.id);
+    }
+
     /// Adds up what remains of a watcher that neither end has any more.
     fn forget(&self, core: &Arc<Core>) {
         let mut registry = self.registry.lock();
-        if registry.watchers.remove(&core.id).is_some() {
+        // Handlers that end with the bus stay listed, so that its report says what became of each. There are no more of
+        // them than there were when it was closed.
+        let ends_with_the_bus = core.is_handler && self.is_closing();
+        if !ends_with_the_bus && registry.watchers.remove(&core.id).is_some() {
             registry.departed.add(&core.stats());
         }
     }

@@ -203,9 +203,11 @@ impl<T> Inbox<T> {
         self.ended = true;
         let abandoned = self.hub.is_abandoned();
         let gave_up = abandoned && self.core.is_handler && !self.core.is_stopped();
+        // What is here already is taken out before the dispatcher can see that nobody will: it throws away what it finds.
+        let (hand, mut queued) = (self.hand.take(), self.queue.take_all());
         let first = self.core.set_gone(gave_up);
         full_fence();
-        let (hand, queued) = (self.hand.take(), self.queue.take_all());
+        queued.extend(self.queue.take_all());
         let in_hand = hand.as_ref().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
         let discarded = in_hand + events_in(&queued);
         if discarded > 0 {
