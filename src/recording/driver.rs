@@ -3,15 +3,14 @@
 use std::slice;
 
 use crate::bus::{Delivery, WatchHandle};
-use crate::correlator::{Correlation, CorrelationKey};
+use crate::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use crate::event::{Event, EventPatch};
 use crate::guard::guarded;
 use crate::loss::{Loss, LossHook, LossReason};
 use crate::sink::{EventSink, SinkError, SinkErrorKind};
 use crate::stats::RecordingStats;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 
-use super::Shared;
 use super::retry::RetryPolicy;
 
 /// The handler of a recording's watcher. It lives on the recording's thread.
@@ -19,7 +18,10 @@ pub(super) struct Driver<S> {
     pub(super) sink: S,
     pub(super) retry: RetryPolicy,
     pub(super) watch: WatchHandle,
-    pub(super) shared: Arc<Shared>,
+    /// Here and nowhere else, so that its caches and the user's functions in it go when the recording ends.
+    pub(super) correlator: EventCorrelator,
+    /// All but what the watcher counts itself.
+    pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
 }
 
@@ -36,9 +38,9 @@ impl<S: EventSink> Driver<S> {
     pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
         // Who loses an event at the queue tells of it there.
         let Delivery::Event(event) = delivery else { return };
-        let Some(correlation) = guarded(|| self.shared.correlator.correlate(event)) else {
+        let Some(correlation) = guarded(|| self.correlator.correlate(event)) else {
             self.count(|stats| stats.panics += 1);
-            return self.give_up(event, &GivenUp(LossReason::Rejected, None));
+            return self.give_up(event, GivenUp(LossReason::Rejected, None));
         };
         match correlation {
             Correlation::Create { event, key, .. } => self.write(event, None, key),
@@ -50,17 +52,17 @@ impl<S: EventSink> Driver<S> {
     fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey) {
         match self.try_write(&mut event, patch) {
             Ok(Written::Created(stored)) => {
-                self.shared.correlator.confirm(key, &stored);
+                self.correlator.confirm(key, &stored);
                 self.count(|stats| {
                     stats.created += 1;
                     stats.recreated += u64::from(patch.is_some());
                 });
             }
             Ok(Written::Updated(stored)) => {
-                self.shared.correlator.confirm(key, &stored);
+                self.correlator.confirm(key, &stored);
                 self.count(|stats| stats.updated += 1);
             }
-            Err(given_up) => self.give_up(&event, &given_up),
+            Err(given_up) => self.give_up(&event, given_up),
         }
     }
 
@@ -87,6 +89,7 @@ impl<S: EventSink> Driver<S> {
             if !self.watch.pause(self.retry.pause(failed, error.wait())) {
                 return Err(GivenUp(LossReason::Abandoned, Some(error)));
             }
+            self.discard(error);
             self.count(|stats| stats.retried += 1);
         }
     }
@@ -99,7 +102,7 @@ impl<S: EventSink> Driver<S> {
     ) -> Result<Result<Written, SinkError>, GivenUp> {
         if let Some(patch) = patch {
             match self.call(|sink| sink.patch(event, patch))? {
-                Err(error) if error.kind() == SinkErrorKind::NotFound => {}
+                Err(error) if error.kind() == SinkErrorKind::NotFound => self.discard(error),
                 answer => return Ok(answer.map(Written::Updated)),
             }
         }
@@ -116,7 +119,7 @@ impl<S: EventSink> Driver<S> {
         })
     }
 
-    fn give_up(&self, event: &Event, GivenUp(reason, error): &GivenUp) {
+    fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp) {
         self.count(|stats| match reason {
             LossReason::AlreadyExists => stats.already_existed += 1,
             LossReason::Exhausted => stats.exhausted += 1,
@@ -124,11 +127,24 @@ impl<S: EventSink> Driver<S> {
             _ => stats.rejected += 1,
         });
         let cause = error.as_ref().map(|error| error as _);
-        let loss = Loss::new(*reason, self.watch.name(), slice::from_ref(event)).because(cause);
+        let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(cause);
         self.losses.tell(&loss);
+        if let Some(error) = error {
+            self.discard(error);
+        }
+    }
+
+    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.
+    fn discard(&self, error: SinkError) {
+        if guarded(|| drop(error)).is_none() {
+            self.count(|stats| stats.panics += 1);
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut RecordingStats)) {
-        change(&mut self.shared.stats.lock());
+        let correlator = self.correlator.stats();
+        let mut stats = self.stats.lock();
+        change(&mut stats);
+        (stats.aggregated, stats.evicted) = (correlator.aggregated, correlator.evicted);
     }
 }

@@ -1,0 +1,406 @@
+//! What reviews of the recorder half looked for: each test was written to fail, and some of them did.
+#![cfg(feature = "recorder")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+#[path = "support/sinks.rs"]
+mod sinks;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::{
+    BusOptions, Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator, EventPatch,
+    EventSink, FakeClock, FlushError, LossReason, MemorySink, MemorySinkOptions, Recorded, RecordingStats,
+    RetryPolicy, SinkError, SinkErrorKind, SinkOp, Timestamp,
+};
+use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, until};
+
+fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
+    EventBroadcaster::builder().clock(clock.clock()).retry(at_once()).build().unwrap()
+}
+
+/// Fails when it does not return: a hang is a failure, not a test that runs for ever.
+fn in_time<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tx, rx) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let _ = tx.send(run());
+    });
+    match rx.recv_timeout(LONG) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().expect_err("it sent nothing, so it panicked"))
+        }
+    }
+}
+
+/// Every character that the library escapes, in one text.
+fn hostile() -> String {
+    (0..=0x10_FFFF).filter_map(char::from_u32).filter(|c| is_hostile(*c) && *c != '\0').collect()
+}
+
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061C}' | '\u{200E}' | '\u{200F}')
+        || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[track_caller]
+fn assert_harmless(shown: &str) {
+    let found: Vec<_> = shown.chars().filter(|c| is_hostile(*c)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}
+
+// ── errors of a sink ──
+
+/// A cause that panics when it goes.
+#[derive(Debug)]
+struct Bomb;
+
+impl fmt::Display for Bomb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bomb")
+    }
+}
+
+impl std::error::Error for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("an error that panics when it goes");
+    }
+}
+
+#[test]
+fn an_error_whose_destructor_panics_is_tried_again_like_any_other() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, _calls) =
+        Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry(Bomb)) } else { Ok(()) });
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    record(&events, "a", "Started");
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.retried, stats.panics), (1, 1, 1));
+    assert_eq!(sink.store.len(), 1);
+}
+
+#[test]
+fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, _calls) = Scripted::new(&clock, |_, op| match op {
+        SinkOp::Patch(..) => Err(SinkError::not_found(Bomb)),
+        _ => Ok(()),
+    });
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    record(&events, "a", "Started");
+    events.flush(LONG).unwrap();
+    // What the store held has expired.
+    clock.advance(Duration::from_secs(3600));
+    record(&events, "a", "Started");
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.recreated, stats.panics), (2, 1, 1));
+}
+
+// ── what nobody may see ──
+
+// ── names ──
+
+/// Two correlators on one clock that see the same give the same names, so that a test sees the same every time.
+#[test]
+fn a_group_has_one_name_in_all_correlators_of_a_clock() {
+    let clock = clock();
+    let name = || {
+        let correlator = EventCorrelator::new(CorrelatorOptions::default().clock(clock.clock())).unwrap();
+        let mut last = None;
+        for i in 0..10 {
+            let mut event = Event::default();
+            event.involved_object = pod("web-0");
+            event.message = format!("message {i}").into();
+            event.count = 1;
+            if let Correlation::Create { event, .. } = correlator.correlate(&event) {
+                last = Some(event.metadata.name);
+            }
+        }
+        last.unwrap()
+    };
+    assert_eq!(name(), name());
+}
+
+#[test]
+fn names_stay_valid_and_unique_at_the_ends_of_time() {
+    let far = Duration::from_secs(300_000_000_000);
+    for at in [SystemTime::UNIX_EPOCH - far, SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + far] {
+        let clock = FakeClock::new(at);
+        let fake = eventcast::FakeRecorder::with_clock(100, clock.clock());
+        for _ in 0..10 {
+            for name in ["web-0", "Web_0", ""] {
+                fake.recorder().event(pod(name), Normal, "R", "");
+            }
+            clock.advance(Duration::from_secs(1));
+        }
+        let events = fake.take();
+        let names: HashSet<_> = events.iter().map(|event| event.metadata.name.to_string()).collect();
+        assert_eq!(names.len(), 30);
+        for event in &events {
+            let name = &event.metadata.name;
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b)));
+            assert!(name.starts_with("web-0.") || name.len() == 36, "{name}");
+            let at = event.first_timestamp.unwrap();
+            assert!((Timestamp::MIN..=Timestamp::MAX).contains(&at));
+            assert_eq!(Event::from_json(&event.to_json()).unwrap().metadata.name, *name);
+        }
+    }
+}
+
+// ── numbers at their ends ──
+
+#[test]
+fn a_count_at_its_end_stays_there() {
+    let clock = clock();
+    let mut options = CorrelatorOptions::default().clock(clock.clock());
+    options.spam_filter = None;
+    let correlator = EventCorrelator::new(options).unwrap();
+    let mut event = Event::default();
+    event.count = i32::MAX - 1;
+    assert!(matches!(correlator.correlate(&event), Correlation::Create { .. }));
+    for _ in 0..3 {
+        let Correlation::Update { event, patch, .. } = correlator.correlate(&event) else { panic!() };
+        assert_eq!(event.count, i32::MAX);
+        assert!(patch.as_str().starts_with(r#"{"count":2147483647,"#));
+    }
+}
+
+#[test]
+fn no_duration_is_too_long() {
+    in_time(|| {
+        let clock = clock();
+        clock.advance(Duration::from_secs(1));
+        let mut retry = RetryPolicy::default();
+        (retry.delay, retry.max_delay) = (Duration::MAX, Duration::MAX);
+        let mut correlator = CorrelatorOptions::default();
+        correlator.aggregation.as_mut().unwrap().max_interval = Duration::MAX;
+        let mut options = MemorySinkOptions::default();
+        options.ttl = Duration::MAX;
+        let store = MemorySink::with_clock(options, clock.clock()).unwrap();
+        let events = EventBroadcaster::builder()
+            .clock(clock.clock())
+            .retry(retry)
+            .correlator(correlator)
+            .drop_timeout(Duration::MAX)
+            .build()
+            .unwrap();
+        let (sink, calls) = Scripted::new(&clock, |_, op| match &*event_of(op).reason {
+            "Wait" => Err(SinkError::retry_after("", Duration::MAX)),
+            "Retry" => Err(SinkError::retry("")),
+            _ => Ok(()),
+        });
+        events.start_recording_to_sink(store.clone()).unwrap();
+        let pausing = events.start_recording_to_sink(sink.clone()).unwrap();
+        record(&events, "a", "Started");
+        record(&events, "a", "Wait");
+        record(&events, "a", "Retry");
+        calls.recv_timeout(LONG).unwrap();
+        calls.recv_timeout(LONG).unwrap();
+        until(|| store.len() == 3);
+        clock.advance(Duration::from_secs(1 << 40));
+        assert_eq!(store.len(), 3);
+        pausing.stop();
+        assert!(pausing.join(Duration::MAX));
+        assert_eq!(events.flush(Duration::MAX), Ok(()));
+        let report = events.shutdown_timeout(Duration::MAX);
+        assert_balanced(&report.recordings[1]);
+        assert_eq!((report.recordings[1].abandoned, report.recordings[1].retried), (2, 0));
+    });
+}
+
+// ── hooks that call back ──
+
+/// From every thread that tells of a loss, a hook may ask for anything: nothing hangs, and nothing is lost for it.
+#[test]
+fn a_hook_may_call_everything() {
+    in_time(|| {
+        let clock = clock();
+        let slot: Arc<OnceLock<Arc<EventBroadcaster>>> = Arc::default();
+        let own = slot.clone();
+        let told = Arc::new(AtomicU64::new(0));
+        let counter = told.clone();
+        let events = EventBroadcaster::builder()
+            .clock(clock.clock())
+            .bus(BusOptions::default().queue_len(2))
+            .retry(at_once())
+            .on_loss(move |_| {
+                let events = own.get().unwrap();
+                counter.fetch_add(1, Ordering::Relaxed);
+                let _ = events.flush(Duration::ZERO);
+                let _ = events.stats().to_string();
+                let recorder = events.new_recorder("hook");
+                let _ = recorder.event(pod("hook"), Normal, "FromHook", "");
+                if let Ok(handle) = events.start_event_watcher(|_| ()) {
+                    handle.stop();
+                    let _ = handle.join(Duration::ZERO);
+                }
+                let _ = events.shutdown_timeout(Duration::ZERO);
+            })
+            .build()
+            .unwrap();
+        let events = slot.get_or_init(|| Arc::new(events));
+        let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::rejected("no")));
+        let recording = events.start_recording_to_sink(sink).unwrap();
+        let _full = events.watch_builder().name("full").queue_len(1).watch().unwrap();
+        let recorder = events.new_recorder("tester");
+        // On this thread, on the dispatcher, and on the recording's.
+        recorder.event(pod("a"), Normal, "", "");
+        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
+        assert!(recording.join(Duration::MAX));
+        assert!(told.load(Ordering::Relaxed) >= 2);
+        assert_balanced(&recording.stats());
+    });
+}
+
+#[test]
+fn a_sink_may_close_or_shut_down_from_within() {
+    in_time(|| {
+        let clock = clock();
+        let slot: Arc<OnceLock<Arc<EventBroadcaster>>> = Arc::default();
+        let own = slot.clone();
+        let events = slot.get_or_init(|| Arc::new(broadcaster(&clock)));
+        let (sink, _calls) = Scripted::new(&clock, move |number, _| {
+            let events = own.get().unwrap();
+            if number == 0 {
+                assert!(!events.shutdown().complete);
+                assert_eq!(events.flush(LONG), Err(FlushError::WouldDeadlock));
+                return Err(SinkError::retry("after the end has begun"));
+            }
+            Ok(())
+        });
+        let recording = events.start_recording_to_sink(sink).unwrap();
+        record(events, "a", "Started");
+        let _ = events.new_recorder("tester").event(pod("b"), Normal, "Started", "");
+        assert!(recording.join(LONG));
+        let report = events.shutdown();
+        assert!(!report.complete, "an event was abandoned");
+        assert_balanced(&report.recordings[0]);
+        assert_eq!(report.recordings[0].abandoned, 1);
+    });
+}
+
+/// The last owner of a broadcaster may be any of its own threads.
+#[test]
+fn a_broadcaster_may_be_dropped_by_the_dispatcher() {
+    in_time(|| {
+        let (tx, rx) = mpsc::channel();
+        let events = Arc::new(EventBroadcaster::new().unwrap());
+        let recorder = events.new_recorder("tester");
+        let slot = Arc::new(Mutex::new(None));
+        let own = slot.clone();
+        let mut watcher = events
+            .watch_builder()
+            .filter(move |_| {
+                let last: Option<Arc<EventBroadcaster>> = own.lock().unwrap().take();
+                drop(last);
+                tx.send(()).unwrap();
+                true
+            })
+            .watch()
+            .unwrap();
+        *slot.lock().unwrap() = Some(events);
+        assert!(recorder.event(pod("a"), Normal, "R", "").is_accepted());
+        rx.recv_timeout(LONG).unwrap();
+        assert_eq!(watcher.events().count(), 1);
+    });
+}
+
+struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("a `Display` that panics")
+    }
+}
+
+/// The panic is the caller's; the recorder is as it was.
+#[test]
+fn a_message_that_panics_records_nothing() {
+    let events = EventBroadcaster::new().unwrap();
+    let mut watcher = events.watch_builder().watch().unwrap();
+    let recorder = events.new_recorder("tester");
+    let panicked =
+        catch_unwind(AssertUnwindSafe(|| recorder.eventf(pod("a"), Normal, "R", format_args!("{Broken}"))));
+    assert!(panicked.is_err());
+    assert!(recorder.event(pod("a"), Normal, "R", "fine").is_accepted());
+    events.shutdown();
+    assert_eq!(watcher.events().map(|event| event.message).collect::<Vec<_>>(), ["fine"]);
+    let stats = events.stats();
+    assert_eq!((stats.bus.accepted, stats.recorder.refused()), (1, 0));
+}
+
+// ── the end ──
+
+/// Its caches hold thousands of texts, and its functions are the user's.
+#[test]
+fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let token = Arc::new(());
+    let held = token.clone();
+    let options = CorrelatorOptions::default().spam_key(move |event| {
+        let _ = &held;
+        event.reason.clone()
+    });
+    let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
+    for i in 0..12 {
+        events.new_recorder("tester").eventf(pod("a"), Normal, "R", format_args!("message {i}"));
+    }
+    events.flush(LONG).unwrap();
+    assert_eq!((recording.stats().aggregated, recording.stats().evicted), (3, 0));
+    recording.stop();
+    assert!(recording.join(LONG));
+    assert_eq!(Arc::strong_count(&token), 1);
+    let stats = recording.stats();
+    assert_eq!((stats.aggregated, stats.created, stats.updated), (3, 10, 2));
+    assert_eq!(events.stats().recordings, [stats]);
+}
+
+/// A function's destructor may ask the broadcaster for anything, and may panic.
+#[test]
+fn the_destructor_of_a_function_may_call_back_and_panic() {
+    struct Last(Arc<EventBroadcaster>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let _ = self.0.stats();
+            panic!("a function that panics when it goes");
+        }
+    }
+    in_time(|| {
+        let events = Arc::new(broadcaster(&clock()));
+        for _ in 0..70 {
+            let last = Last(events.clone());
+            let options = CorrelatorOptions::default().spam_key(move |event| {
+                let _ = &last;
+                event.reason.clone()
+            });
+            let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
+            record(&events, "a", "Started");
+            events.flush(LONG).unwrap();
+            recording.stop();
+            assert!(recording.join(LONG));
+        }
+        // More have ended than are kept by name.
+        let all = events.stats().recordings;
+        assert!(all.len() <= 70, "{}", all.len());
+        assert_eq!(all.iter().map(RecordingStats::handled).sum::<u64>(), 70);
+    });
+}
+
+// ── the store ──
