@@ -114,6 +114,60 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
 
 // ── what nobody may see ──
 
+#[test]
+fn what_is_told_of_a_refused_event_has_been_scrubbed() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let into = told.clone();
+    let events = EventBroadcaster::builder()
+        .scrub(|event| {
+            assert!(!event.message.contains("unscrubbable"), "cannot scrub this");
+            for text in [&mut event.involved_object.name, &mut event.reason] {
+                *text = text.replace("secret", "*").into();
+            }
+        })
+        .on_loss(move |loss| {
+            let shown = format!("{loss} {loss:?} {:?}", loss.events());
+            into.lock().unwrap().push((loss.reason(), shown));
+        })
+        .build()
+        .unwrap();
+    let recorder = events.new_recorder("tester");
+    assert_eq!(recorder.event(pod("secret-a"), Normal, "", ""), Recorded::EmptyReason);
+    assert_eq!(recorder.event(pod("secret-b"), Normal, "secret", "unscrubbable"), Recorded::ScrubPanicked);
+    events.close();
+    assert_eq!(recorder.event(pod("secret-c"), Normal, "secret", ""), Recorded::Stopped);
+    assert_eq!(recorder.draft(pod("secret-d"), Normal, "secret").record(), Recorded::Stopped);
+    let told = told.lock().unwrap();
+    let reasons: Vec<_> = told.iter().map(|(reason, _)| *reason).collect();
+    let stopped = LossReason::Stopped;
+    assert_eq!(reasons, [LossReason::EmptyReason, LossReason::ScrubPanicked, stopped, stopped]);
+    for (_, shown) in told.iter() {
+        assert!(shown.contains("Pod/*-") && !shown.contains("secret"), "{shown}");
+    }
+}
+
+#[test]
+fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let into = told.clone();
+    let events = EventBroadcaster::builder()
+        .scrub(|_| panic!("nothing can be scrubbed"))
+        .on_loss(move |loss| {
+            into.lock().unwrap().push((loss.count(), format!("{loss} {:?}", loss.events())));
+        })
+        .build()
+        .unwrap();
+    let recorder = events.new_recorder("tester");
+    assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::ScrubPanicked);
+    events.close();
+    assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::Stopped);
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|(count, shown)| *count == 1 && !shown.contains("secret")), "{told:?}");
+    let stats = recorder.stats();
+    assert_eq!((stats.scrub_panics, stats.stopped, stats.refused(), stats.hook_panics), (1, 1, 2, 0));
+}
+
 // ── names ──
 
 /// Two groups of one object that are folded at the same moment are two events, and the store keeps both.

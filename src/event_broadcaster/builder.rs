@@ -91,7 +91,9 @@ impl EventBroadcasterBuilder {
 
     /// Rewrites each event before anybody sees it, to take out what must not be in a log or a store.
     ///
-    /// It runs on the thread that records, and so must be quick. If it panics, the event is not recorded.
+    /// It runs on the thread that records, and so must be quick. If it panics, the event is not recorded. Of an event that
+    /// is refused before it could be scrubbed, `on_loss` is shown object, type and reason alone, which are scrubbed as
+    /// an event of their own; and nothing where that panics.
     pub fn scrub(mut self, scrub: impl Fn(&mut Event) + Send + Sync + 'static) -> Self {
         self.scrub = Some(Box::new(scrub));
         self
