@@ -458,6 +458,42 @@ fn a_message_that_panics_records_nothing() {
 
 // ── the end ──
 
+#[test]
+fn what_was_given_up_is_told_once_however_many_ask() {
+    const THREADS: usize = 4;
+    for _ in 0..200 {
+        let clock = clock();
+        let told = Arc::new(AtomicU64::new(0));
+        let counter = told.clone();
+        let events = EventBroadcaster::builder()
+            .clock(clock.clock())
+            .on_loss(move |loss| {
+                counter.fetch_add(loss.count(), Ordering::Relaxed);
+            })
+            .build()
+            .unwrap();
+        let (gate, pass) = gate();
+        let handler = events.start_event_watcher(move |_| pass()).unwrap();
+        for name in ["a", "b", "c"] {
+            record(&events, name, "Started");
+        }
+        gate.entered.recv_timeout(LONG).unwrap();
+        assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+        drop(gate);
+        assert!(handler.join(LONG));
+        let barrier = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    events.shutdown();
+                });
+            }
+        });
+        assert_eq!(told.load(Ordering::Relaxed), 2);
+    }
+}
+
 /// Its caches hold thousands of texts, and its functions are the user's.
 #[test]
 fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
