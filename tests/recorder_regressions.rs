@@ -112,6 +112,62 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
     assert_eq!((stats.created, stats.recreated, stats.panics), (2, 1, 1));
 }
 
+/// An error that shows itself as it is, as those of some crates do.
+struct Raw(String);
+
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Raw {}
+
+#[test]
+fn no_form_of_an_error_shows_what_controls_a_terminal() {
+    for error in [
+        SinkError::retry(Raw(hostile())),
+        SinkError::retry_after(hostile(), LONG),
+        SinkError::rejected(Raw(hostile())),
+        SinkError::not_found(Raw(hostile())),
+        SinkError::already_exists(Raw(hostile())),
+    ] {
+        assert_harmless(&error.to_string());
+        assert_harmless(&format!("{error:?}"));
+        assert_harmless(&format!("{error:#?}").replace('\n', ""));
+    }
+}
+
+#[test]
+fn a_hostile_name_reaches_no_statistics_or_errors() {
+    let events = EventBroadcaster::new().unwrap();
+    let name = hostile();
+    let (gate, pass) = gate();
+    let recording = events.recording().name(&name).start(MemorySink::new()).unwrap();
+    events.watch_builder().name(&name).spawn(move |_| pass()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let error = events.flush(Duration::ZERO).unwrap_err();
+    let FlushError::Timeout { .. } = &error else { panic!("{error}") };
+    for shown in [error.to_string(), format!("{error:?}"), format!("{recording:?}"), format!("{events:?}")] {
+        assert_harmless(&shown);
+    }
+    assert_harmless(&format!("{:?}", events.recording().name(&name)));
+    assert_harmless(&format!("{:?}", events.watch_builder().name(&name)));
+    drop(gate);
+    let report = events.shutdown();
+    assert_harmless(&report.to_string());
+    assert_harmless(&format!("{report:?}"));
+    assert_harmless(&events.stats().to_string());
+    assert_harmless(&report.recordings[0].to_string());
+}
+
 // ── what nobody may see ──
 
 #[test]
