@@ -607,3 +607,12 @@ fn the_destructor_of_a_function_may_call_back_and_panic() {
 }
 
 // ── the store ──
+
+#[test]
+fn a_name_that_the_store_completes_is_as_valid_as_any() {
+    let store = MemorySink::new();
+    let mut event = Event::default();
+    event.metadata.set_generate_name("a/../b");
+    assert_eq!(store.create(&event).unwrap_err().kind(), SinkErrorKind::Rejected);
+    assert!(store.is_empty());
+}

@@ -433,7 +433,11 @@ fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
     if name.is_empty() && (!can_be_named || event.metadata.generate_name().is_empty()) {
         return invalid("a name is required");
     }
-    if name.contains('/') || [".", ".."].contains(&name.as_str()) {
+    let beginning = event.metadata.generate_name();
+    if name.contains('/')
+        || [".", ".."].contains(&name.as_str())
+        || name.is_empty() && beginning.contains('/')
+    {
         return invalid("the name is no part of a path");
     }
     if event.metadata.namespace != home(&event) {
