@@ -332,6 +332,17 @@ fn names_stay_valid_and_unique_at_the_ends_of_time() {
 
 // ── numbers at their ends ──
 
+/// Go compares what it writes, and that is whole seconds.
+#[test]
+fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {
+    let mut event = Event::default();
+    event.count = 2;
+    event.last_timestamp = Timestamp::new(0, 999_999_999);
+    assert_eq!(EventPatch::new(&event).as_str(), r#"{"count":2}"#);
+    event.last_timestamp = Timestamp::new(-1, 999_999_999);
+    assert_eq!(EventPatch::new(&event).as_str(), r#"{"count":2,"lastTimestamp":"1969-12-31T23:59:59Z"}"#);
+}
+
 #[test]
 fn a_count_at_its_end_stays_there() {
     let clock = clock();
