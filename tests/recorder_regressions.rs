@@ -344,6 +344,19 @@ fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {
 }
 
 #[test]
+fn a_time_has_as_many_digits_as_are_asked_for() {
+    let at = Timestamp::new(0, 120_000_000).unwrap();
+    for digits in 1..15_usize {
+        let shown = format!("{at:.digits$}");
+        assert_eq!(shown.len(), "1970-01-01T00:00:00.Z".len() + digits, "{shown}");
+        assert_eq!(
+            shown.parse(),
+            Ok(Timestamp::new(0, if digits == 1 { 100_000_000 } else { 120_000_000 }).unwrap())
+        );
+    }
+}
+
+#[test]
 fn a_count_at_its_end_stays_there() {
     let clock = clock();
     let mut options = CorrelatorOptions::default().clock(clock.clock());
