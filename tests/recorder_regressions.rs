@@ -168,6 +168,52 @@ fn a_hostile_name_reaches_no_statistics_or_errors() {
     assert_harmless(&report.recordings[0].to_string());
 }
 
+#[test]
+fn every_answer_counts_for_the_next_patch() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    for _ in 0..4 {
+        clock.advance(Duration::from_secs(1));
+        record(&events, "a", "Started");
+        events.flush(LONG).unwrap();
+    }
+    let versions: Vec<_> =
+        sink.calls().iter().map(|op| event_of(op).metadata.resource_version().to_string()).collect();
+    assert_eq!(versions, ["", "1", "2", "3"]);
+}
+
+/// A recording that begins while events come: from its first event on it is in the statistics.
+#[test]
+fn a_recording_is_listed_before_it_does_anything() {
+    for _ in 0..100 {
+        let events = Arc::new(EventBroadcaster::new().unwrap());
+        let own = Arc::downgrade(&events);
+        let unlisted = Arc::new(AtomicU64::new(0));
+        let counter = unlisted.clone();
+        let (sink, _calls) = Scripted::new(&clock(), move |_, _| {
+            let listed = own.upgrade().is_none_or(|events| !events.stats().recordings.is_empty());
+            counter.fetch_add(u64::from(!listed), Ordering::Relaxed);
+            Ok(())
+        });
+        let (ready_tx, ready) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                ready_tx.send(()).unwrap();
+                let recorder = events.new_recorder("tester");
+                for _ in 0..200 {
+                    let _ = recorder.event(pod("a"), Normal, "Started", "");
+                }
+            });
+            ready.recv_timeout(LONG).unwrap();
+            events.start_recording_to_sink(sink).unwrap();
+        });
+        events.shutdown();
+        assert_eq!(unlisted.load(Ordering::Relaxed), 0);
+    }
+}
+
 // ── what nobody may see ──
 
 #[test]
@@ -628,6 +674,47 @@ fn the_destructor_of_a_function_may_call_back_and_panic() {
         assert!(all.len() <= 70, "{}", all.len());
         assert_eq!(all.iter().map(RecordingStats::handled).sum::<u64>(), 70);
     });
+}
+
+/// A sink and a function that both panic when they go do so one after the other; together they would end the process.
+#[test]
+fn what_a_recording_holds_goes_one_by_one() {
+    struct Fused(MemorySink, mpsc::Sender<()>);
+    impl EventSink for Fused {
+        fn create(&self, event: &Event) -> Result<Event, SinkError> {
+            self.0.create(event)
+        }
+
+        fn update(&self, event: &Event) -> Result<Event, SinkError> {
+            self.0.update(event)
+        }
+    }
+    impl Drop for Fused {
+        fn drop(&mut self) {
+            let _ = self.1.send(());
+            panic!("a sink that panics when it goes");
+        }
+    }
+    struct Fuse(mpsc::Sender<()>);
+    impl Drop for Fuse {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+            panic!("a function that panics when it goes");
+        }
+    }
+    let events = broadcaster(&clock());
+    let (tx, gone) = mpsc::channel();
+    let fuse = Fuse(tx.clone());
+    let options = CorrelatorOptions::default().spam_key(move |event| {
+        let _ = &fuse;
+        event.reason.clone()
+    });
+    let recording = events.recording().correlator(options).start(Fused(MemorySink::new(), tx)).unwrap();
+    record(&events, "a", "Started");
+    assert!(events.shutdown().complete);
+    assert!(recording.join(LONG));
+    assert_eq!(gone.iter().count(), 2);
+    assert_balanced(&recording.stats());
 }
 
 // ── the store ──

@@ -15,7 +15,8 @@ use super::retry::RetryPolicy;
 
 /// The handler of a recording's watcher. It lives on the recording's thread.
 pub(super) struct Driver<S> {
-    pub(super) sink: S,
+    /// `None` only while it goes.
+    pub(super) sink: Option<S>,
     pub(super) retry: RetryPolicy,
     pub(super) watch: WatchHandle,
     /// Here and nowhere else, so that its caches and the user's functions in it go when the recording ends.
@@ -33,6 +34,15 @@ enum Written {
 
 /// Why an event is given up.
 struct GivenUp(LossReason, Option<SinkError>);
+
+impl<S> Drop for Driver<S> {
+    /// The sink and the correlator's functions are the user's, and each may panic when it goes: two at once would end the
+    /// process.
+    fn drop(&mut self) {
+        let sink = self.sink.take();
+        guarded(|| drop(sink));
+    }
+}
 
 impl<S: EventSink> Driver<S> {
     pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
@@ -113,7 +123,7 @@ impl<S: EventSink> Driver<S> {
 
     /// A sink that panics is taken to have refused the event: it would do so again.
     fn call<R>(&self, run: impl FnOnce(&S) -> R) -> Result<R, GivenUp> {
-        guarded(|| run(&self.sink)).ok_or_else(|| {
+        guarded(|| self.sink.as_ref().map(run)).flatten().ok_or_else(|| {
             self.count(|stats| stats.panics += 1);
             GivenUp(LossReason::Rejected, None)
         })

@@ -130,12 +130,12 @@ impl<'b> RecordingBuilder<'b> {
         let stats = Arc::new(Mutex::new(RecordingStats::default()));
         let handle = watch.spawn_with(|watch| {
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            let mut driver = Driver { sink, retry, watch, correlator, stats, losses };
+            // Before it runs: whoever sees what it does finds it listed, a shutdown at this moment among them.
+            recordings.add(RecordingHandle { watch: watch.clone(), stats: stats.clone() });
+            let mut driver = Driver { sink: Some(sink), retry, watch, correlator, stats, losses };
             move |delivery: Delivery<&Event>| driver.handle(delivery)
         })?;
-        let handle = RecordingHandle { watch: handle, stats };
-        recordings.add(handle.clone());
-        Ok(handle)
+        Ok(RecordingHandle { watch: handle, stats })
     }
 }
 
