@@ -15,9 +15,10 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::{
-    Aggregation, BusOptions, Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator,
-    EventPatch, EventSink, FakeClock, FlushError, LossReason, MemorySink, MemorySinkOptions, Recorded,
-    RecordingStats, RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter, Timestamp,
+    Aggregation, BusOptions, Correlation, CorrelatorOptions, DropReason, Event, EventBroadcaster,
+    EventCorrelator, EventPatch, EventSink, FakeClock, FlushError, LossReason, MemorySink, MemorySinkOptions,
+    OverflowPolicy, Recorded, RecordingStats, RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter,
+    Timestamp,
 };
 use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, until};
 
@@ -582,6 +583,49 @@ fn a_message_that_panics_records_nothing() {
     assert_eq!((stats.bus.accepted, stats.recorder.refused()), (1, 0));
 }
 
+/// A subscriber that turns warnings into events, and loses them: it is not asked again about those.
+#[cfg(feature = "tracing")]
+#[test]
+fn a_subscriber_may_record_what_it_is_told() {
+    use tracing::span::{Attributes, Id, Record};
+
+    struct Recording(Arc<OnceLock<eventcast::Recorder>>, Arc<AtomicU64>);
+
+    impl tracing::Subscriber for Recording {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            metadata.target().starts_with("eventcast")
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            let recorder = self.0.get().unwrap();
+            assert_eq!(recorder.event(pod("a"), Warning, "Told", ""), Recorded::Stopped);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    let (slot, told) = (Arc::new(OnceLock::new()), Arc::new(AtomicU64::new(0)));
+    tracing::subscriber::with_default(Recording(slot.clone(), told.clone()), || {
+        let events = EventBroadcaster::new().unwrap();
+        let recorder = slot.get_or_init(|| events.new_recorder("tester"));
+        events.close();
+        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!((recorder.stats().stopped, recorder.stats().hook_panics), (2, 0));
+    });
+}
+
 // ── the end ──
 
 #[test]
@@ -618,6 +662,53 @@ fn what_was_given_up_is_told_once_however_many_ask() {
         });
         assert_eq!(told.load(Ordering::Relaxed), 2);
     }
+}
+
+/// What the dispatcher told when it gave it up is not told again by the shutdown.
+#[test]
+fn what_a_watcher_was_waited_for_is_told_once() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let into = told.clone();
+    let events = EventBroadcaster::builder()
+        .on_loss(move |loss| {
+            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+        })
+        .build()
+        .unwrap();
+    let watcher =
+        events.watch_builder().name("unread").queue_len(1).overflow(OverflowPolicy::Wait).watch().unwrap();
+    for name in ["a", "b", "c"] {
+        record(&events, name, "Started");
+    }
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    until(|| watcher.stats().dropped.abandoned == 2);
+    events.shutdown();
+    let abandoned = LossReason::Dropped(DropReason::Abandoned);
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|(reason, place, _)| *reason == abandoned && place == "unread"), "{told:?}");
+    assert_eq!(told.iter().map(|(.., count)| count).sum::<u64>(), 2, "{told:?}");
+}
+
+/// Every call gets the first call's report, whatever has come of what was still in hand then.
+#[test]
+fn a_report_is_kept_although_the_sink_comes_back() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let report = events.shutdown_timeout(Duration::ZERO);
+    assert_eq!((report.complete, report.recordings[0].created), (false, 0));
+    drop(gate);
+    assert!(recording.join(LONG));
+    assert_eq!(recording.stats().created, 1);
+    assert_eq!(events.shutdown(), report);
+    assert_eq!(events.shutdown_timeout(LONG), report);
 }
 
 /// Its caches hold thousands of texts, and its functions are the user's.
