@@ -379,6 +379,22 @@ fn names_stay_valid_and_unique_at_the_ends_of_time() {
 
 // ── numbers at their ends ──
 
+#[test]
+fn the_limit_of_a_message_holds_but_for_the_prefix_of_a_group() {
+    let clock = clock();
+    let events = EventBroadcaster::builder().clock(clock.clock()).max_message_len(20).build().unwrap();
+    let sink = Scripted::obedient(&clock);
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    for i in 0..10 {
+        recorder.eventf(pod("a"), Normal, "R", format_args!("{i}: a message that is too long"));
+    }
+    events.shutdown();
+    let mut lens: Vec<_> = sink.store.events().iter().map(|event| event.message.len()).collect();
+    assert_eq!(lens.pop(), Some(20 + "(combined from similar events): ".len()));
+    assert_eq!(lens, [20; 9]);
+}
+
 /// Go compares what it writes, and that is whole seconds.
 #[test]
 fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {

@@ -84,6 +84,9 @@ impl EventBroadcasterBuilder {
     }
 
     /// The longest message in bytes; a longer one is cut at a character, marked and counted. At least 1, default 16 KiB.
+    ///
+    /// It is the limit of what is recorded. A recording puts 32 bytes before the message of an event that stands for
+    /// similar ones, or what [`aggregate_message`](CorrelatorOptions::aggregate_message) makes of it.
     pub fn max_message_len(mut self, bytes: usize) -> Self {
         self.max_message_len = bytes;
         self
