@@ -185,6 +185,29 @@ fn every_answer_counts_for_the_next_patch() {
     assert_eq!(versions, ["", "1", "2", "3"]);
 }
 
+/// Budgets are refilled by the broadcaster's clock, whatever clock the options have, and what is forgotten is counted.
+#[test]
+fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let mut options = CorrelatorOptions::default().clock(sinks::clock().clock());
+    options.lru_cache_size = 1;
+    options.spam_filter.as_mut().unwrap().burst = 1;
+    options.spam_filter.as_mut().unwrap().qps = 1.0;
+    let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
+    for seconds in [0, 1, 0] {
+        record(&events, "a", "Started");
+        events.flush(LONG).unwrap();
+        clock.advance(Duration::from_secs(seconds));
+    }
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.skipped, stats.updated, stats.evicted), (1, 1, 1, 0));
+    record(&events, "b", "Started");
+    events.flush(LONG).unwrap();
+    // A group, an event and a budget.
+    assert_eq!(recording.stats().evicted, 3);
+}
+
 /// A recording that begins while events come: from its first event on it is in the statistics.
 #[test]
 fn a_recording_is_listed_before_it_does_anything() {
