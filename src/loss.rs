@@ -166,12 +166,16 @@ impl LossHook {
         }
     }
 
-    /// Tells of a loss, on this thread. Takes no lock of the library's own while the hook runs.
+    /// Tells of a loss, on this thread. No lock of the library's own is held while the hook runs.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
         if loss.reason == LossReason::Dropped(DropReason::Abandoned) {
             // Relaxed: a count.
             self.abandoned.fetch_add(loss.count, Ordering::Relaxed);
         }
+        self.call(loss);
+    }
+
+    fn call(&self, loss: &Loss<'_>) {
         // A thread that is being torn down has lost its cell, and tells nobody.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
@@ -185,9 +189,9 @@ impl LossHook {
 
     /// Tells of what queues held when a shutdown by deadline gave them up, given how many that were in all.
     pub(crate) fn tell_abandoned(&self, place: &str, total: u64) {
-        // Relaxed: counts.
-        let told = self.abandoned.load(Ordering::Relaxed);
-        self.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
+        // Relaxed: a count. One operation, so that of several callers each event is told by one.
+        let told = self.abandoned.fetch_max(total, Ordering::Relaxed);
+        self.call(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
     }
 
     fn pass_on(&self, loss: &Loss<'_>) {

@@ -715,7 +715,7 @@ fn an_answer_whose_destructor_panics_loses_nothing_else() {
     record(&events, "b", "Started");
     assert!(events.shutdown().complete);
     let stats = recording.stats();
-    assert_eq!((stats.created, stats.rejected, stats.watcher.panics), (1, 1, 1));
+    assert_eq!((stats.created, stats.rejected, stats.panics, stats.watcher.panics), (1, 1, 1, 0));
     assert_balanced(&stats);
 }
 

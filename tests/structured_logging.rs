@@ -90,6 +90,27 @@ fn an_event_has_client_gos_fields() {
 }
 
 #[test]
+fn a_hostile_event_reaches_no_field() {
+    let _log = log();
+    let payload = "\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
+    let shown = r"\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
+    let events = EventBroadcaster::builder()
+        // The recorder knows two types only, but a scrub may write any.
+        .scrub(|event| event.type_ = event.reason.clone())
+        .build()
+        .unwrap();
+    events.start_structured_logging(Level::INFO).unwrap();
+    let mut object = ObjectReference::new(payload, payload).in_namespace(payload);
+    (object.api_version, object.field_path) = (payload.into(), payload.into());
+    events.new_recorder("tester").event(&object, Normal, payload, payload);
+    events.shutdown();
+    let lines = lines();
+    assert_eq!(lines.len(), 1);
+    assert!(!lines[0].contains(|c: char| payload.contains(c) && !c.is_ascii_graphic()), "{lines:?}");
+    assert_eq!(lines[0].matches(shown).count(), 8, "{lines:?}");
+}
+
+#[test]
 fn the_level_is_the_one_asked_for() {
     let _log = log();
     for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {

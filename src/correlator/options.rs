@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::event::{Event, Text};
+use crate::event::{Event, Text, document};
 use crate::sync::Arc;
 
 pub(super) type KeyFn = Arc<dyn Fn(&Event) -> (Text, Text) + Send + Sync>;
@@ -38,7 +38,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
 #[non_exhaustive]
 pub struct CorrelatorOptions {
     /// How many entries each of the three caches holds: groups of similar events, events, and budgets. 1 to 16,777,216,
@@ -60,7 +60,12 @@ pub struct CorrelatorOptions {
 #[doc(alias = "NewEventAggregator")]
 #[doc(alias = "EventAggregate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    remote = "Self",
+    default,
+    deny_unknown_fields,
+    expecting = "options of the aggregation, as an object"
+)]
 #[non_exhaustive]
 pub struct Aggregation {
     /// How many messages of similar events it takes: the events before that stay events of their own. At least 1, which
@@ -78,7 +83,12 @@ pub struct Aggregation {
 #[doc(alias = "EventSourceObjectSpamFilter")]
 #[doc(alias = "NewEventSourceObjectSpamFilter")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    remote = "Self",
+    default,
+    deny_unknown_fields,
+    expecting = "options of the spam filter, as an object"
+)]
 #[non_exhaustive]
 pub struct SpamFilter {
     /// How many at once. At least 1, default 25.
@@ -89,6 +99,8 @@ pub struct SpamFilter {
     #[serde(alias = "QPS")]
     pub qps: f32,
 }
+
+document!(CorrelatorOptions, Aggregation, SpamFilter);
 
 #[derive(Clone, Default)]
 pub(super) struct Functions {

@@ -17,6 +17,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use wire::{ObjectOnly, document};
+
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;

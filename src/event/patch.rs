@@ -39,7 +39,8 @@ impl EventPatch {
             before = ',';
         }
         match event.last_timestamp.filter(|at| *at != Timestamp::GO_ZERO) {
-            Some(Timestamp::UNIX_EPOCH) => {}
+            // It compares what it writes, which is whole seconds.
+            Some(at) if at.whole_seconds() == Timestamp::UNIX_EPOCH => {}
             Some(at) => {
                 let _ = write!(json, "{before}\"lastTimestamp\":\"{at:.0}\"");
                 before = ',';

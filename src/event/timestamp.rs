@@ -165,7 +165,9 @@ impl fmt::Display for Timestamp {
             fraction /= 10;
             digits -= 1;
         }
-        if digits == 0 { f.write_str("Z") } else { write!(f, ".{fraction:0digits$}Z") }
+        // There are nine; who wants more gets zeros.
+        let zeros = wanted.map_or(0, |wanted| wanted.saturating_sub(9));
+        if digits == 0 { f.write_str("Z") } else { write!(f, ".{fraction:0digits$}{:0<zeros$}Z", "") }
     }
 }
 

@@ -227,28 +227,30 @@ impl<'de> Deserialize<'de> for ObjectMeta {
     }
 }
 
-/// The types that are written as they are: their derived functions are inherent ones (`remote = "Self"`), and the
-/// traits are here, so that these too are read from objects only.
+/// For types that are written as they are, options among them: their derived functions are inherent ones
+/// (`remote = "Self"`), and the traits are here, so that these too are read from objects only.
 macro_rules! document {
     ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 Self::serialize(self, serializer)
             }
         }
 
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::deserialize(ObjectOnly(deserializer))
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::deserialize($crate::event::ObjectOnly(deserializer))
             }
         }
     )*};
 }
 
+pub(crate) use document;
+
 document!(ObjectReference, EventSource, EventSeries);
 
 /// Derived code would also take a list of the fields' values, so that `[]` were an event without anything.
-struct ObjectOnly<D>(D);
+pub(crate) struct ObjectOnly<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
     type Error = D::Error;

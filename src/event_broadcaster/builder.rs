@@ -86,6 +86,9 @@ impl EventBroadcasterBuilder {
     }
 
     /// The longest message in bytes; a longer one is cut at a character, marked and counted. At least 1, default 16 KiB.
+    ///
+    /// It is the limit of what is recorded. A recording puts 32 bytes before the message of an event that stands for
+    /// similar ones, or what [`aggregate_message`](CorrelatorOptions::aggregate_message) makes of it.
     pub fn max_message_len(mut self, bytes: usize) -> Self {
         self.max_message_len = bytes;
         self
@@ -93,7 +96,9 @@ impl EventBroadcasterBuilder {
 
     /// Rewrites each event before anybody sees it, to take out what must not be in a log or a store.
     ///
-    /// It runs on the thread that records, and so must be quick. If it panics, the event is not recorded.
+    /// It runs on the thread that records, and so must be quick. If it panics, the event is not recorded. Of an event that
+    /// is refused before it could be scrubbed, `on_loss` is shown object, type and reason alone, which are scrubbed as
+    /// an event of their own; and nothing where that panics.
     pub fn scrub(mut self, scrub: impl Fn(&mut Event) + Send + Sync + 'static) -> Self {
         self.scrub = Some(Box::new(scrub));
         self

@@ -131,6 +131,16 @@ impl RecorderContext {
         self.scrub.as_ref().is_none_or(|scrub| guarded(|| scrub(event)).is_some())
     }
 
+    /// What may be shown of an event that has not been scrubbed: what it is about, scrubbed by itself, but not what it
+    /// says. Nothing of it, where that cannot be scrubbed either.
+    pub(super) fn bare(&self, event: &Event) -> Event {
+        let mut bare = Event::default();
+        bare.involved_object = event.involved_object.clone();
+        bare.type_ = event.type_.clone();
+        bare.reason = event.reason.clone();
+        if self.scrub(&mut bare) { bare } else { Event::default() }
+    }
+
     /// Cuts a message that is too long.
     pub(super) fn limit(&self, event: &mut Event) {
         if event.message.len() <= self.max_message_len {
@@ -145,7 +155,7 @@ impl RecorderContext {
         self.counters.truncated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refusal and tells the user. The event has been scrubbed, or is one of [`bare`]'s.
+    /// Counts a refusal and tells the user. The event has been scrubbed, or is one of [`bare`](Self::bare)'s.
     #[cold]
     pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;
@@ -164,15 +174,6 @@ impl RecorderContext {
         self.losses.tell(&Loss::new(reason, component, slice::from_ref(event)));
         recorded
     }
-}
-
-/// What may be shown of an event that has not been scrubbed: what it is about, not what it says.
-pub(super) fn bare(event: &Event) -> Event {
-    let mut bare = Event::default();
-    bare.involved_object = event.involved_object.clone();
-    bare.type_ = event.type_.clone();
-    bare.reason = event.reason.clone();
-    bare
 }
 
 impl fmt::Debug for RecorderContext {

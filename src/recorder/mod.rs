@@ -273,7 +273,7 @@ impl Recorder {
     #[cold]
     fn refuse_unscrubbed(&self, refusal: Recorded, event: &Event) -> Recorded {
         let Shared { source, context, .. } = &*self.shared;
-        context.refuse(refusal, &source.component, &context::bare(event))
+        context.refuse(refusal, &source.component, &context.bare(event))
     }
 
     /// Fills in the rest of an event, and offers it to the queue.

@@ -3,23 +3,26 @@
 use std::slice;
 
 use crate::bus::{Delivery, WatchHandle};
-use crate::correlator::{Correlation, CorrelationKey};
+use crate::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use crate::event::{Event, EventPatch};
 use crate::guard::guarded;
 use crate::loss::{Loss, LossHook, LossReason};
 use crate::sink::{EventSink, SinkError, SinkErrorKind};
 use crate::stats::RecordingStats;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 
-use super::Shared;
 use super::retry::RetryPolicy;
 
 /// The handler of a recording's watcher. It lives on the recording's thread.
 pub(super) struct Driver<S> {
-    pub(super) sink: S,
+    /// `None` only while it goes.
+    pub(super) sink: Option<S>,
     pub(super) retry: RetryPolicy,
     pub(super) watch: WatchHandle,
-    pub(super) shared: Arc<Shared>,
+    /// Here and nowhere else, so that its caches and the user's functions in it go when the recording ends.
+    pub(super) correlator: EventCorrelator,
+    /// All but what the watcher counts itself.
+    pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
 }
 
@@ -32,13 +35,22 @@ enum Written {
 /// Why an event is given up.
 struct GivenUp(LossReason, Option<SinkError>);
 
+impl<S> Drop for Driver<S> {
+    /// The sink and the correlator's functions are the user's, and each may panic when it goes: two at once would end the
+    /// process.
+    fn drop(&mut self) {
+        let sink = self.sink.take();
+        guarded(|| drop(sink));
+    }
+}
+
 impl<S: EventSink> Driver<S> {
     pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
         // Who loses an event at the queue tells of it there.
         let Delivery::Event(event) = delivery else { return };
-        let Some(correlation) = guarded(|| self.shared.correlator.correlate(event)) else {
+        let Some(correlation) = guarded(|| self.correlator.correlate(event)) else {
             self.count(|stats| stats.panics += 1);
-            return self.give_up(event, &GivenUp(LossReason::Rejected, None));
+            return self.give_up(event, GivenUp(LossReason::Rejected, None));
         };
         match correlation {
             Correlation::Create { event, key, .. } => self.write(event, None, key),
@@ -50,17 +62,17 @@ impl<S: EventSink> Driver<S> {
     fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey) {
         match self.try_write(&mut event, patch) {
             Ok(Written::Created(stored)) => {
-                self.shared.correlator.confirm(key, &stored);
+                self.correlator.confirm(key, &stored);
                 self.count(|stats| {
                     stats.created += 1;
                     stats.recreated += u64::from(patch.is_some());
                 });
             }
             Ok(Written::Updated(stored)) => {
-                self.shared.correlator.confirm(key, &stored);
+                self.correlator.confirm(key, &stored);
                 self.count(|stats| stats.updated += 1);
             }
-            Err(given_up) => self.give_up(&event, &given_up),
+            Err(given_up) => self.give_up(&event, given_up),
         }
     }
 
@@ -87,6 +99,7 @@ impl<S: EventSink> Driver<S> {
             if !self.watch.pause(self.retry.pause(failed, error.wait())) {
                 return Err(GivenUp(LossReason::Abandoned, Some(error)));
             }
+            self.discard(error);
             self.count(|stats| stats.retried += 1);
         }
     }
@@ -99,7 +112,7 @@ impl<S: EventSink> Driver<S> {
     ) -> Result<Result<Written, SinkError>, GivenUp> {
         if let Some(patch) = patch {
             match self.call(|sink| sink.patch(event, patch))? {
-                Err(error) if error.kind() == SinkErrorKind::NotFound => {}
+                Err(error) if error.kind() == SinkErrorKind::NotFound => self.discard(error),
                 answer => return Ok(answer.map(Written::Updated)),
             }
         }
@@ -110,13 +123,13 @@ impl<S: EventSink> Driver<S> {
 
     /// A sink that panics is taken to have refused the event: it would do so again.
     fn call<R>(&self, run: impl FnOnce(&S) -> R) -> Result<R, GivenUp> {
-        guarded(|| run(&self.sink)).ok_or_else(|| {
+        guarded(|| self.sink.as_ref().map(run)).flatten().ok_or_else(|| {
             self.count(|stats| stats.panics += 1);
             GivenUp(LossReason::Rejected, None)
         })
     }
 
-    fn give_up(&self, event: &Event, GivenUp(reason, error): &GivenUp) {
+    fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp) {
         self.count(|stats| match reason {
             LossReason::AlreadyExists => stats.already_existed += 1,
             LossReason::Exhausted => stats.exhausted += 1,
@@ -124,11 +137,24 @@ impl<S: EventSink> Driver<S> {
             _ => stats.rejected += 1,
         });
         let cause = error.as_ref().map(|error| error as _);
-        let loss = Loss::new(*reason, self.watch.name(), slice::from_ref(event)).because(cause);
+        let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(cause);
         self.losses.tell(&loss);
+        if let Some(error) = error {
+            self.discard(error);
+        }
+    }
+
+    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.
+    fn discard(&self, error: SinkError) {
+        if guarded(|| drop(error)).is_none() {
+            self.count(|stats| stats.panics += 1);
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut RecordingStats)) {
-        change(&mut self.shared.stats.lock());
+        let correlator = self.correlator.stats();
+        let mut stats = self.stats.lock();
+        change(&mut stats);
+        (stats.aggregated, stats.evicted) = (correlator.aggregated, correlator.evicted);
     }
 }

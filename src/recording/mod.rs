@@ -26,13 +26,6 @@ use driver::Driver;
 
 pub use retry::RetryPolicy;
 
-/// What a recording's thread and its handles share.
-struct Shared {
-    correlator: EventCorrelator,
-    /// All but what the watcher and the correlator count themselves.
-    stats: Mutex<RecordingStats>,
-}
-
 /// Makes a recording that differs from the broadcaster's defaults. Ends in [`start`](Self::start).
 ///
 /// # Examples
@@ -134,15 +127,15 @@ impl<'b> RecordingBuilder<'b> {
         let Self { watch, correlator, retry, recordings } = self;
         retry.check()?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
-        let shared = Arc::new(Shared { correlator, stats: Mutex::new(RecordingStats::default()) });
+        let stats = Arc::new(Mutex::new(RecordingStats::default()));
         let handle = watch.spawn_with(|watch| {
-            let (shared, losses) = (shared.clone(), recordings.losses.clone());
-            let mut driver = Driver { sink, retry, watch, shared, losses };
+            let (stats, losses) = (stats.clone(), recordings.losses.clone());
+            // Before it runs: whoever sees what it does finds it listed, a shutdown at this moment among them.
+            recordings.add(RecordingHandle { watch: watch.clone(), stats: stats.clone() });
+            let mut driver = Driver { sink: Some(sink), retry, watch, correlator, stats, losses };
             move |delivery: Delivery<&Event>| driver.handle(delivery)
         })?;
-        let handle = RecordingHandle { watch: handle, shared };
-        recordings.add(handle.clone());
-        Ok(handle)
+        Ok(RecordingHandle { watch: handle, stats })
     }
 }
 
@@ -160,7 +153,7 @@ impl fmt::Debug for RecordingBuilder<'_> {
 #[derive(Clone)]
 pub struct RecordingHandle {
     watch: WatchHandle,
-    shared: Arc<Shared>,
+    stats: Arc<Mutex<RecordingStats>>,
 }
 
 impl RecordingHandle {
@@ -182,9 +175,7 @@ impl RecordingHandle {
     pub fn stats(&self) -> RecordingStats {
         // In this order, so that what was delivered has its outcome.
         let watcher = self.watch.stats();
-        let stats = self.shared.stats.lock().clone();
-        let correlator = self.shared.correlator.stats();
-        RecordingStats { watcher, aggregated: correlator.aggregated, evicted: correlator.evicted, ..stats }
+        RecordingStats { watcher, ..self.stats.lock().clone() }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
+use crate::event::document;
 
 /// How often, and when, a recording tries again what a sink could not do.
 ///
@@ -24,7 +25,7 @@ use crate::error::BuildError;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
 #[non_exhaustive]
 pub struct RetryPolicy {
     /// How often an event is tried in all. 1 or more, default 12.
@@ -36,6 +37,8 @@ pub struct RetryPolicy {
     #[serde(with = "crate::duration")]
     pub max_delay: Duration,
 }
+
+document!(RetryPolicy);
 
 impl Default for RetryPolicy {
     fn default() -> Self {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, Deadline};
 use crate::error::BuildError;
 use crate::escape::escaped;
-use crate::event::{Event, EventPatch, Text, Timestamp};
+use crate::event::{Event, EventPatch, Text, Timestamp, document};
 use crate::sync::{Arc, Mutex};
 
 use super::{EventSink, SinkError, table};
@@ -25,7 +25,7 @@ const MAX_TIMED_MESSAGE: usize = 1024;
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
 pub struct MemorySinkOptions {
     /// How many events it holds; when there would be more, the one that was written longest ago makes room. 1 to
@@ -35,6 +35,8 @@ pub struct MemorySinkOptions {
     #[serde(with = "crate::duration")]
     pub ttl: Duration,
 }
+
+document!(MemorySinkOptions);
 
 impl Default for MemorySinkOptions {
     fn default() -> Self {
@@ -434,7 +436,11 @@ fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
     if name.is_empty() && (!can_be_named || event.metadata.generate_name().is_empty()) {
         return invalid("a name is required");
     }
-    if name.contains('/') || [".", ".."].contains(&name.as_str()) {
+    let beginning = event.metadata.generate_name();
+    if name.contains('/')
+        || [".", ".."].contains(&name.as_str())
+        || name.is_empty() && beginning.contains('/')
+    {
         return invalid("the name is no part of a path");
     }
     if event.metadata.namespace != home(&event) {

@@ -167,7 +167,6 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// assert_eq!(error.wait(), Some(Duration::from_secs(1)));
 /// assert_eq!(error.to_string(), "may be tried again: too many requests");
 /// ```
-#[derive(Debug)]
 pub struct SinkError {
     kind: SinkErrorKind,
     wait: Option<Duration>,
@@ -241,6 +240,18 @@ impl fmt::Display for SinkError {
             SinkErrorKind::AlreadyExists => "already exists",
         };
         write!(f, "{kind}: {}", escaped(&self.source.to_string()))
+    }
+}
+
+/// With the cause's own `Debug`, control characters of that escaped too: not every error escapes what it quotes.
+impl fmt::Debug for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = format!("{:?}", self.source);
+        f.debug_struct("SinkError")
+            .field("kind", &self.kind)
+            .field("wait", &self.wait)
+            .field("source", &format_args!("{}", escaped(&source)))
+            .finish()
     }
 }
 
