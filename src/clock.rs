@@ -245,30 +245,13 @@ impl Fake {
 pub(crate) struct Numbers {
     /// For the subjects whose hash leads here: twice the lowest number that nobody has, and one more if the number
     /// before that may be shared. Spread, so that different subjects seldom meet, and get the very time of the clock.
-    next: [CachePadded<AtomicU64>; CELLS],
-}
-
-#[cfg(feature = "recorder")]
-const CELLS: usize = 64;
-
-/// What one of those who share numbers has had.
-#[cfg(feature = "recorder")]
-pub(crate) struct Share {
-    /// As in [`Numbers`], the lowest number that it has not got by sharing.
-    next: [AtomicU64; CELLS],
-}
-
-#[cfg(feature = "recorder")]
-impl Share {
-    pub(crate) fn new() -> Self {
-        Self { next: std::array::from_fn(|_| AtomicU64::new(0)) }
-    }
+    next: [CachePadded<AtomicU64>; 64],
 }
 
 #[cfg(feature = "recorder")]
 impl Numbers {
     const fn new() -> Self {
-        Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; CELLS] }
+        Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; 64] }
     }
 
     /// `now`, or the lowest later number that the subject has not had.
@@ -279,20 +262,17 @@ impl Numbers {
         })
     }
 
-    /// The same, but all who share get the same one at the same time; each of them once, and then one of its own.
-    pub(crate) fn share(&self, share: &Share, subject_hash: u64, now: u64) -> u64 {
-        let number = self.update(subject_hash, |next, shared| {
+    /// The same, but all who share get the same one at the same time.
+    pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
+        self.update(subject_hash, |next, shared| {
             let number = if shared && next == now + 1 { now } else { next.max(now) };
             (number, number + 1, true)
-        });
-        // Relaxed: the numbers only have to differ. What is shared only grows, so a number that is not below the last is new.
-        let next = share.next[cell(subject_hash)].fetch_max(number + 1, Ordering::Relaxed);
-        if number >= next { number } else { self.take(subject_hash, now) }
+        })
     }
 
     /// From the lowest free number, and whether the one before it is shared: the number to take, and the same anew.
     fn update(&self, subject_hash: u64, take: impl Fn(u64, bool) -> (u64, u64, bool)) -> u64 {
-        let cell = &self.next[cell(subject_hash)];
+        let cell = &self.next[(subject_hash % 64) as usize];
         // Relaxed: the numbers only have to differ.
         let mut before = cell.load(Ordering::Relaxed);
         loop {
@@ -304,11 +284,6 @@ impl Numbers {
             }
         }
     }
-}
-
-#[cfg(feature = "recorder")]
-fn cell(subject_hash: u64) -> usize {
-    (subject_hash % CELLS as u64) as usize
 }
 
 #[cfg(not(eventcast_loom))]

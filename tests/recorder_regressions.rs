@@ -296,63 +296,6 @@ fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
 
 // ── names ──
 
-/// Two groups of one object that are folded at the same moment are two events, and the store keeps both.
-#[test]
-fn groups_of_one_object_have_names_of_their_own() {
-    let clock = clock();
-    let mut options = CorrelatorOptions::default().clock(clock.clock());
-    options.spam_filter = None;
-    let correlator = EventCorrelator::new(options).unwrap();
-    let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
-    let mut names = HashSet::new();
-    for reason in ["A", "B", "C"] {
-        for i in 0..12 {
-            let mut event = Event::default();
-            event.metadata.name = format!("web-0.{reason}{i}").into();
-            event.involved_object = pod("web-0");
-            event.reason = reason.into();
-            event.message = format!("message {i}").into();
-            event.count = 1;
-            if let Correlation::Create { event, key } = correlator.correlate(&event) {
-                correlator.confirm(key, &store.create(&event).unwrap());
-                assert!(names.insert(event.metadata.name.to_string()), "{}", event.metadata.name);
-            }
-        }
-    }
-    assert_eq!(store.len(), 30);
-}
-
-#[test]
-fn threads_that_fold_at_one_moment_name_every_group_differently() {
-    let clock = clock();
-    let mut options = CorrelatorOptions::default().clock(clock.clock());
-    options.spam_filter = None;
-    options.aggregation.as_mut().unwrap().max_events = 1;
-    let correlator = EventCorrelator::new(options).unwrap();
-    let barrier = Barrier::new(4);
-    let fold = |thread: usize| {
-        barrier.wait();
-        let name = |i| {
-            let mut event = Event::default();
-            event.involved_object = pod("web-0");
-            event.reason = format!("R{thread}-{i}").into();
-            event.count = 1;
-            let Correlation::Create { event, .. } = correlator.correlate(&event) else { panic!("a repeat") };
-            if i % 10 == 0 {
-                clock.advance(Duration::from_nanos(1));
-            }
-            event.metadata.name
-        };
-        (0..200).map(name).collect::<Vec<_>>()
-    };
-    let names: Vec<_> = thread::scope(|scope| {
-        let fold = &fold;
-        let workers: Vec<_> = (0..4).map(|thread| scope.spawn(move || fold(thread))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    });
-    assert_eq!(names.iter().collect::<HashSet<_>>().len(), 800);
-}
-
 /// Groups are told apart by who reports, not by the part of the object.
 #[test]
 fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {

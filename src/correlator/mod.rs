@@ -16,7 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Clock, Share};
+use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::event::{Event, EventPatch, Timestamp, name};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -132,8 +132,6 @@ impl fmt::Display for CorrelatorStats {
 /// ```
 pub struct EventCorrelator {
     clock: Clock,
-    /// Of the names of groups.
-    names: Share,
     aggregator: Option<Aggregator>,
     observer: Observer,
     filter: Option<Filter>,
@@ -156,7 +154,6 @@ impl EventCorrelator {
         let CorrelatorOptions { lru_cache_size, aggregation, spam_filter, functions, clock } = options;
         Ok(Self {
             clock,
-            names: Share::new(),
             aggregator: aggregation.map(|aggregation| {
                 Aggregator::new(
                     &aggregation,
@@ -189,10 +186,9 @@ impl EventCorrelator {
         let (event, key, is_repeat) = if let Some((mut combined, group)) = folded {
             count(&self.aggregated);
             let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
-                // As client-go's, but never one that a recorder has given to an event of its own, or this correlator to
-                // another group.
+                // As client-go's, but never one that a recorder has given to an event of its own.
                 let object = &event.involved_object.name;
-                let number = self.clock.numbers().share(&self.names, name::hash(object), now.name_number());
+                let number = self.clock.numbers().share(name::hash(object), now.name_number());
                 Some(name::plain(object, number))
             });
             (combined, key, is_repeat)
