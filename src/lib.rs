@@ -42,8 +42,8 @@ client-go's `tools/record`, and differs where that loses events silently."
 //!
 //! # Panics
 //!
-//! A panic in user code (handler, filter, hook, `Clone`, `Drop`) is caught, counted, and ends there; see
-//! [`WatcherStats::panics`]. With `panic = "abort"` nothing can be caught.
+//! A panic in user code (handler, filter, hook, `Clone`, `Drop`) is caught and ends there. All but those of `Drop`, which
+//! may come on any thread, are counted in [`WatcherStats::panics`]. A `Clone` that panics in a receive reaches the caller. With `panic = "abort"` nothing can be caught.
 //!
 //! # Guarantees
 //!

@@ -51,7 +51,7 @@ mod real {
         pub(crate) use std::hint::spin_loop;
     }
 
-    /// How often the loops of the bus look again before they park; see `bus::sleeper::Spin`.
+    /// How often the loops of the bus look again before they park, each time for twice as long.
     pub(crate) const SPINS: u32 = 6;
     /// How often they yield the processor after that.
     pub(crate) const YIELDS: u32 = 3;

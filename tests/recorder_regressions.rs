@@ -20,7 +20,7 @@ use eventcast::{
     OverflowPolicy, Recorded, RecordingStats, RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter,
     Timestamp,
 };
-use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, until};
+use sinks::{Bomb, LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, until};
 
 fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
     EventBroadcaster::builder().clock(clock.clock()).retry(at_once()).build().unwrap()
@@ -59,24 +59,6 @@ fn assert_harmless(shown: &str) {
 }
 
 // ── errors of a sink ──
-
-/// A cause that panics when it goes.
-#[derive(Debug)]
-struct Bomb;
-
-impl fmt::Display for Bomb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("bomb")
-    }
-}
-
-impl std::error::Error for Bomb {}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("an error that panics when it goes");
-    }
-}
 
 #[test]
 fn an_error_whose_destructor_panics_is_tried_again_like_any_other() {

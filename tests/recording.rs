@@ -15,7 +15,9 @@ use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, FakeClock, LossReason, ObjectReference, OverflowPolicy,
     RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter, WatchError,
 };
-use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until};
+use sinks::{
+    Bomb, LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until,
+};
 
 fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
     EventBroadcaster::builder().clock(clock.clock()).build().unwrap()
@@ -684,24 +686,6 @@ fn a_key_function_that_panics_loses_that_event_only() {
     let stats = recording.stats();
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 1, 1));
     assert_balanced(&stats);
-}
-
-/// A cause that panics when it goes.
-#[derive(Debug)]
-struct Bomb;
-
-impl std::fmt::Display for Bomb {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("bomb")
-    }
-}
-
-impl std::error::Error for Bomb {}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("an error that panics when it goes");
-    }
 }
 
 #[test]

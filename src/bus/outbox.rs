@@ -2,8 +2,9 @@
 //!
 //! Credit is counted in events, as if each had a slot of its own: capacity less what is queued or in the reader's hand.
 //! What fits is sent as a slice of the shared batch, when it is all of it; when only a part fits, a watcher that loses
-//! the rest gets a copy of that part, so that it does not keep the whole batch alive for a few events. A watcher that is
-//! waited for gets small slices of the batch itself, which the dispatcher holds meanwhile anyway.
+//! the rest, or may lose it, gets a copy of that part, so that it does not keep the whole batch alive for a few events. A
+//! watcher that is waited for to the end gets small slices of the batch itself, which the dispatcher holds meanwhile
+//! anyway.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //! waker finds it armed. One fence serves any number of sleepers.
 //!
 //! A [`Sleeper`] is a cell for one (the dispatcher, a watcher), whose parker is fixed, so that who is armed and whom to
-//! unpark cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns): first in,
+//! unpark cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns, handlers that pause): first in,
 //! first out, and one who was chosen but did not need it hands the turn on.
 
 use std::collections::VecDeque;

@@ -14,6 +14,24 @@ use eventcast::{
 /// Long enough that only a hang reaches it.
 pub const LONG: Duration = Duration::from_secs(60);
 
+/// A cause that panics when it goes.
+#[derive(Debug)]
+pub struct Bomb;
+
+impl std::fmt::Display for Bomb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("bomb")
+    }
+}
+
+impl std::error::Error for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("an error that panics when it goes");
+    }
+}
+
 pub fn clock() -> FakeClock {
     FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
 }
