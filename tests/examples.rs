@@ -1,15 +1,21 @@
-//! The small examples run, and print what they say.
+//! The examples run, print what they say, and end in order. The unit tests of their modules run here too.
 
-#[path = "support/example.rs"]
-mod example;
+#[path = "../examples/slow_watcher/main.rs"]
+mod slow_watcher;
 
-use std::process::Command;
+#[path = "support/running.rs"]
+mod running;
 
-/// Runs an example to its end; what it wrote to stdout, as lines.
-fn run(name: &str) -> Vec<String> {
-    let output = Command::new(example::program(name)).output().expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+use running::{Ended, Running};
+
+/// Runs an example to its end, which must be a good one; what it wrote to stdout, as lines.
+fn run(name: &str, args: &[&str]) -> Vec<String> {
+    lines(&Running::start(name, args).end())
+}
+
+fn lines(ended: &Ended) -> Vec<String> {
+    assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
+    ended.stdout.lines().map(str::to_owned).collect()
 }
 
 /// The number that stands before `what`.
@@ -21,7 +27,7 @@ fn number(line: &str, what: &str) -> u64 {
 
 #[test]
 fn the_daemon_journals_everything_and_counts_what_the_view_missed() {
-    let lines = run("daemon");
+    let lines = run("daemon", &[]);
     let received = number(&lines[0], "received");
     let accepted = received - number(&lines[0], "of them refused");
     assert!(received > 0, "{lines:#?}");
@@ -36,7 +42,7 @@ fn the_daemon_journals_everything_and_counts_what_the_view_missed() {
 #[cfg(feature = "recorder")]
 #[test]
 fn hello_stores_what_it_records_and_counts_the_repeat() {
-    let lines = run("hello");
+    let lines = run("hello", &[]);
     assert!(lines[0].starts_with("complete: published 4, accepted 4, rejected 0 "), "{lines:#?}");
     assert!(lines[1].starts_with("LAST SEEN "), "{lines:#?}");
     let seen: Vec<(bool, &str)> = lines[2..]
@@ -48,4 +54,80 @@ fn hello_stores_what_it_records_and_counts_the_repeat() {
         [(false, "mounted on /"), (true, "97 % are used"), (false, "98 % are used")],
         "{lines:#?}"
     );
+}
+
+/// The cells of a table's row, from its second one on, and the first one's name.
+fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
+    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+fn figure(cell: &str) -> u64 {
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
+}
+
+#[test]
+fn slow_watcher_shows_what_each_policy_costs() {
+    // A reader that takes 20 ms for an event, and has room for 8, cannot keep up with 4000 in a second.
+    let args = ["--events", "1000", "--rate", "4000", "--queue", "8", "--handler", "20ms"];
+    let lines = run("slow_watcher", &args);
+    assert!(lines[0].starts_with("1000 events in "), "{lines:#?}");
+    for (policy, reason) in [
+        ("drop incoming", Some("incoming")),
+        ("drop oldest", Some("oldest")),
+        ("wait for 1ms", Some("timed out")),
+        ("wait  ", None),
+    ] {
+        let row = cells(&lines, policy);
+        let [refused, offered, delivered, dropped, gaps] = [0, 1, 2, 3, 4].map(|at| figure(row[at]));
+        assert_eq!(refused + offered, 1000, "{row:?}");
+        assert_eq!(offered, delivered + dropped, "{row:?}");
+        assert_eq!(dropped > 0, reason.is_some(), "{row:?}");
+        assert_eq!(gaps > 0, reason.is_some(), "{row:?}");
+        let sums = lines.iter().find(|line| line.starts_with(&format!("{}: ", policy.trim()))).expect("sums");
+        if let Some(reason) = reason {
+            assert!(sums.contains(&format!("dropped {dropped} ({reason} {dropped});")), "{sums}");
+            // Who keeps the newest has the last event of all, and whoever else has lost it knows.
+            let newest = figure(sums.rsplit(' ').next().expect("a last word"));
+            assert!(newest == offered - 1 || reason != "oldest", "{sums}");
+        } else {
+            assert!(refused > 0, "nobody waits for a watcher in a publish that does not wait: {row:?}");
+        }
+    }
+    assert_eq!(lines.last().expect("a last line"), "everything adds up");
+}
+
+#[cfg(unix)]
+#[test]
+fn slow_watcher_ends_in_order_at_a_signal() {
+    let mut program = Running::start("slow_watcher", &["--for", "1h", "--rate", "1000", "--handler", "0s"]);
+    program.wait_for(|line| line.starts_with("publishing"));
+    program.signal(rustix::process::Signal::INT);
+    let lines = lines(&program.end());
+    assert_eq!(lines.last().expect("a last line"), "everything adds up");
+}
+
+#[test]
+fn bad_usage_is_told_on_stderr_with_status_2() {
+    for (name, args, part) in [
+        ("slow_watcher", &["--nonsense"][..], "invalid option '--nonsense'"),
+        ("slow_watcher", &["--rate"], "--rate needs a number from 0 to 1000000000"),
+        ("slow_watcher", &["--queue", "0"], "--queue: '0' is not a number from 1 to 16777216"),
+        ("slow_watcher", &["--for", "soon"], "--for: 'soon' is not a duration"),
+    ] {
+        let ended = Running::start(name, args).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name} {args:?}");
+        assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
+        assert!(ended.stderr[1].contains("--help"), "{:?}", ended.stderr);
+    }
+}
+
+#[test]
+fn help_goes_to_stdout() {
+    for name in ["slow_watcher"] {
+        let ended = Running::start(name, &["--help"]).end();
+        assert_eq!((ended.code, ended.stderr.len()), (Some(0), 0));
+        assert!(ended.stdout.contains(&format!("Usage: {name} [OPTIONS]")), "{}", ended.stdout);
+        assert!(ended.stdout.lines().all(|line| line.len() <= 90), "{}", ended.stdout);
+    }
 }

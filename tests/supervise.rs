@@ -1,107 +1,26 @@
 //! The example `supervise` as its users meet it: the program is started, watched, signalled, and must leave nobody
 //! behind. The unit tests of its modules run here too.
-//!
-//! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
-//! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
 #![cfg(unix)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 #[path = "../examples/supervise/main.rs"]
 mod program;
 
-#[path = "support/example.rs"]
-mod example;
-
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::Duration;
+#[path = "support/running.rs"]
+mod running;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Longer than anything here takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+use running::{Ended, Running};
 
-/// A running program.
-struct Supervise {
-    child: Child,
-    stderr: Receiver<String>,
-    seen: Vec<String>,
+fn start(args: &[&str]) -> Running {
+    Running::start("supervise", args)
 }
 
-/// What is left when it has ended, and nobody holds its pipes any more.
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    /// All lines, those that were waited for too.
-    stderr: Vec<String>,
-}
-
-impl Supervise {
-    fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(example::program("supervise"))
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let pipe = child.stderr.take().expect("piped");
-        let (sender, stderr) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, stderr, seen: Vec::new() }
-    }
-
-    /// The next line of stderr for which `wanted` holds.
-    fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
-        loop {
-            let line = self.stderr.recv_timeout(PATIENCE);
-            let Ok(line) = line else { panic!("{line:?}: the awaited line is not among {:#?}", self.seen) };
-            self.seen.push(line.clone());
-            if wanted(&line) {
-                return line;
-            }
-        }
-    }
-
-    /// The number in the line `ready NUMBER` that the commands of these tests write.
-    fn wait_for_ready(&mut self) -> Pid {
-        let line = self.wait_for(|line| line.starts_with("ready "));
-        Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
-    }
-
-    /// Waits until the program and all that it started have ended.
-    fn end(mut self) -> Ended {
-        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
-            self.seen.push(line);
-        }
-        let gone = self.stderr.recv_timeout(Duration::ZERO) == Err(mpsc::RecvTimeoutError::Disconnected);
-        assert!(gone, "somebody still holds the program's stderr, which says {:#?}", self.seen);
-        let mut stdout = String::new();
-        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
-        let code = self.child.wait().expect("it can be waited for").code();
-        Ended { code, stdout, stderr: std::mem::take(&mut self.seen) }
-    }
-}
-
-/// A test that fails in the middle does not leave the program running.
-impl Drop for Supervise {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        }
-    }
+/// The number in the line `ready NUMBER` that the commands of these tests write.
+fn ready(program: &mut Running) -> Pid {
+    let line = program.wait_for(|line| line.starts_with("ready "));
+    Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
 }
 
 fn is_gone(pid: Pid) -> bool {
@@ -115,8 +34,8 @@ const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wa
 #[test]
 fn each_signal_stops_it_in_order() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
-        let mut program = Supervise::start(&["--shell", "--grace", "1h", READY, READY]);
-        let pids = [program.wait_for_ready(), program.wait_for_ready()];
+        let mut program = start(&["--shell", "--grace", "1h", READY, READY]);
+        let pids = [ready(&mut program), ready(&mut program)];
         program.signal(signal);
         let ended = program.end();
         assert_eq!(ended.code, Some(0), "{signal:?}: {:#?}", ended.stderr);
@@ -126,8 +45,8 @@ fn each_signal_stops_it_in_order() {
 
 #[test]
 fn a_command_that_ignores_term_is_killed() {
-    let mut program = Supervise::start(&["--shell", "--grace", "10ms", STUBBORN]);
-    let pid = program.wait_for_ready();
+    let mut program = start(&["--shell", "--grace", "10ms", STUBBORN]);
+    let pid = ready(&mut program);
     program.signal(Signal::TERM);
     let ended = program.end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
@@ -137,8 +56,8 @@ fn a_command_that_ignores_term_is_killed() {
 #[test]
 fn a_second_signal_does_not_wait_for_the_grace_time() {
     let told = "trap 'echo told >&2' TERM; echo ready $$; while :; do sleep 1000 & wait; done";
-    let mut program = Supervise::start(&["--shell", "--grace", "1h", told]);
-    program.wait_for_ready();
+    let mut program = start(&["--shell", "--grace", "1h", told]);
+    ready(&mut program);
     program.signal(Signal::INT);
     program.wait_for(|line| line == "told");
     program.signal(Signal::INT);
@@ -147,8 +66,8 @@ fn a_second_signal_does_not_wait_for_the_grace_time() {
 
 #[test]
 fn a_stopped_command_ends_too() {
-    let mut program = Supervise::start(&["--shell", "--grace", "1h", READY]);
-    let pid = program.wait_for_ready();
+    let mut program = start(&["--shell", "--grace", "1h", READY]);
+    let pid = ready(&mut program);
     kill_process(pid, Signal::STOP).expect("it runs");
     program.signal(Signal::TERM);
     assert_eq!(program.end().code, Some(0));
@@ -156,9 +75,9 @@ fn a_stopped_command_ends_too() {
 
 #[test]
 fn what_a_command_leaves_behind_ends_with_it() {
-    let mut program = Supervise::start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
-    program.wait_for_ready();
-    program.wait_for_ready();
+    let mut program = start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
+    ready(&mut program);
+    ready(&mut program);
     program.signal(Signal::TERM);
     assert_eq!(program.end().code, Some(0));
 }
@@ -166,14 +85,14 @@ fn what_a_command_leaves_behind_ends_with_it() {
 #[test]
 fn a_panic_leaves_nobody_behind() {
     let args = ["--shell", "--panic-after", "200ms", READY, STUBBORN];
-    let ended = Supervise::start(&args).end();
+    let ended = start(&args).end();
     assert_eq!(ended.code, Some(101), "{:#?}", ended.stderr);
     assert!(ended.stderr.iter().any(|line| line.contains("--panic-after asked for this")));
 }
 
 #[test]
 fn it_ends_by_itself_when_the_time_is_over() {
-    let ended = Supervise::start(&["--for", "200ms", "sleep 1000", "false"]).end();
+    let ended = start(&["--for", "200ms", "sleep 1000", "false"]).end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
 }
 
@@ -185,7 +104,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&["--for", "soon", "true"][..], "--for: 'soon' is not a duration"),
         (&["echo 'open"][..], "a quote that is not closed"),
     ] {
-        let ended = Supervise::start(args).end();
+        let ended = start(args).end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
         assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
         assert!(ended.stderr[1].contains("--help"), "{:?}", ended.stderr);
@@ -194,10 +113,10 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 
 #[test]
 fn help_and_version_go_to_stdout() {
-    let help = Supervise::start(&["--help"]).end();
+    let help = start(&["--help"]).end();
     assert_eq!((help.code, help.stderr.len()), (Some(0), 0));
     assert!(help.stdout.contains("Usage: supervise [OPTIONS] COMMAND..."), "{}", help.stdout);
-    let version = Supervise::start(&["--version"]).end();
+    let version = start(&["--version"]).end();
     assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{}", version.stdout);
 }
 
@@ -235,7 +154,7 @@ impl Ended {
 
 #[test]
 fn repeats_are_counted_and_the_books_balance() {
-    let mut program = Supervise::start(&["--backoff", "1ms", "false", "true", "sleep 1000"]);
+    let mut program = start(&["--backoff", "1ms", "false", "true", "sleep 1000"]);
     for _ in 0..4 {
         program.wait_for(|line| line.contains("Process/false") && line.contains("'BackOff'"));
     }
@@ -273,7 +192,7 @@ fn repeats_are_counted_and_the_books_balance() {
 
 #[test]
 fn a_flood_is_held_back_and_the_books_balance() {
-    let mut program = Supervise::start(&["--backoff-max", "1ms", "false"]);
+    let mut program = start(&["--backoff-max", "1ms", "false"]);
     for _ in 0..40 {
         program.wait_for(|line| line.contains("'BackOff'"));
     }
@@ -288,7 +207,7 @@ fn a_flood_is_held_back_and_the_books_balance() {
 
 #[test]
 fn json_is_a_list_of_events_and_nothing_else() {
-    let mut program = Supervise::start(&["--json", "--show-args", "echo hello world"]);
+    let mut program = start(&["--json", "--show-args", "echo hello world"]);
     program.wait_for(|line| line.contains("'BackOff'"));
     program.signal(Signal::TERM);
     let ended = program.end();
@@ -313,7 +232,7 @@ fn json_is_a_list_of_events_and_nothing_else() {
 
 #[test]
 fn a_command_that_cannot_be_started_is_a_warning() {
-    let mut program = Supervise::start(&["/nowhere/to/be/found", "sleep 1000"]);
+    let mut program = start(&["/nowhere/to/be/found", "sleep 1000"]);
     program.wait_for(|line| line.contains("Process/found") && line.contains("'BackOff'"));
     program.signal(Signal::TERM);
     let ended = program.end();
@@ -323,7 +242,7 @@ fn a_command_that_cannot_be_started_is_a_warning() {
 
 #[test]
 fn arguments_stay_private() {
-    let mut program = Supervise::start(&["sh -c 'exit 3' hunter2"]);
+    let mut program = start(&["sh -c 'exit 3' hunter2"]);
     program.wait_for(|line| line.contains("'BackOff'"));
     program.signal(Signal::TERM);
     let ended = program.end();
@@ -333,7 +252,7 @@ fn arguments_stay_private() {
 
 #[test]
 fn names_from_outside_do_no_harm_to_the_terminal() {
-    let mut program = Supervise::start(&["/no/\u{1b}[2Jev\u{202e}il", "/no/\u{8d77}\u{52d5}", "/no/plain"]);
+    let mut program = start(&["/no/\u{1b}[2Jev\u{202e}il", "/no/\u{8d77}\u{52d5}", "/no/plain"]);
     program.wait_for(|line| line.contains("Process/plain") && line.contains("'BackOff'"));
     program.signal(Signal::TERM);
     let ended = program.end();
@@ -350,7 +269,7 @@ fn names_from_outside_do_no_harm_to_the_terminal() {
 
 #[test]
 fn quiet_and_no_output_leave_the_accounting_alone() {
-    let ended = Supervise::start(&["--quiet", "--no-output", "--for", "100ms", "echo hello"]).end();
+    let ended = start(&["--quiet", "--no-output", "--for", "100ms", "echo hello"]).end();
     assert_eq!((ended.code, ended.stderr), (Some(0), Vec::new()));
     let line = ended.stdout.lines().last().unwrap();
     assert!(accounting(line)("published") > 0);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::backoff::Policy;
 use super::command::Command;
-use super::duration;
-use super::text::{plain, quoted};
+use super::support::flags::{self, utf8};
 
 pub(crate) const HELP: &str = "\
 Runs commands, starts those that end again, and records what happens to them as events.
@@ -87,23 +86,25 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
     };
     let mut shell = false;
     let mut texts = Vec::new();
-    while let Some(argument) = parser.next().map_err(|error| plain(&error.to_string()))? {
+    while let Some(argument) = flags::next(&mut parser)? {
         match argument {
             Short('h') | Long("help") => return Ok(Request::Help),
             Short('V') | Long("version") => return Ok(Request::Version),
-            Long("for") => options.stop_after = Some(value(&mut parser, "--for")?),
-            Long("backoff") => options.backoff.first = value(&mut parser, "--backoff")?,
-            Long("backoff-max") => options.backoff.max = value(&mut parser, "--backoff-max")?,
-            Long("reset-after") => options.backoff.reset_after = value(&mut parser, "--reset-after")?,
-            Long("grace") => options.grace = value(&mut parser, "--grace")?,
-            Long("panic-after") => options.panic_after = Some(value(&mut parser, "--panic-after")?),
+            Long("for") => options.stop_after = Some(flags::duration(&mut parser, "--for")?),
+            Long("backoff") => options.backoff.first = flags::duration(&mut parser, "--backoff")?,
+            Long("backoff-max") => options.backoff.max = flags::duration(&mut parser, "--backoff-max")?,
+            Long("reset-after") => {
+                options.backoff.reset_after = flags::duration(&mut parser, "--reset-after")?;
+            }
+            Long("grace") => options.grace = flags::duration(&mut parser, "--grace")?,
+            Long("panic-after") => options.panic_after = Some(flags::duration(&mut parser, "--panic-after")?),
             Long("shell") => shell = true,
             Long("show-args") => options.show_args = true,
             Long("json") => options.json = true,
             Long("quiet") => options.quiet = true,
             Long("no-output") => options.no_output = true,
             Value(text) => texts.push(utf8(text)?),
-            Short(_) | Long(_) => return Err(plain(&argument.unexpected().to_string())),
+            Short(_) | Long(_) => return Err(flags::unknown(argument)),
         }
     }
     if options.backoff.first.is_zero() || options.backoff.max.is_zero() {
@@ -115,17 +116,6 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
     let read = if shell { Command::shell } else { Command::split };
     options.commands = texts.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
     Ok(Request::Run(options))
-}
-
-fn value(parser: &mut lexopt::Parser, option: &str) -> Result<Duration, String> {
-    let text = parser.value().map_err(|_| format!("{option} needs a duration, as in {option} 5s"))?;
-    duration::parse(&utf8(text)?).map_err(|error| format!("{option}: {error}"))
-}
-
-fn utf8(text: OsString) -> Result<String, String> {
-    text.into_string().map_err(|text| {
-        format!("the argument {} is not UTF-8: write it in UTF-8", quoted(&text.to_string_lossy()))
-    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::text::quoted;
+use super::support::text::quoted;
 
 /// No object name is longer, so that the names of its events stay valid and a table readable.
 const MAX_NAME_CHARS: usize = 48;

@@ -8,9 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use eventcast::{EventType, ObjectReference, Recorder};
 
 use super::command::Process;
-use super::duration;
 use super::signals;
 use super::supervisor::{Cause, Change, Run};
+use super::support::duration;
 
 /// Records changes of processes.
 pub(crate) struct Journal {

@@ -5,15 +5,14 @@ mod accounting;
 mod args;
 mod backoff;
 mod command;
-mod duration;
 mod journal;
 mod process;
 mod signals;
 mod supervisor;
-mod text;
+#[path = "../../support/mod.rs"]
+mod support;
 
 use std::error::Error;
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use accounting::Accounting;
 use args::{Options, Request};
 use journal::Journal;
 use supervisor::{Settings, Supervisor};
+use support::output::{complain, say};
 
 /// How long the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -83,20 +83,4 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
         complain(&format!("supervise: {name} could not be killed and still runs"));
     }
     Ok(left.is_empty() && report.complete && accounting.balances() && accounting.lost() == 0)
-}
-
-/// Writes to stdout. A reader that has gone, as in `| head`, is no failure.
-fn say(text: &str) -> Result<(), Box<dyn Error>> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to stdout: {error}").into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes a line to stderr, if anybody listens; in one piece, because the commands write there too.
-fn complain(text: &str) {
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

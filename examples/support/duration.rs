@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `5s`, `1.5m`, `2h`.
+//! Durations as people write them: `500us`, `500ms`, `5s`, `1.5m`, `2h`.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds_per_unit = match unit {
+        "us" => 0.000_001,
         "ms" => 0.001,
         "s" => 1.0,
         "m" => 60.0,
@@ -47,6 +48,7 @@ mod tests {
     fn reads_what_people_write() {
         for (text, millis) in [
             ("0s", 0),
+            ("2000us", 2),
             ("500ms", 500),
             ("5s", 5_000),
             ("0.5s", 500),

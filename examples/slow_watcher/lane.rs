@@ -1,0 +1,242 @@
+//! One bus with one policy: a slow reader, a neighbour that keeps up, and what became of each event.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use eventcast::{
+    Broadcaster, BusOptions, BusStats, DropCounts, OverflowPolicy, PublishError, Publisher, WatcherStats,
+};
+
+use super::reader::{Reader, Sample, Seen};
+
+pub(crate) struct Lane {
+    policy: OverflowPolicy,
+    bus: Broadcaster<Sample>,
+    publisher: Publisher<Sample>,
+    accepted: u64,
+    refused: u64,
+    slow: Reader,
+    neighbour: Reader,
+}
+
+impl Lane {
+    pub(crate) fn start(
+        policy: OverflowPolicy,
+        queue_len: usize,
+        time: Duration,
+    ) -> Result<Self, Box<dyn Error>> {
+        let bus = Broadcaster::with_options(BusOptions::default().incoming_len(queue_len))?;
+        Ok(Self {
+            policy,
+            publisher: bus.publisher(),
+            accepted: 0,
+            refused: 0,
+            slow: Reader::start(&bus, "slow", queue_len, policy, time)?,
+            neighbour: Reader::start(&bus, "neighbour", 1000, OverflowPolicy::DropIncoming, Duration::ZERO)?,
+            bus,
+        })
+    }
+
+    /// Publishes one event without waiting. What is refused leaves no hole: the next one gets its number.
+    pub(crate) fn publish(&mut self, at: Instant) -> Result<(), Box<dyn Error>> {
+        match self.publisher.try_publish(Sample { number: self.accepted, at }) {
+            Ok(()) => self.accepted += 1,
+            Err(PublishError::Full(_)) => self.refused += 1,
+            Err(error) => return Err(error.to_string().into()),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&self) {
+        self.bus.close();
+    }
+
+    /// Lets the readers finish what was accepted, as far as the time allows.
+    pub(crate) fn end(self, timeout: Duration) -> Outcome {
+        let report = self.bus.shutdown_timeout(timeout);
+        let account = |reader: &Reader| Account { stats: reader.handle.stats(), seen: reader.seen() };
+        Outcome {
+            policy: self.policy,
+            accepted: self.accepted,
+            refused: self.refused,
+            bus: report.bus,
+            slow: account(&self.slow),
+            neighbour: account(&self.neighbour),
+        }
+    }
+}
+
+/// What became of the events of one bus, counted by everybody who had them in hand.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) policy: OverflowPolicy,
+    /// As the publisher counted.
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) bus: BusStats,
+    pub(crate) slow: Account,
+    pub(crate) neighbour: Account,
+}
+
+/// What the bus says of a reader, and what the reader says itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) stats: WatcherStats,
+    pub(crate) seen: Seen,
+}
+
+impl Outcome {
+    pub(crate) const HEAD: [&str; 9] = [
+        "POLICY",
+        "REFUSED",
+        "OFFERED",
+        "DELIVERED",
+        "DROPPED",
+        "GAPS",
+        "LARGEST",
+        "WHERE",
+        "NEIGHBOUR'S LONGEST WAIT",
+    ];
+
+    pub(crate) fn row(&self) -> Vec<String> {
+        let Account { stats, seen } = &self.slow;
+        vec![
+            self.policy.to_string(),
+            self.refused.to_string(),
+            stats.offered.to_string(),
+            stats.delivered.to_string(),
+            stats.dropped.total().to_string(),
+            seen.gaps.to_string(),
+            seen.largest.to_string(),
+            if seen.gaps == 0 { "-".to_owned() } else { seen.places() },
+            format!("{:.1} ms", self.neighbour.seen.slowest.as_secs_f64() * 1000.0),
+        ]
+    }
+
+    /// `drop oldest: accepted 900 + refused 0; offered 900 = delivered 500 + dropped 400 (oldest 400); ..`.
+    pub(crate) fn sums(&self) -> String {
+        let stats = &self.slow.stats;
+        format!(
+            "{}: published {} = accepted {} + refused {}; offered {} = delivered {} + dropped {}{}; newest seen {}",
+            self.policy,
+            self.bus.published(),
+            self.accepted,
+            self.refused,
+            stats.offered,
+            stats.delivered,
+            stats.dropped.total(),
+            by_reason(&stats.dropped),
+            self.slow.seen.newest.map_or("none".to_owned(), |number| number.to_string()),
+        )
+    }
+
+    /// What does not add up.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut check = |who: &str, what: &str, left: u64, right: u64| {
+            if left != right {
+                faults.push(format!("{}: {who}: {what}: {left} is not {right}", self.policy));
+            }
+        };
+        check("publisher", "accepted", self.accepted, self.bus.accepted);
+        check("publisher", "refused", self.refused, self.bus.rejected_full + self.bus.rejected_stopped);
+        for (who, Account { stats, seen }) in [("slow", &self.slow), ("neighbour", &self.neighbour)] {
+            let DropCounts { stopped, abandoned, .. } = stats.dropped;
+            check(who, "offered", stats.offered, self.accepted);
+            check(
+                who,
+                "offered = delivered + dropped + queued",
+                stats.offered,
+                stats.delivered + stats.dropped.total() + stats.queued,
+            );
+            check(who, "events in hand = delivered", seen.events, stats.delivered);
+            // What was thrown away at the end is not followed by anybody who could be told.
+            check(who, "lost as told = dropped", seen.lost, stats.dropped.total() - stopped - abandoned);
+            check(who, "events that were not where the gaps say", seen.misplaced, 0);
+            check(who, "the last number", seen.next + stopped + abandoned + stats.queued, stats.offered);
+        }
+        faults
+    }
+}
+
+fn by_reason(dropped: &DropCounts) -> String {
+    let counts = [
+        ("incoming", dropped.incoming),
+        ("oldest", dropped.oldest),
+        ("timed out", dropped.timed_out),
+        ("stopped", dropped.stopped),
+        ("abandoned", dropped.abandoned),
+    ];
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, Outcome, Sample, Seen};
+    use eventcast::{BusStats, Delivery, OverflowPolicy, WatcherStats};
+    use std::time::Instant;
+
+    fn seen(lost: u64, numbers: std::ops::Range<u64>) -> Seen {
+        let mut seen = Seen::default();
+        if lost > 0 {
+            seen.take(Delivery::Lagged(lost));
+        }
+        for number in numbers {
+            seen.take(Delivery::Event(&Sample { number, at: Instant::now() }));
+        }
+        seen
+    }
+
+    fn outcome() -> Outcome {
+        let mut bus = BusStats::default();
+        (bus.accepted, bus.rejected_full) = (10, 3);
+        let mut slow = WatcherStats::default();
+        (slow.offered, slow.delivered, slow.dropped.oldest, slow.dropped.abandoned) = (10, 4, 5, 1);
+        let mut neighbour = WatcherStats::default();
+        (neighbour.offered, neighbour.delivered) = (10, 10);
+        Outcome {
+            policy: OverflowPolicy::DropOldest,
+            accepted: 10,
+            refused: 3,
+            bus,
+            slow: Account { stats: slow, seen: seen(5, 5..9) },
+            neighbour: Account { stats: neighbour, seen: seen(0, 0..10) },
+        }
+    }
+
+    #[test]
+    fn it_adds_up() {
+        assert_eq!(outcome().faults(), Vec::<String>::new());
+        assert_eq!(
+            outcome().sums(),
+            "drop oldest: published 13 = accepted 10 + refused 3; offered 10 = delivered 4 + dropped 6 (oldest 5, \
+             abandoned 1); newest seen 8"
+        );
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_told() {
+        let cases: [(fn(&mut Outcome), &str); 6] = [
+            (|o| o.accepted = 9, "publisher: accepted: 9 is not 10"),
+            (|o| o.refused = 2, "publisher: refused: 2 is not 3"),
+            (
+                |o| o.slow.stats.dropped.oldest = 4,
+                "slow: offered = delivered + dropped + queued: 10 is not 9",
+            ),
+            (|o| o.slow.seen.events = 3, "slow: events in hand = delivered: 3 is not 4"),
+            (|o| o.slow.seen = seen(4, 4..8), "slow: lost as told = dropped: 4 is not 5"),
+            (|o| o.neighbour.seen = seen(0, 1..11), "neighbour: events that were not where the gaps say: 1"),
+        ];
+        for (change, part) in cases {
+            let mut outcome = outcome();
+            change(&mut outcome);
+            let faults = outcome.faults().join("\n");
+            assert!(faults.contains(part), "{part}: {faults}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What several examples need around what they show: flags, durations, output, text for a terminal.
+#![allow(dead_code, reason = "each example uses its part")]
+
+pub(crate) mod duration;
+pub(crate) mod flags;
+pub(crate) mod output;
+pub(crate) mod table;
+pub(crate) mod text;

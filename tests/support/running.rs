@@ -1,0 +1,100 @@
+//! An example that runs as a process: started, watched, signalled, and waited for.
+//!
+//! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
+//! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+#[path = "example.rs"]
+mod example;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running program.
+pub struct Running {
+    child: Child,
+    stderr: Receiver<String>,
+    seen: Vec<String>,
+}
+
+/// What is left when it has ended, and nobody holds its pipes any more.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    /// All lines, those that were waited for too.
+    pub stderr: Vec<String>,
+}
+
+impl Running {
+    pub fn start(name: &str, args: &[&str]) -> Self {
+        let mut child = Command::new(example::program(name))
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pipe = child.stderr.take().expect("piped");
+        let (sender, stderr) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stderr, seen: Vec::new() }
+    }
+
+    /// The next line of stderr for which `wanted` holds.
+    pub fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.stderr.recv_timeout(PATIENCE);
+            let Ok(line) = line else { panic!("{line:?}: the awaited line is not among {:#?}", self.seen) };
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
+    }
+
+    /// Waits until the program and all that it started have ended.
+    pub fn end(mut self) -> Ended {
+        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        let gone = self.stderr.recv_timeout(Duration::ZERO) == Err(mpsc::RecvTimeoutError::Disconnected);
+        assert!(gone, "somebody still holds the program's stderr, which says {:#?}", self.seen);
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
+        let code = self.child.wait().expect("it can be waited for").code();
+        Ended { code, stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+/// A test that fails in the middle does not leave the program running.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            #[cfg(unix)]
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            #[cfg(not(unix))]
+            let _ = self.child.kill();
+        }
+    }
+}
