@@ -108,11 +108,36 @@ fn slow_watcher_ends_in_order_at_a_signal() {
 }
 
 #[test]
+fn filtered_shows_each_watcher_what_it_is_there_for() {
+    let lines = run("filtered", &["--jobs", "110", "--workers", "3"]);
+    // Of 110 jobs 10 cannot be read (three attempts and the end of it), two of them after a busy store; 20 others find it
+    // busy once.
+    let failures: Vec<&String> = lines.iter().filter(|line| line.starts_with("failures: ")).collect();
+    let having = |text: &str| failures.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(having("the store is busy"), 22, "{failures:#?}");
+    assert_eq!(having("cannot be read"), 28, "{failures:#?}");
+    assert_eq!(having("is given up"), 10, "{failures:#?}");
+    // Each job is queued, and each of its attempts begins and ends.
+    let events = 110 + 2 * (100 + 20) + 10 * 7;
+    assert!(lines.contains(&format!("110 jobs, 10 of them given up, in {events} events")), "{lines:#?}");
+    for (name, delivered) in [("failures ", 60), ("acme", 34), ("watcher-2", events)] {
+        let row = cells(&lines, name);
+        let expected = [delivered, events - delivered, delivered].map(|figure| figure.to_string());
+        assert_eq!(row[..3], expected, "{name}: {lines:#?}");
+    }
+    let console = cells(&lines, "console");
+    assert!(figure(console[0]) >= 55, "half of the jobs were queued after it came: {console:?}");
+    assert!(console[3].starts_with("55 jobs as they stood"), "{console:?}");
+    assert!(lines.last().expect("a last line").ends_with("everything adds up"), "{lines:#?}");
+}
+
+#[test]
 fn bad_usage_is_told_on_stderr_with_status_2() {
     for (name, args, part) in [
         ("slow_watcher", &["--nonsense"][..], "invalid option '--nonsense'"),
         ("slow_watcher", &["--rate"], "--rate needs a number from 0 to 1000000000"),
         ("slow_watcher", &["--queue", "0"], "--queue: '0' is not a number from 1 to 16777216"),
+        ("filtered", &["--jobs", "0"], "--jobs: '0' is not a number from 1 to 1000000"),
         ("slow_watcher", &["--for", "soon"], "--for: 'soon' is not a duration"),
     ] {
         let ended = Running::start(name, args).end();
@@ -124,7 +149,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 
 #[test]
 fn help_goes_to_stdout() {
-    for name in ["slow_watcher"] {
+    for name in ["filtered", "slow_watcher"] {
         let ended = Running::start(name, &["--help"]).end();
         assert_eq!((ended.code, ended.stderr.len()), (Some(0), 0));
         assert!(ended.stdout.contains(&format!("Usage: {name} [OPTIONS]")), "{}", ended.stdout);

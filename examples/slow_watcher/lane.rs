@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_does_not_add_up_is_told() {
-        let cases: [(fn(&mut Outcome), &str); 6] = [
+        type Change = fn(&mut Outcome);
+        let cases: [(Change, &str); 6] = [
             (|o| o.accepted = 9, "publisher: accepted: 9 is not 10"),
             (|o| o.refused = 2, "publisher: refused: 2 is not 3"),
             (

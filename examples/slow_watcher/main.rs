@@ -106,7 +106,7 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
 }
 
 /// Publishes, ends, compares. False when something does not add up.
-fn run(settings: Settings) -> Result<bool, Box<dyn Error>> {
+fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
         // The second one finds the flag set.
@@ -126,7 +126,7 @@ fn run(settings: Settings) -> Result<bool, Box<dyn Error>> {
 
     complain("publishing; Ctrl-C ends it early");
     let start = Instant::now();
-    let published = publish(&mut lanes, &settings, &stop)?;
+    let published = publish(&mut lanes, settings, &stop)?;
     let took = duration::show(Duration::from_millis(start.elapsed().as_millis() as u64));
     if stop.load(Ordering::Relaxed) {
         complain("stopping");

@@ -19,10 +19,10 @@ pub(crate) fn main<S>(
     name: &str,
     help: &str,
     read: impl FnOnce(Parser) -> Result<Option<S>, String>,
-    run: impl FnOnce(S) -> Result<bool, Box<dyn Error>>,
+    run: impl FnOnce(&S) -> Result<bool, Box<dyn Error>>,
 ) -> ExitCode {
     let done = match read(Parser::from_env()) {
-        Ok(Some(settings)) => run(settings),
+        Ok(Some(settings)) => run(&settings),
         Ok(None) => say(help).map(|()| true),
         Err(error) => {
             complain(&format!("{name}: {error}\nTry '{name} --help'."));
