@@ -91,18 +91,24 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let mut progress = system.bus.watch()?;
 
     let (jobs, queue) = mpsc::channel();
+    let (first_end, wait_for_first_end) = mpsc::channel();
     let queue = Mutex::new(queue);
     let half = settings.jobs / 2;
     let (console, progress) = thread::scope(|scope| -> Result<_, Box<dyn Error>> {
         let progress = scope.spawn(move || {
-            let ended = progress.events().filter(JobEvent::is_end).count() as u64;
+            let ends = progress.events().filter(JobEvent::is_end);
+            // Only the first one is waited for.
+            let ended = ends.inspect(|_| first_end.send(()).unwrap_or_default()).count() as u64;
             (ended, progress.stats())
         });
         let workers: Vec<_> = (0..settings.workers).map(|_| scope.spawn(|| system.work(&queue))).collect();
         for number in 0..half {
             system.submit(&jobs, Job::new(number))?;
         }
-        // Some of these jobs are done by now, some are not; the workers go on while it looks.
+        if half > 0 {
+            wait_for_first_end.recv()?;
+        }
+        // At least one of these jobs is done by now; the workers go on with the others while this looks.
         let (mut watcher, known) = system.follow("console")?;
         let console = scope.spawn(move || (picture(&mut watcher), known, watcher.stats()));
         for number in half..settings.jobs {
