@@ -1,22 +1,9 @@
-//! The examples run, print what they say, and end in order. The unit tests of their modules run here too.
-
-#[path = "../examples/slow_watcher/main.rs"]
-mod slow_watcher;
+//! The examples run, print what they say, and end in order.
 
 #[path = "support/running.rs"]
 mod running;
 
-use running::{Ended, Running};
-
-/// Runs an example to its end, which must be a good one; what it wrote to stdout, as lines.
-fn run(name: &str, args: &[&str]) -> Vec<String> {
-    lines(&Running::start(name, args).end())
-}
-
-fn lines(ended: &Ended) -> Vec<String> {
-    assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
-    ended.stdout.lines().map(str::to_owned).collect()
-}
+use running::{Running, cells, figure, run};
 
 /// The number that stands before `what`.
 fn number(line: &str, what: &str) -> u64 {
@@ -54,57 +41,6 @@ fn hello_stores_what_it_records_and_counts_the_repeat() {
         [(false, "mounted on /"), (true, "97 % are used"), (false, "98 % are used")],
         "{lines:#?}"
     );
-}
-
-/// The cells of a table's row, from its second one on, and the first one's name.
-fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
-    let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
-    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
-}
-
-fn figure(cell: &str) -> u64 {
-    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
-}
-
-#[test]
-fn slow_watcher_shows_what_each_policy_costs() {
-    // A reader that takes 20 ms for an event, and has room for 8, cannot keep up with 4000 in a second.
-    let args = ["--events", "1000", "--rate", "4000", "--queue", "8", "--handler", "20ms"];
-    let lines = run("slow_watcher", &args);
-    assert!(lines[0].starts_with("1000 events in "), "{lines:#?}");
-    for (policy, reason) in [
-        ("drop incoming", Some("incoming")),
-        ("drop oldest", Some("oldest")),
-        ("wait for 1ms", Some("timed out")),
-        ("wait  ", None),
-    ] {
-        let row = cells(&lines, policy);
-        let [refused, offered, delivered, dropped, gaps] = [0, 1, 2, 3, 4].map(|at| figure(row[at]));
-        assert_eq!(refused + offered, 1000, "{row:?}");
-        assert_eq!(offered, delivered + dropped, "{row:?}");
-        assert_eq!(dropped > 0, reason.is_some(), "{row:?}");
-        assert_eq!(gaps > 0, reason.is_some(), "{row:?}");
-        let sums = lines.iter().find(|line| line.starts_with(&format!("{}: ", policy.trim()))).expect("sums");
-        if let Some(reason) = reason {
-            assert!(sums.contains(&format!("dropped {dropped} ({reason} {dropped});")), "{sums}");
-            // Who keeps the newest has the last event of all, and whoever else has lost it knows.
-            let newest = figure(sums.rsplit(' ').next().expect("a last word"));
-            assert!(newest == offered - 1 || reason != "oldest", "{sums}");
-        } else {
-            assert!(refused > 0, "nobody waits for a watcher in a publish that does not wait: {row:?}");
-        }
-    }
-    assert_eq!(lines.last().expect("a last line"), "everything adds up");
-}
-
-#[cfg(unix)]
-#[test]
-fn slow_watcher_ends_in_order_at_a_signal() {
-    let mut program = Running::start("slow_watcher", &["--for", "1h", "--rate", "1000", "--handler", "0s"]);
-    program.wait_for(|line| line.starts_with("publishing"));
-    program.signal(rustix::process::Signal::INT);
-    let lines = lines(&program.end());
-    assert_eq!(lines.last().expect("a last line"), "everything adds up");
 }
 
 #[test]
@@ -149,7 +85,8 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 
 #[test]
 fn help_goes_to_stdout() {
-    for name in ["filtered", "slow_watcher"] {
+    let names = ["filtered", "slow_watcher"];
+    for name in names.into_iter().chain(cfg!(feature = "recorder").then_some("custom_sink")) {
         let ended = Running::start(name, &["--help"]).end();
         assert_eq!((ended.code, ended.stderr.len()), (Some(0), 0));
         assert!(ended.stdout.contains(&format!("Usage: {name} [OPTIONS]")), "{}", ended.stdout);

@@ -98,3 +98,24 @@ impl Drop for Running {
         }
     }
 }
+
+/// Runs an example to its end, which must be a good one; what it wrote to stdout, as lines.
+pub fn run(name: &str, args: &[&str]) -> Vec<String> {
+    lines(&Running::start(name, args).end())
+}
+
+/// What it wrote to stdout, if it has ended well.
+pub fn lines(ended: &Ended) -> Vec<String> {
+    assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
+    ended.stdout.lines().map(str::to_owned).collect()
+}
+
+/// The cells of a table's row, from its second one on, and the first one's name.
+pub fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
+    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+pub fn figure(cell: &str) -> u64 {
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
+}

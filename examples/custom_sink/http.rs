@@ -1,0 +1,80 @@
+//! As much of HTTP/1.1 as a client and a store need that know each other: one message after the other on a connection,
+//! each with its length. A program of yours takes a crate for this.
+
+use std::io;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The most that a message's head, and its body, may have in bytes.
+const LIMIT: u64 = 64 * 1024;
+
+/// A request or an answer.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// `POST /events HTTP/1.1`, or `HTTP/1.1 201 Created`.
+    pub(crate) start: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Message {
+    /// What stands between two blanks: of a request the path, of an answer the status.
+    pub(crate) fn second_word(&self) -> &str {
+        self.start.split(' ').nth(1).unwrap_or_default()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Reads the next one; none when the other side has closed the connection in between.
+    pub(crate) async fn read(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Self>> {
+        let mut head = stream.take(LIMIT);
+        let Some(start) = line(&mut head).await? else { return Ok(None) };
+        let mut message = Self { start, headers: Vec::new(), body: String::new() };
+        loop {
+            let line = line(&mut head).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':').ok_or_else(|| invalid("a header without a colon"))?;
+            message.headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        let length = message.header("content-length").unwrap_or("0").parse::<u64>();
+        let length = length.ok().filter(|length| *length <= LIMIT);
+        let mut body =
+            vec![0; length.ok_or_else(|| invalid("a length that is no number, or too large"))? as usize];
+        stream.read_exact(&mut body).await?;
+        message.body = String::from_utf8(body).map_err(|_| invalid("a body that is not UTF-8"))?;
+        Ok(Some(message))
+    }
+}
+
+/// The next line without its end; none at the end of the stream.
+async fn line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let text = line.strip_suffix('\n').ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(Some(text.trim_end_matches('\r').to_owned()))
+}
+
+/// Writes a request or an answer. `headers` are whole lines.
+pub(crate) async fn write(
+    stream: &mut (impl AsyncWrite + Unpin),
+    start: &str,
+    headers: &str,
+    body: &str,
+) -> io::Result<()> {
+    let length = body.len();
+    let text = format!("{start}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).await?;
+    stream.flush().await
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}

@@ -1,0 +1,146 @@
+//! A sink of one's own whose client is asynchronous, and what becomes of events when the store is busy, hangs up,
+//! forgets, refuses or fails.
+//!
+//! ```sh
+//! cargo run --release --example custom_sink
+//! cargo run --release --example custom_sink -- --current-thread
+//! ```
+//!
+//! `EventSink` is a synchronous trait: a recording has a thread of its own, which may wait as long as it takes. So the
+//! bridge to an asynchronous client is one line, `Handle::block_on`, in `sink.rs`; what the client's answers mean is
+//! below it. `client.rs` and `http.rs` are the client, `store.rs` is the store, which runs in this process so that
+//! there is nothing to install. At the end the program compares what the recording counted with what the store has.
+#![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+mod client;
+mod http;
+mod sink;
+mod store;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::{Event, EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
+use lexopt::prelude::{Long, Short};
+use tokio::runtime::{Builder, Handle};
+
+use client::Client;
+use sink::StoreSink;
+use store::{Mood, Store};
+use support::flags::{self, Parser};
+use support::output::{complain, say};
+use support::table;
+use support::text::plain;
+
+const HELP: &str = "\
+A sink of one's own whose client is asynchronous.
+
+Usage: custom_sink [OPTIONS]
+
+Options:
+      --current-thread   Use a runtime of one thread
+  -h, --help             Print this
+
+What is lost, and why, is told on stderr; what is stored goes to stdout.
+
+Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
+";
+
+/// How long the last events have to reach the store.
+const DRAIN: Duration = Duration::from_secs(10);
+
+struct Settings {
+    current_thread: bool,
+}
+
+fn main() -> ExitCode {
+    flags::main("custom_sink", HELP, read, |settings| {
+        let mut runtime =
+            if settings.current_thread { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+        // The runtime outlives all that uses it.
+        runtime.enable_all().build()?.block_on(run())
+    })
+}
+
+fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
+    let mut settings = Settings { current_thread: false };
+    while let Some(argument) = flags::next(&mut parser)? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("current-thread") => settings.current_thread = true,
+            _ => return Err(flags::unknown(argument)),
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// False when something does not add up.
+async fn run() -> Result<bool, Box<dyn Error>> {
+    // Counted in requests, of which a retry is one more: the order below is what makes them fit.
+    let store = Store::new([(2, Mood::Busy), (5, Mood::HangUp), (8, Mood::Forget)]);
+    let client = Client::new(store.serve().await?);
+
+    let mut retry = RetryPolicy::default();
+    (retry.attempts, retry.delay) = (3, Duration::from_millis(10));
+    let events = EventBroadcaster::builder()
+        .retry(retry)
+        .on_loss(|loss| complain(&format!("lost: {loss}")))
+        .build()?;
+    let recording = events.recording().name("store").start(StoreSink::new(client, Handle::current()))?;
+
+    // A recorder never waits, so it may be used anywhere in a task.
+    let recorder = events.new_recorder("custom_sink");
+    tokio::spawn(async move { record(&recorder) }).await?;
+    // These wait, so they must not keep a thread of the runtime: the sink needs them. Once a shutdown has begun, what
+    // fails is not tried again; who wants that waits for the events first.
+    let report = tokio::task::spawn_blocking(move || {
+        let flushed = events.flush(DRAIN);
+        let report = events.shutdown_timeout(DRAIN);
+        flushed.map(|()| report)
+    });
+    let report = report.await??;
+
+    let stats = recording.stats();
+    let (requests, created, replaced) = store.counts();
+    let right = report.complete
+        && stats.created == created
+        && stats.updated == replaced
+        && stats.handled() == report.bus.accepted;
+    let mut rows = vec![["COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned).to_vec()];
+    rows.extend(store.events().iter().map(row));
+    say(&format!(
+        "{}\n{requests} requests, {created} created, {replaced} replaced\n{stats}\n{}\n",
+        table::render(&rows),
+        if right { "everything adds up" } else { "this does not add up" },
+    ))?;
+    Ok(right)
+}
+
+/// What happens to a disk, and to a tape.
+fn record(recorder: &Recorder) {
+    let disk = recorder.for_object(ObjectReference::new("Disk", "sda"));
+    disk.event(Normal, "Mounted", "mounted on /");
+    // The store is busy and says when to come back.
+    disk.event(Warning, "AlmostFull", "97 % are used");
+    // Comes again: counted on what is stored.
+    disk.event(Warning, "AlmostFull", "97 % are used");
+    // The store hangs up; a new connection is made.
+    disk.event(Warning, "AlmostFull", "97 % are used");
+    // It will never take this one.
+    disk.event(Warning, "Smart", "0".repeat(2000));
+    // It has forgotten what it knew: created anew, with the whole count.
+    disk.event(Warning, "AlmostFull", "97 % are used");
+    // It always fails here, so in the end this is given up.
+    recorder.event(ObjectReference::new("Tape", "st0"), Warning, "Torn", "cannot be read");
+}
+
+fn row(event: &Event) -> Vec<String> {
+    let object = event.involved_object.to_string();
+    [event.count.to_string(), plain(&event.type_), plain(&event.reason), object, plain(&event.message)]
+        .to_vec()
+}

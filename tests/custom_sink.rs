@@ -1,0 +1,38 @@
+//! The example `custom_sink`: every mood of the store has its outcome. The unit tests of its modules run here too.
+
+#[path = "../examples/custom_sink/main.rs"]
+mod program;
+
+#[path = "support/running.rs"]
+mod running;
+
+use running::{Running, lines};
+
+#[test]
+fn custom_sink_stores_what_can_be_stored_and_tells_of_the_rest() {
+    for args in [&[][..], &["--current-thread"]] {
+        let ended = Running::start("custom_sink", args).end();
+        // Busy once, hung up once, forgotten once; two further attempts for the tape.
+        assert_eq!(
+            lines(&ended),
+            [
+                "COUNT  TYPE     REASON      OBJECT    MESSAGE",
+                "    1  Normal   Mounted     Disk/sda  mounted on /",
+                "    4  Warning  AlmostFull  Disk/sda  97 % are used",
+                "",
+                "12 requests, 3 created, 2 replaced",
+                "store: created 3, updated 2, skipped 0, rejected 1, exhausted 1, recreated 1, retried 4",
+                "everything adds up",
+            ]
+        );
+        assert_eq!(
+            ended.stderr,
+            [
+                "lost: store: 1 event lost (rejected): Disk/sda Smart: rejected: 413: a message of 2000 bytes, at most \
+                 1024 are allowed",
+                "lost: store: 1 event lost (too many attempts): Tape/st0 Torn: may be tried again: 500: the shelf for \
+                 tapes is broken",
+            ]
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! The example `slow_watcher`: its table adds up and shows what each policy costs. The unit tests of its modules run here too.
+
+#[path = "../examples/slow_watcher/main.rs"]
+mod program;
+
+#[path = "support/running.rs"]
+mod running;
+
+use running::{Running, cells, figure, lines, run};
+
+#[test]
+fn slow_watcher_shows_what_each_policy_costs() {
+    // A reader that takes 20 ms for an event, and has room for 8, cannot keep up with 4000 in a second.
+    let args = ["--events", "1000", "--rate", "4000", "--queue", "8", "--handler", "20ms"];
+    let lines = run("slow_watcher", &args);
+    assert!(lines[0].starts_with("1000 events in "), "{lines:#?}");
+    for (policy, reason) in [
+        ("drop incoming", Some("incoming")),
+        ("drop oldest", Some("oldest")),
+        ("wait for 1ms", Some("timed out")),
+        ("wait  ", None),
+    ] {
+        let row = cells(&lines, policy);
+        let [refused, offered, delivered, dropped, gaps] = [0, 1, 2, 3, 4].map(|at| figure(row[at]));
+        assert_eq!(refused + offered, 1000, "{row:?}");
+        assert_eq!(offered, delivered + dropped, "{row:?}");
+        assert_eq!(dropped > 0, reason.is_some(), "{row:?}");
+        assert_eq!(gaps > 0, reason.is_some(), "{row:?}");
+        let sums = lines.iter().find(|line| line.starts_with(&format!("{}: ", policy.trim()))).expect("sums");
+        if let Some(reason) = reason {
+            assert!(sums.contains(&format!("dropped {dropped} ({reason} {dropped});")), "{sums}");
+            // Who keeps the newest has the last event of all, and whoever else has lost it knows.
+            let newest = figure(sums.rsplit(' ').next().expect("a last word"));
+            assert!(newest == offered - 1 || reason != "oldest", "{sums}");
+        } else {
+            assert!(refused > 0, "nobody waits for a watcher in a publish that does not wait: {row:?}");
+        }
+    }
+    assert_eq!(lines.last().expect("a last line"), "everything adds up");
+}
+
+#[cfg(unix)]
+#[test]
+fn slow_watcher_ends_in_order_at_a_signal() {
+    let mut program = Running::start("slow_watcher", &["--for", "1h", "--rate", "1000", "--handler", "0s"]);
+    program.wait_for(|line| line.starts_with("publishing"));
+    program.signal(rustix::process::Signal::INT);
+    let lines = lines(&program.end());
+    assert_eq!(lines.last().expect("a last line"), "everything adds up");
+}
