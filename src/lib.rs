@@ -87,6 +87,8 @@ pub use crate::correlator::{
     Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
     SkipReason, SpamFilter,
 };
+#[cfg(feature = "async")]
+pub use crate::error::Stopped;
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };

@@ -289,7 +289,7 @@ fn options_are_plain_data() {
     let json = serde_json::to_string(&options).unwrap();
     assert_eq!(
         json,
-        r#"{"incoming_len":1,"queue_len":2,"overflow":{"wait_for":"250ms"},"max_batch":3,"thread_name":"bus"}"#
+        r#"{"incoming_len":1,"queue_len":2,"overflow":{"wait_for":"250ms"},"max_batch":3,"spin":"0s","thread_name":"bus"}"#
     );
     assert_eq!(read(&json).unwrap(), options);
     for (name, policy) in [

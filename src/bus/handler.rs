@@ -13,19 +13,26 @@ use super::hub::Hub;
 use super::inbox::{Inbox, Next};
 use super::watcher::Delivery;
 
-/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice.
+/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on any executor (feature
+/// `async`).
 ///
-/// Flush and shutdown wait for it until it has run to the end or has been dropped, so one of the two must happen.
+/// Flush and shutdown wait for it until it has come to its end or has been dropped, so one of the two must happen.
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    handler: H,
-    /// After the handler, so that who waits for the end also waits for the closure's destructor.
-    inbox: Inbox<T>,
+    /// In this order: who waits for the end also waits for the closure's destructor.
+    running: Option<(H, Inbox<T>)>,
+    handle: WatchHandle,
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     pub(super) fn new(inbox: Inbox<T>, handler: H) -> Self {
-        Self { handler, inbox }
+        let handle = WatchHandle::new(&inbox);
+        Self { running: Some((handler, inbox)), handle }
+    }
+
+    /// Stops the handler, waits for it, and reads its counters, from wherever it is kept.
+    pub fn handle(&self) -> WatchHandle {
+        self.handle.clone()
     }
 
     /// Handles everything that comes, until the watcher is stopped or the bus has ended.
@@ -35,28 +42,47 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     ///
     /// # Blocking
     ///
-    /// Until the end.
+    /// Until the end. In an async task, await the runner instead (feature `async`).
     pub fn run(mut self) {
-        let _on_bus = OnBus::enter(self.inbox.hub.id);
-        while !self.inbox.hub.is_abandoned() {
-            match self.inbox.wait(None) {
-                Next::Event => self.handle_slice(),
-                Next::Lagged(count) => call(&self.inbox.core, &mut self.handler, Delivery::Lagged(count)),
+        let _on_bus = self.enter();
+        while let Some(inbox) = self.inbox() {
+            match inbox.wait(None) {
                 Next::Empty | Next::End => break,
+                next => self.handle_next(next),
             }
         }
-        let Self { handler, inbox } = self;
-        guarded(|| drop(handler));
-        drop(inbox);
+        self.finish();
     }
 
-    fn handle_slice(&mut self) {
-        while let Some(event) = self.inbox.events().first() {
-            if self.inbox.hub.is_abandoned() {
-                break;
+    pub(super) fn enter(&self) -> OnBus {
+        OnBus::enter(self.handle.hub.id)
+    }
+
+    /// Where the next event comes from, unless it is over.
+    pub(super) fn inbox(&mut self) -> Option<&mut Inbox<T>> {
+        if self.handle.hub.is_abandoned() {
+            self.finish();
+        }
+        self.running.as_mut().map(|(_, inbox)| inbox)
+    }
+
+    /// Handles one delivery, which the inbox has just announced.
+    pub(super) fn handle_next(&mut self, next: Next) {
+        let Some((handler, inbox)) = &mut self.running else { return };
+        match (next, inbox.events().first()) {
+            (Next::Event, Some(event)) => {
+                call(&inbox.core, handler, Delivery::Event(event));
+                inbox.pass(1);
             }
-            call(&self.inbox.core, &mut self.handler, Delivery::Event(event));
-            self.inbox.pass(1);
+            (Next::Lagged(count), _) => call(&inbox.core, handler, Delivery::Lagged(count)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        if let Some((handler, inbox)) = self.running.take() {
+            guarded(|| drop(handler));
+            drop(inbox);
         }
     }
 }
@@ -69,7 +95,7 @@ fn call<T>(core: &Core, handler: &mut impl FnMut(Delivery<&T>), delivery: Delive
 
 impl<T, H> fmt::Debug for Runner<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").field("name", &self.inbox.core.name).finish_non_exhaustive()
+        f.debug_struct("Runner").field("name", &self.handle.core.name).finish_non_exhaustive()
     }
 }
 
