@@ -96,14 +96,9 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     // A recorder never waits, so it may be used anywhere in a task.
     let recorder = events.new_recorder("custom_sink");
     tokio::spawn(async move { record(&recorder) }).await?;
-    // These wait, so they must not keep a thread of the runtime: the sink needs them. Once a shutdown has begun, what
-    // fails is not tried again; who wants that waits for the events first.
-    let report = tokio::task::spawn_blocking(move || {
-        let flushed = events.flush(DRAIN);
-        let report = events.shutdown_timeout(DRAIN);
-        flushed.map(|()| report)
-    });
-    let report = report.await??;
+    // Once a shutdown has begun, what fails is not tried again: who wants that waits for the events first.
+    events.flush_async(DRAIN).await?;
+    let report = events.shutdown_async(DRAIN).await;
 
     let stats = recording.stats();
     let (requests, created, replaced) = store.counts();

@@ -3,6 +3,7 @@
 
 pub(crate) mod duration;
 pub(crate) mod flags;
+pub(crate) mod interrupt;
 pub(crate) mod output;
 pub(crate) mod table;
 pub(crate) mod text;
