@@ -1,0 +1,133 @@
+//! A web service that passes on to all clients, as server-sent events, what anybody publishes.
+//!
+//! ```sh
+//! cargo run --release --features async --example sse
+//! curl -N localhost:8080/events                              # in a second terminal
+//! curl -d 'it works' 'localhost:8080/publish?topic=news'     # in a third
+//! curl localhost:8080/stats
+//! ```
+//!
+//! Each client is a watcher with a queue of its own, read by the task that writes to its connection: no thread, no
+//! copy of the texts. Who reads too slowly loses events, is told how many at the place where they are missing, and
+//! delays nobody. A new client first gets the newest text of each topic. Routes and answers are in `service.rs`. At
+//! Ctrl-C nothing more is accepted, what was accepted is sent, and the program says what became of every event.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+mod limit;
+mod service;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lexopt::prelude::{Long, Short};
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use service::Service;
+use support::flags::{self, Parser};
+use support::interrupt::Interrupt;
+use support::output::{complain, say};
+
+const HELP: &str = "\
+A web service that passes on to all clients, as server-sent events, what anybody publishes.
+
+Usage: sse [OPTIONS]
+
+    GET  /events                 Server-sent events: `data` is JSON with topic and text;
+                                 an event `gap` says how many are missing
+    POST /publish?topic=NAME     Publishes the body
+    GET  /stats                  What became of the events so far, as JSON
+
+Options:
+      --port N             Where to listen, on this machine only; 0 is any [default: 8080]
+      --queue N            How many events a client may be behind [default: 64]
+      --grace DURATION     How long clients have at the end to read what waits for them
+                           [default: 5s]
+  -h, --help               Print this
+
+A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. Where it listens goes to stderr. Ctrl-C
+ends it; a second one does not wait for the clients.
+
+Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
+";
+
+struct Settings {
+    port: u16,
+    queue: usize,
+    grace: Duration,
+}
+
+fn main() -> ExitCode {
+    flags::main("sse", HELP, read, run)
+}
+
+fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
+    let mut settings = Settings { port: 8080, queue: 64, grace: Duration::from_secs(5) };
+    while let Some(argument) = flags::next(&mut parser)? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("port") => settings.port = flags::number(&mut parser, "--port", 0..=65535)? as u16,
+            Long("queue") => settings.queue = flags::number(&mut parser, "--queue", 1..=1 << 24)? as usize,
+            Long("grace") => settings.grace = flags::duration(&mut parser, "--grace")?,
+            _ => return Err(flags::unknown(argument)),
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// False when something does not add up.
+fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
+    let files = limit::raise();
+    let service = Arc::new(Service::new(settings.queue)?);
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(settings, &service, files))?;
+    // Whoever still has not read to the end is cut off here: with the tasks go the connections and the watchers.
+    let left = service.bus.stats().watchers.len();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let (account, right) = service.account();
+    say(&format!(
+        "{account}\n{left} clients were cut off\n{}\n",
+        if right { "everything adds up" } else { "this does not add up" },
+    ))?;
+    Ok(right)
+}
+
+/// Until it is interrupted, and the clients have read what was accepted before, or have had their time for it.
+async fn serve(
+    settings: &Settings,
+    service: &Arc<Service>,
+    files: Option<u64>,
+) -> Result<(), Box<dyn Error>> {
+    let mut interrupt = Interrupt::new()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+    complain(&format!("listening on http://{}", listener.local_addr()?));
+    if let Some(files) = files {
+        complain(&format!("the system allows {files} open files, of which each client is one"));
+    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let app = service.routes().into_make_service_with_connect_info::<SocketAddr>();
+    let server = axum::serve(listener, app).with_graceful_shutdown(async move { drop(stopped.await) });
+    let mut server = tokio::spawn(server.into_future());
+    tokio::select! {
+        done = &mut server => return Ok(done??),
+        () = interrupt.wait() => {}
+    }
+    complain("stopping");
+    // No new connections. Those that publish are answered that it is too late, and those that watch come to their end
+    // when they have been sent what they were offered.
+    drop(stop);
+    service.bus.shutdown_async(settings.grace).await;
+    tokio::select! {
+        // Ran out of time: see above for those who are left.
+        done = timeout(settings.grace, server) => done.unwrap_or(Ok(Ok(())))??,
+        () = interrupt.wait() => {}
+    }
+    Ok(())
+}
