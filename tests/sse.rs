@@ -112,7 +112,7 @@ impl Told {
     }
 
     /// Listens to the end.
-    async fn to_the_end(mut self, client: &mut Client) -> Self {
+    async fn up_to_the_end(mut self, client: &mut Client) -> Self {
         while let Some(said) = client.next().await {
             self.take(&said);
         }
@@ -134,6 +134,17 @@ fn total(stats: &Value, what: &str) -> u64 {
 
 fn figure(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no figure"))
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let service = Service::start(&[]);
+    let ended = Running::start("sse", &["--port", &service.address.port().to_string()]).end();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    let expected = format!("sse: cannot listen on {}: ", service.address);
+    assert!(ended.stderr[0].starts_with(&expected), "{:?}", ended.stderr);
+    let lines = service.interrupt();
+    assert_eq!(lines[0], "published 0; offered to clients 0 = sent 0 + lost in gaps 0 + not read 0");
 }
 
 #[tokio::test]
@@ -171,11 +182,11 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     assert_eq!(last, EVENTS + 1);
     let ended = tokio::task::spawn_blocking(move || service.interrupt());
     join_all(clients.into_iter().map(|mut client| async move {
-        assert_eq!(Told::from(last).to_the_end(&mut client).await.came, 1);
+        assert_eq!(Told::from(last).up_to_the_end(&mut client).await.came, 1);
     }))
     .await;
     let mut first = first;
-    assert_eq!(Told::from(1).to_the_end(&mut first).await.came, last);
+    assert_eq!(Told::from(1).up_to_the_end(&mut first).await.came, last);
     let lines = ended.await.expect("it does not panic");
     let offered = CLIENTS as u64 * last;
     assert_eq!(
@@ -303,10 +314,11 @@ async fn a_new_client_begins_with_the_newest_of_each_topic() {
 #[tokio::test]
 async fn what_cannot_be_published_is_refused() {
     let service = Service::start(&[]);
+    let (largest, too_large) = (vec![b'x'; 64 * 1024], vec![b'x'; 64 * 1024 + 1]);
     let long = format!("/publish?topic={}", "t".repeat(101));
     for (method, path, body, status) in [
-        ("POST", "/publish", &[b'x'; 64 * 1024][..], 202),
-        ("POST", "/publish", &[b'x'; 64 * 1024 + 1], 413),
+        ("POST", "/publish", &largest[..], 202),
+        ("POST", "/publish", &too_large, 413),
         ("POST", "/publish", b"\xff", 400),
         ("POST", "/publish?topic=", b"x", 400),
         ("POST", &long, b"x", 400),

@@ -2,8 +2,8 @@
 //! forgets, refuses or fails.
 //!
 //! ```sh
-//! cargo run --release --example custom_sink
-//! cargo run --release --example custom_sink -- --current-thread
+//! cargo run --release --features async --example custom_sink
+//! cargo run --release --features async --example custom_sink -- --current-thread
 //! ```
 //!
 //! `EventSink` is a synchronous trait: a recording has a thread of its own, which may wait as long as it takes. So the

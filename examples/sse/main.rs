@@ -106,7 +106,9 @@ async fn serve(
     files: Option<u64>,
 ) -> Result<(), Box<dyn Error>> {
     let mut interrupt = Interrupt::new()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port));
+    let listener =
+        TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     complain(&format!("listening on http://{}", listener.local_addr()?));
     if let Some(files) = files {
         complain(&format!("the system allows {files} open files, of which each client is one"));

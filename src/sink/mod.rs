@@ -23,6 +23,7 @@ pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 /// An `Arc` and a `Box` of a sink are sinks, so one store can serve several recordings and be read meanwhile.
 ///
 /// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle inside the call.
+/// The example `custom_sink` shows it.
 ///
 /// # Examples
 ///

@@ -51,9 +51,10 @@ impl Client {
 
     async fn read(&mut self) -> Option<Said> {
         loop {
-            if let Some((event, rest)) = self.pending.split_once("\n\n") {
+            if let Some((event, _)) = self.pending.split_once("\n\n") {
                 let said = understand(event);
-                self.pending = rest.to_owned();
+                let length = event.len() + "\n\n".len();
+                self.pending.drain(..length);
                 if said.is_some() {
                     return said;
                 }
