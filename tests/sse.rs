@@ -262,20 +262,10 @@ async fn who_vanishes_is_forgotten_and_who_never_reads_is_cut_off() {
     let mut late = service.client().await;
     assert_eq!(late.next().await, Some(Said::Post(first, "a".to_owned(), "seen by all".to_owned())));
     drop(late);
+    assert_eq!(stays.next().await, Some(Said::Post(first, "a".to_owned(), "seen by all".to_owned())));
     service.stats_when(|stats| figure(&stats["clients"]) == 2).await;
 
-    let text = "x".repeat(60_000);
-    let mut told = Told::from(1).until(&mut stays, first).await;
-    // Until nothing more finds room on the connection: a while after the first loss, which may be of a moment.
-    let (mut last, mut delivered, mut stuck) = (first, 0, 0);
-    while stuck < 30 {
-        last = service.publish("large", &text).await;
-        told = told.until(&mut stays, last).await;
-        let now = figure(&watcher(&service.stats().await, &never_reads)["delivered"]);
-        stuck = if now == delivered { stuck + 1 } else { 0 };
-        delivered = now;
-        assert!(last < 1000, "all of {last} events found room");
-    }
+    let last = fill(&service, &mut stays, &never_reads).await;
     let ended = tokio::task::spawn_blocking(move || service.interrupt());
     assert_eq!(stays.next().await, None);
     let lines = ended.await.expect("it does not panic");
@@ -288,6 +278,40 @@ async fn who_vanishes_is_forgotten_and_who_never_reads_is_cut_off() {
     assert!((1..=4).contains(&not_read), "{lines:#?}");
     assert_eq!(lines[1], "1 clients were cut off");
     drop(never_reads);
+}
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_who_never_reads() {
+    let service = Service::start(&["--queue", "4", "--grace", "1h"]);
+    let mut reads = service.client().await;
+    let never_reads = service.client().await;
+    fill(&service, &mut reads, &never_reads).await;
+    service.program.signal(Signal::INT);
+    assert_eq!(reads.next().await, None);
+    let lines = tokio::task::spawn_blocking(move || service.interrupt()).await.expect("it does not panic");
+    assert_eq!(lines[1], "1 clients were cut off");
+    drop(never_reads);
+}
+
+/// Publishes until the connection of one client, which does not read, takes no more, while another one has read
+/// everything. Which is the last event?
+async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u64 {
+    let text = "x".repeat(60_000);
+    let mut told: Option<Told> = None;
+    // A while after the first loss, which may be of a moment.
+    let (mut delivered, mut stuck) = (0, 0);
+    loop {
+        let last = service.publish("large", &text).await;
+        let before = told.unwrap_or_else(|| Told::from(last));
+        told = Some(before.until(reads, last).await);
+        let now = figure(&watcher(&service.stats().await, never_reads)["delivered"]);
+        stuck = if now == delivered { stuck + 1 } else { 0 };
+        delivered = now;
+        if stuck == 30 {
+            return last;
+        }
+        assert!(last < 1000, "all of {last} events found room");
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,8 @@ Options:
                              [default: 1ms]
       --for DURATION         Publish so long [default: 2s]
       --events N             Publish so many and no more
+      --grace DURATION       How long the readers have at the end for what waits for
+                             them [default: 5s]
   -h, --help                 Print this
 
 A DURATION is a number and a unit: 500us, 2ms, 5s, 1m. Ctrl-C ends the publishing early, a
@@ -53,8 +55,6 @@ second one the program.
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";
 
-/// How long the readers have for what is in their queues at the end.
-const DRAIN: Duration = Duration::from_secs(5);
 /// How long a pause lasts at most before Ctrl-C is looked for.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -66,6 +66,7 @@ struct Settings {
     wait_for: Duration,
     length: Duration,
     events: u64,
+    grace: Duration,
 }
 
 fn main() -> ExitCode {
@@ -80,6 +81,7 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
         wait_for: Duration::from_millis(1),
         length: Duration::from_secs(2),
         events: u64::MAX,
+        grace: Duration::from_secs(5),
     };
     let mut length = None;
     while let Some(argument) = flags::next(&mut parser)? {
@@ -93,6 +95,7 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
             Long("queue") => settings.queue = flags::number(&mut parser, "--queue", 1..=1 << 24)? as usize,
             Long("wait-for") => settings.wait_for = flags::duration(&mut parser, "--wait-for")?,
             Long("for") => length = Some(flags::duration(&mut parser, "--for")?),
+            Long("grace") => settings.grace = flags::duration(&mut parser, "--grace")?,
             Long("events") => settings.events = flags::number(&mut parser, "--events", 1..=u64::MAX)?,
             _ => return Err(flags::unknown(argument)),
         }
@@ -132,7 +135,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         complain("stopping");
     }
     lanes.iter().for_each(Lane::close);
-    let end = Instant::now() + DRAIN;
+    let end = Instant::now() + settings.grace;
     let outcomes: Vec<Outcome> =
         lanes.into_iter().map(|lane| lane.end(end.saturating_duration_since(Instant::now()))).collect();
 
