@@ -68,6 +68,7 @@ mod event_broadcaster;
 mod guard;
 #[cfg(feature = "recorder")]
 mod loss;
+mod policy;
 #[cfg(feature = "recorder")]
 mod recorder;
 #[cfg(feature = "recorder")]
@@ -78,8 +79,8 @@ mod stats;
 mod sync;
 
 pub use crate::bus::{
-    Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, OverflowPolicy, Publisher, Runner,
-    StopHandle, WatchBuilder, WatchHandle, Watcher,
+    Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
+    WatchBuilder, WatchHandle, Watcher,
 };
 pub use crate::clock::{Clock, FakeClock};
 #[cfg(feature = "recorder")]
@@ -99,6 +100,7 @@ pub use crate::event::{
 pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
+pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
 #[cfg(feature = "recorder")]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// From the lowest to the highest. Those of one level do not know each other.
 const LEVELS: &[&[&str]] = &[
     &["sync", "error", "escape", "guard", "duration"],
-    &["clock", "stats"],
+    &["clock", "policy"],
+    &["stats"],
     &["event"],
     &["bus", "correlator", "sink", "loss"],
     &["recorder", "recording"],

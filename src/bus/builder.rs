@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{BuildError, WatchError};
+use crate::policy::OverflowPolicy;
 use crate::stats::DropReason;
 use crate::sync::{Arc, Parker, thread};
 
@@ -11,7 +12,7 @@ use super::dispatcher::{self, Entry};
 use super::gate::Refusal;
 use super::handler::{Runner, WatchHandle};
 use super::inbox::Inbox;
-use super::options::{BusOptions, OverflowPolicy, check_name, check_queue_len};
+use super::options::{BusOptions, check_name, check_queue_len};
 use super::outbox::{Filter, OnDrop, Outbox};
 use super::publisher::{Refused, Shared};
 use super::queue::Queue;

@@ -11,13 +11,13 @@ use std::ops::Range;
 
 use crate::clock::{Clock, Deadline};
 use crate::guard::guarded;
+use crate::policy::OverflowPolicy;
 use crate::stats::DropReason;
 use crate::sync::Arc;
 
 use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::hub::Hub;
-use super::options::OverflowPolicy;
 use super::queue::{Queue, events_in};
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.

@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 
+use crate::policy::OverflowPolicy;
 use crate::sync::{Mutex, Receiver, Sender, bounded};
 
 use super::batch::Slice;
-use super::options::OverflowPolicy;
 
 #[derive(Debug)]
 pub(super) enum Queue<T> {

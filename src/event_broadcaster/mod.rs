@@ -301,6 +301,7 @@ impl fmt::Debug for EventBroadcaster {
 ///
 /// Whenever it is quiet, the calls of recorders are `bus.accepted` + `recorder.refused()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterStats {
     /// What was accepted, and what became of it at each watcher.

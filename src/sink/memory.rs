@@ -60,6 +60,7 @@ impl MemorySinkOptions {
 
 /// What has become of the events of a [`MemorySink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct MemorySinkStats {
     /// Held now.
