@@ -57,6 +57,8 @@ mod clock;
 #[cfg(feature = "recorder")]
 mod correlator;
 #[cfg(feature = "serde")]
+mod document;
+#[cfg(feature = "serde")]
 mod duration;
 mod error;
 #[cfg(feature = "recorder")]
@@ -80,7 +82,7 @@ mod sync;
 
 pub use crate::bus::{
     Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
-    WatchBuilder, WatchHandle, Watcher,
+    WatchBuilder, WatchHandle, WatchOptions, Watcher,
 };
 pub use crate::clock::{Clock, FakeClock};
 #[cfg(feature = "recorder")]

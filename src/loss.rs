@@ -28,6 +28,8 @@ pub enum LossReason {
     ScrubPanicked,
     /// A watcher, handler or recording lost it before it got there.
     Dropped(DropReason),
+    /// A handler, or a log, was given it and panicked. It counts as delivered, and the handler goes on with the next.
+    HandlerPanicked,
     /// The sink has an event of this name.
     AlreadyExists,
     /// The sink will never take it, or it panicked, or a function of the correlator's options did.
@@ -46,6 +48,7 @@ impl fmt::Display for LossReason {
             Self::EmptyReason => f.write_str("empty reason"),
             Self::ScrubPanicked => f.write_str("scrub panicked"),
             Self::Dropped(reason) => write!(f, "dropped, {reason}"),
+            Self::HandlerPanicked => f.write_str("handler panicked"),
             Self::AlreadyExists => f.write_str("already exists"),
             Self::Rejected => f.write_str("rejected"),
             Self::Exhausted => f.write_str("too many attempts"),

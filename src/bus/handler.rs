@@ -13,25 +13,36 @@ use super::hub::Hub;
 use super::inbox::{Inbox, Next};
 use super::watcher::Delivery;
 
+/// Learns, on the handler's thread, of the watcher's name and of what the handler panicked at.
+pub(super) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
+
 /// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice.
 ///
 /// Flush and shutdown wait for it until it has run to the end or has been dropped, so one of the two must happen.
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
     handler: H,
+    on_panic: Option<OnPanic<T>>,
+    stop_on_panic: bool,
     /// After the handler, so that who waits for the end also waits for the closure's destructor.
     inbox: Inbox<T>,
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
-    pub(super) fn new(inbox: Inbox<T>, handler: H) -> Self {
-        Self { handler, inbox }
+    pub(super) fn new(
+        inbox: Inbox<T>,
+        handler: H,
+        on_panic: Option<OnPanic<T>>,
+        stop_on_panic: bool,
+    ) -> Self {
+        Self { handler, on_panic, stop_on_panic, inbox }
     }
 
     /// Handles everything that comes, until the watcher is stopped or the bus has ended.
     ///
-    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual.
-    /// After a shutdown by deadline the rest of the queue is given up.
+    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual,
+    /// unless [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was asked for. After a shutdown by deadline the rest
+    /// of the queue is given up.
     ///
     /// # Blocking
     ///
@@ -39,31 +50,52 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     pub fn run(mut self) {
         let _on_bus = OnBus::enter(self.inbox.hub.id);
         while !self.inbox.hub.is_abandoned() {
-            match self.inbox.wait(None) {
+            let goes_on = match self.inbox.wait(None) {
                 Next::Event => self.handle_slice(),
-                Next::Lagged(count) => call(&self.inbox.core, &mut self.handler, Delivery::Lagged(count)),
-                Next::Empty | Next::End => break,
+                Next::Lagged(count) => self.call(Some(count)),
+                Next::Empty | Next::End => false,
+            };
+            if !goes_on {
+                break;
             }
         }
-        let Self { handler, inbox } = self;
+        let Self { handler, on_panic, inbox, .. } = self;
         guarded(|| drop(handler));
+        drop(on_panic);
         drop(inbox);
     }
 
-    fn handle_slice(&mut self) {
-        while let Some(event) = self.inbox.events().first() {
+    /// Handles what is in hand. False: that is the end.
+    fn handle_slice(&mut self) -> bool {
+        while !self.inbox.events().is_empty() {
             if self.inbox.hub.is_abandoned() {
                 break;
             }
-            call(&self.inbox.core, &mut self.handler, Delivery::Event(event));
+            let goes_on = self.call(None);
             self.inbox.pass(1);
+            if !goes_on {
+                return false;
+            }
         }
+        true
     }
-}
 
-fn call<T>(core: &Core, handler: &mut impl FnMut(Delivery<&T>), delivery: Delivery<&T>) {
-    if guarded(|| handler(delivery)).is_none() {
-        core.count_panic();
+    /// Calls the handler with a gap, or with the first event in hand. False: it panicked, and that is to be the end.
+    fn call(&mut self, lagged: Option<u64>) -> bool {
+        let Self { handler, on_panic, stop_on_panic, inbox } = self;
+        let delivery = match (lagged, inbox.events().first()) {
+            (Some(count), _) => Delivery::Lagged(count),
+            (None, Some(event)) => Delivery::Event(event),
+            (None, None) => return true,
+        };
+        if guarded(|| handler(delivery)).is_some() {
+            return true;
+        }
+        inbox.core.count_panic();
+        if let Some(tell) = on_panic {
+            guarded(|| tell(&inbox.core.name, delivery));
+        }
+        !*stop_on_panic
     }
 }
 

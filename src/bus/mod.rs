@@ -88,6 +88,6 @@ mod watcher;
 pub use self::broadcaster::Broadcaster;
 pub use self::builder::WatchBuilder;
 pub use self::handler::{Runner, WatchHandle};
-pub use self::options::BusOptions;
+pub use self::options::{BusOptions, WatchOptions};
 pub use self::publisher::Publisher;
 pub use self::watcher::{Batch, Delivery, Events, IntoIter, Iter, StopHandle, Watcher};

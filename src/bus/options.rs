@@ -1,5 +1,7 @@
 //! Options of a bus and of its watchers: plain data, checked when something is built from it.
 
+#[cfg(feature = "serde")]
+use crate::document::document;
 use crate::error::BuildError;
 use crate::policy::OverflowPolicy;
 
@@ -25,7 +27,9 @@ const MAX_BATCH: usize = 1 << 16;
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file. What is left out has its default, and a name that does not exist is an error:
+    doc = r##"They can come from a configuration file, with the setters' names as keys. What is left out has its default, and a key that
+does not exist is an error. A value out of range, such as a queue of zero, is an error that names it when the bus is
+built, wherever it came from:
 
 ```
 use eventcast::{BusOptions, OverflowPolicy};
@@ -35,6 +39,10 @@ let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": 
 let limit = OverflowPolicy::WaitFor(Duration::from_millis(250));
 assert_eq!(options, BusOptions::default().queue_len(64).overflow(limit));
 assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
+
+let options = serde_json::from_str(r#"{"queue_len": 0}"#)?;
+let error = eventcast::Broadcaster::<u8>::with_options(options).unwrap_err();
+assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
 # Ok::<(), serde_json::Error>(())
 ```"##
 )]
@@ -42,7 +50,7 @@ assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a bus's options, as an object")
 )]
 pub struct BusOptions {
     pub(super) incoming_len: usize,
@@ -104,6 +112,86 @@ impl BusOptions {
         check_queue_len(self.queue_len)?;
         check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
         check_name("thread_name", &self.thread_name)
+    }
+}
+
+/// Options of one watcher, as far as they are plain data. What they leave out stays as the
+/// [builder](crate::WatchBuilder::options) has it, which is at first as the bus's options say.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, BusOptions, OverflowPolicy, WatchOptions};
+///
+/// let bus = Broadcaster::<u8>::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
+/// let view = WatchOptions::default().name("view").queue_len(64);
+/// let watcher = bus.watch_builder().options(view).watch()?;
+/// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", OverflowPolicy::Wait));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not exist is an error; a value out of
+range, such as a queue of zero, is one that names it when the watcher is made, wherever it came from:
+
+```
+use eventcast::{Broadcaster, WatchOptions};
+
+let bus = Broadcaster::<u8>::new()?;
+let read = |json: &str| serde_json::from_str::<WatchOptions>(json);
+let options = read(r#"{"queue_len": 64, "overflow": {"wait_for": "50ms"}}"#)?;
+assert!(bus.watch_builder().options(options).watch().is_ok());
+
+assert!(read(r#"{"queue": 64}"#).is_err());
+let error = bus.watch_builder().options(read(r#"{"queue_len": 0}"#)?).watch().unwrap_err();
+assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+# Ok::<(), Box<dyn std::error::Error>>(())
+```"##
+)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a watcher's options, as an object")
+)]
+pub struct WatchOptions {
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) name: Option<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) queue_len: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) overflow: Option<OverflowPolicy>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) stop_on_panic: Option<bool>,
+}
+
+#[cfg(feature = "serde")]
+document!(BusOptions, WatchOptions);
+
+impl WatchOptions {
+    /// See [`WatchBuilder::name`](crate::WatchBuilder::name).
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.queue_len = Some(events);
+        self
+    }
+
+    /// See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.overflow = Some(policy);
+        self
+    }
+
+    /// See [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
+    pub fn stop_on_panic(mut self, stops: bool) -> Self {
+        self.stop_on_panic = Some(stops);
+        self
     }
 }
 

@@ -4,6 +4,7 @@ mod builder;
 mod logging;
 
 use std::fmt;
+use std::slice;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -94,15 +95,23 @@ impl EventBroadcaster {
 
     /// A watcher of the events as they were recorded, with its own queue, policy, filter; or a handler.
     ///
-    /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own.
+    /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own; and so is an
+    /// event at which its handler panics.
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
-        let losses = self.losses.clone();
-        self.bus.watch_builder().on_drop_named(move |name, reason, events| {
-            losses.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+        let (dropped, panicked) = (self.losses.clone(), self.losses.clone());
+        let builder = self.bus.watch_builder().on_drop_named(move |name, reason, events| {
+            dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+        });
+        builder.on_panic(move |name, delivery| {
+            // A gap was told of by who lost the events.
+            if let Delivery::Event(event) = delivery {
+                panicked.tell(&Loss::new(LossReason::HandlerPanicked, name, slice::from_ref(event)));
+            }
         })
     }
 
-    /// Calls `handler` with each event, on a thread of its own, one after the other. A panic in it is caught and counted.
+    /// Calls `handler` with each event, on a thread of its own, one after the other. A panic in it is caught,
+    /// counted, and told to `on_loss`; the next event is handled as usual.
     ///
     /// # Errors
     ///
