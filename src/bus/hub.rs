@@ -30,6 +30,8 @@ pub(super) struct Hub {
     abandoned: AtomicBool,
     ended: AtomicBool,
     accepted: AtomicU64,
+    /// Abandoned in queues, where no hook learns of it.
+    untold: AtomicU64,
     reaping: AtomicBool,
     reapable: Mutex<Vec<u64>>,
     registry: Mutex<Registry>,
@@ -59,6 +61,7 @@ impl Hub {
             abandoned: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
+            untold: AtomicU64::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
             registry: Mutex::new(Registry { total: 0, watchers: BTreeMap::new(), departed }),
@@ -266,6 +269,18 @@ impl Hub {
     pub(super) fn set_accepted(&self, events: u64) {
         // Release: pairs with the Acquire in `stats`.
         self.accepted.store(events, Ordering::Release);
+    }
+
+    /// Counts events that a queue held when it was given up. Before the watcher's own counters show them.
+    pub(super) fn count_untold(&self, events: u64) {
+        // Relaxed: who has seen the watcher's counters finds it counted.
+        self.untold.fetch_add(events, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "recorder")]
+    pub(super) fn untold(&self) -> u64 {
+        // Relaxed: a count.
+        self.untold.load(Ordering::Relaxed)
     }
 
     pub(super) fn count_refused(&self, refusal: Refusal, events: usize) {

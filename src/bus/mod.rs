@@ -61,6 +61,7 @@
 //! | `Hub::ended` | dispatcher | release, fence after | waiters | acquire, fence before | the last counters |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Hub::accepted` | dispatcher | release | `stats` | acquire | a count |
+//! | `Hub::untold` | dispatcher, reader | relaxed RMW | shutdown | relaxed | a count |
 //! | `FlushTicket::reached` | dispatcher | release | flush | acquire | the handlers to wait for |
 //!
 //! # How little is lost to sleeping

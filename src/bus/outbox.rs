@@ -161,10 +161,13 @@ impl<T> Outbox<T> {
     }
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
-    pub(super) fn drain(&mut self, abandon: bool) {
+    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) {
         let slices = self.queue.take_all();
         let events = events_in(&slices);
         if events > 0 {
+            if abandon {
+                hub.count_untold(events);
+            }
             self.sent.queued -= events;
             let drops = &mut self.sent.drops;
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;

@@ -266,15 +266,9 @@ impl EventBroadcaster {
             return report;
         }
         let report = self.report.lock().get_or_insert(report).clone();
-        self.tell_abandoned();
+        // What handlers had to give up by themselves is told when they are through.
+        self.losses.tell_abandoned("shutdown", self.bus.untold());
         report
-    }
-
-    /// What handlers had to give up by themselves is told when they are through.
-    fn tell_abandoned(&self) {
-        let stats = self.bus.stats();
-        let watchers = stats.watchers.iter().chain([&stats.departed]);
-        self.losses.tell_abandoned("shutdown", watchers.map(|watcher| watcher.dropped.abandoned).sum());
     }
 
     /// What has been done so far.
