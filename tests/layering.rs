@@ -24,6 +24,7 @@ const FACADE_ONLY: &[&str] = &[
     "std::thread",
     "std::hint::spin_loop",
     "crossbeam_channel",
+    "crossbeam_queue",
     "crossbeam_utils",
     "parking_lot",
     "loom::",

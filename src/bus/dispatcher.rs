@@ -60,7 +60,8 @@ pub(super) struct Dispatcher<T> {
     incoming: Receiver<Entry<T>>,
     parker: Parker,
     max_batch: usize,
-    outboxes: Vec<Outbox<T>>,
+    #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
+    outboxes: Vec<Box<Outbox<T>>>,
     /// Where each watcher stands in `outboxes`.
     index: HashMap<u64, usize>,
     /// Those in `outboxes` that have to be waited for.
@@ -94,7 +95,7 @@ impl<T: Clone> Dispatcher<T> {
             let (batch, control) = self.gather(first, &mut taken);
             self.distribute(batch, taken);
             match control {
-                Some(Entry::Register(outbox)) => self.register(*outbox),
+                Some(Entry::Register(outbox)) => self.register(outbox),
                 Some(Entry::Flush(ticket)) => self.answer(&ticket),
                 Some(entry) => self.carried = Some(entry),
                 None => {}
@@ -236,7 +237,7 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     fn park_for_room(&self, pending: &[usize]) {
-        let pending = || pending.iter().map(|&i| &self.outboxes[i]);
+        let pending = || pending.iter().map(|&i| &*self.outboxes[i]);
         pending().for_each(Outbox::want_room);
         self.hub.dispatcher.arm();
         // The second look, behind the fence: at all that can end the wait.
@@ -249,10 +250,10 @@ impl<T: Clone> Dispatcher<T> {
         pending().for_each(|outbox| outbox.core.has_room());
     }
 
-    fn register(&mut self, outbox: Outbox<T>) {
+    fn register(&mut self, outbox: Box<Outbox<T>>) {
         if outbox.core.is_stopped() {
             // It will not be found when its stop is reaped, which may be over already.
-            return close(&self.hub, outbox);
+            return close(&self.hub, *outbox);
         }
         self.index.insert(outbox.core.id, self.outboxes.len());
         self.outboxes.push(outbox);
@@ -275,7 +276,15 @@ impl<T: Clone> Dispatcher<T> {
             if let Some(moved) = self.outboxes.get(i) {
                 self.index.insert(moved.core.id, i);
             }
-            close(&self.hub, outbox);
+            close(&self.hub, *outbox);
+        }
+        // When most have gone, so does the room for them; not so soon that those who come next would have to make it
+        // again.
+        let held = self.outboxes.len();
+        if self.outboxes.capacity() > 64 && held < self.outboxes.capacity() / 4 {
+            self.outboxes.shrink_to(2 * held);
+            self.index.shrink_to(2 * held);
+            self.pending.shrink_to(2 * held);
         }
     }
 }
@@ -293,7 +302,7 @@ impl<T> Drop for Dispatcher<T> {
             }
         }
         for outbox in self.outboxes.drain(..) {
-            close(&self.hub, outbox);
+            close(&self.hub, *outbox);
         }
         self.hub.set_ended();
     }
