@@ -60,7 +60,10 @@ impl Clock {
 
     /// The moment that is `timeout` from now. A timeout too long to be written down is never over.
     pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
-        self.monotonic().checked_add(timeout)
+        match &self.fake {
+            Some(fake) => fake.state.lock().elapsed.checked_add(timeout),
+            None => system_deadline(timeout),
+        }
     }
 
     pub(crate) fn has_passed(&self, deadline: Deadline) -> bool {
@@ -304,6 +307,10 @@ mod system {
         ORIGIN.get_or_init(Instant::now).elapsed()
     }
 
+    pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
+        system_monotonic().checked_add(timeout)
+    }
+
     /// `None` where the platform cannot name the moment: it is further off than the machine will live.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         ORIGIN.get_or_init(Instant::now).checked_add(at)
@@ -323,9 +330,13 @@ mod system {
         Duration::ZERO
     }
 
+    pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
+        timeout.is_zero().then_some(Duration::ZERO)
+    }
+
     pub(super) fn system_instant(_at: Duration) -> Option<Instant> {
         None
     }
 }
 
-use system::{system_instant, system_monotonic, system_now};
+use system::{system_deadline, system_instant, system_monotonic, system_now};

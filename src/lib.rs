@@ -90,6 +90,8 @@ pub use crate::correlator::{
     Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
     SkipReason, SpamFilter,
 };
+#[cfg(feature = "async")]
+pub use crate::error::Stopped;
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };

@@ -13,12 +13,16 @@
 
 #[cfg(eventcast_loom)]
 mod model;
+#[cfg(feature = "select")]
+mod signal;
 
 #[cfg(eventcast_loom)]
 pub(crate) use model::*;
 
 #[cfg(not(eventcast_loom))]
 pub(crate) use real::*;
+#[cfg(feature = "select")]
+pub(crate) use signal::{Select, Signal};
 
 /// A number that nothing else in this process has. It names a bus, and tells its threads from others.
 pub(crate) fn unique_id() -> u64 {
@@ -36,6 +40,8 @@ mod real {
     use std::sync::OnceLock;
     use std::thread::Thread;
 
+    #[cfg(any(feature = "async", feature = "select"))]
+    pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_utils::CachePadded;
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
@@ -89,6 +95,12 @@ mod real {
         #[inline]
         pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
             self.0.try_send(value).map_err(crossbeam_channel::TrySendError::into_inner)
+        }
+
+        /// A hint, which others change at any moment.
+        #[cfg(feature = "async")]
+        pub(crate) fn is_full(&self) -> bool {
+            self.0.is_full()
         }
     }
 

@@ -124,6 +124,22 @@ fn a_runner_that_is_to_stop_returns() {
     assert_eq!((departed.delivered, departed.dropped.incoming, departed.panics), (1, 1, 1));
 }
 
+/// The same for one that is awaited.
+#[cfg(feature = "async")]
+#[test]
+fn a_runner_that_is_to_stop_is_ready() {
+    let bus = bus(100, 10);
+    let runner = bus.watch_builder().stop_on_panic(true).runner(|_: Delivery<&u64>| panic!("at once"));
+    let runner = runner.unwrap();
+    let handle = runner.handle();
+    bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
+    futures::executor::block_on(runner);
+    assert!(handle.join(LONG));
+    bus.flush(LONG).unwrap();
+    let stats = handle.stats();
+    assert_eq!((stats.delivered, stats.dropped.stopped, stats.panics), (1, 2, 1), "{stats:?}");
+}
+
 /// The system's limit is set in a process of its own, to just above what that uses: a thread's stack finds no place.
 #[cfg(target_os = "linux")]
 #[test]

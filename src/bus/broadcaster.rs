@@ -14,6 +14,9 @@ use super::gate::Refusal;
 use super::hub::Hub;
 use super::options::BusOptions;
 use super::publisher::{Publisher, Refused, Shared};
+use super::sleeper::TimedOut;
+#[cfg(feature = "async")]
+use super::task::Waiting;
 use super::watcher::Watcher;
 
 /// Events travel by value, through the stacks of the threads that move them.
@@ -79,7 +82,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
         let parker = Parker::for_one_thread();
-        let hub = Arc::new(Hub::new(clock, &parker));
+        let hub = Arc::new(Hub::new(clock, options.spin, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
         let dispatcher = Dispatcher::new(hub.clone(), rx, parker, options.max_batch);
         thread::spawn(options.thread_name.clone(), move || dispatcher.run())
@@ -124,7 +127,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, use `flush_async` (feature `async`).
     ///
     /// # Examples
     ///
@@ -158,23 +161,53 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             // All that was accepted before is offered and handled at the end, if not given up.
             Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
         }
-        let answer = hub.done.wait(&hub.clock, deadline, || {
-            // In this order: a bus that has ended without coming to the ticket never will.
-            let ended = hub.has_ended();
-            match ticket.waiting_for() {
-                _ if hub.is_abandoned() => Some(Err(FlushError::Abandoned)),
-                Some(handlers) => handlers.is_empty().then_some(Ok(())),
-                None => ended.then_some(Err(FlushError::Abandoned)),
-            }
-        });
-        answer.unwrap_or_else(|_| Err(self.flush_timeout(&ticket)))
+        let answer = hub.done.wait(&hub.clock, deadline, || flushed(hub, &ticket));
+        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        match self.shared.hub.wait_ended(deadline) {
-            Some(true) => Ok(()),
-            Some(false) => Err(FlushError::Abandoned),
-            None => Err(self.flush_timeout(ticket)),
+        let ending = self.shared.hub.wait_ended(deadline);
+        ending.map_or_else(|| Err(self.flush_timeout(ticket)), all_flushed)
+    }
+
+    /// As [`flush`](Self::flush), for a task. It begins when it is first polled; the timeout runs from there.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handled = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// futures::executor::block_on(bus.flush_async(Duration::from_secs(10)))?;
+    /// assert_eq!(handled.stats().delivered, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
+        async move {
+            let hub = &self.shared.hub;
+            if hub.is_current() {
+                return Err(FlushError::WouldDeadlock);
+            }
+            let deadline = hub.clock.deadline(timeout);
+            let ticket = Arc::new(FlushTicket::default());
+            match self.shared.push_async(Entry::Flush(ticket.clone()), deadline).await {
+                Ok(()) => {}
+                Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
+                Err(Refused(_, Refusal::Stopped)) => {
+                    let ending = Waiting::new(hub, &hub.done, deadline, || hub.ending()).await.ok();
+                    return ending.map_or_else(|| Err(self.flush_timeout(&ticket)), all_flushed);
+                }
+            }
+            let answer = Waiting::new(hub, &hub.done, deadline, || flushed(hub, &ticket)).await;
+            answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
         }
     }
 
@@ -211,11 +244,43 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, use `shutdown_async` (feature `async`).
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
+        let (deadline, give_up) = self.deadlines(timeout);
+        self.shared.hub.shutdown(deadline, give_up)
+    }
+
+    /// As [`shutdown_timeout`](Self::shutdown_timeout), for a task. It begins when it is first polled; the timeout runs
+    /// from there. Dropped before it is ready, the bus is closed, and nothing has been given up.
+    ///
+    /// The deadline is kept by a thread of the bus that lives until then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish(1)?;
+    /// let report = futures::executor::block_on(bus.shutdown_async(Duration::from_secs(10)));
+    /// assert!(report.complete);
+    /// assert_eq!(report.bus.accepted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+        async move {
+            let (deadline, give_up) = self.deadlines(timeout);
+            self.shared.hub.shutdown_async(deadline, give_up).await
+        }
+    }
+
+    /// When a shutdown has to return, and when it has to begin giving up.
+    fn deadlines(&self, timeout: Duration) -> (Deadline, Deadline) {
         let clock = &self.shared.hub.clock;
         let reserve = (timeout / 10).min(Duration::from_millis(50));
-        self.shared.hub.shutdown(clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
+        (clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
     }
 
     /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this bus it does not wait.
@@ -243,6 +308,22 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     pub fn stats(&self) -> BusStats {
         self.shared.hub.stats()
     }
+}
+
+/// Whether a flush is through, or never will be.
+fn flushed(hub: &Hub, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
+    // In this order: a bus that has ended without coming to the ticket never will.
+    let ended = hub.has_ended();
+    match ticket.waiting_for() {
+        _ if hub.is_abandoned() => Some(Err(FlushError::Abandoned)),
+        Some(handlers) => handlers.is_empty().then_some(Ok(())),
+        None => ended.then_some(Err(FlushError::Abandoned)),
+    }
+}
+
+/// What the end of the bus means to a flush.
+fn all_flushed(complete: bool) -> Result<(), FlushError> {
+    if complete { Ok(()) } else { Err(FlushError::Abandoned) }
 }
 
 impl<T> Drop for Broadcaster<T> {

@@ -10,7 +10,7 @@ use crate::sync::{Arc, Parker, thread};
 use super::core::Core;
 use super::dispatcher::{self, Entry};
 use super::gate::Refusal;
-use super::handler::{OnPanic, Runner, WatchHandle};
+use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::inbox::Inbox;
 use super::options::{BusOptions, WatchOptions, check_name, check_queue_len};
 use super::outbox::{Filter, OnDrop, Outbox};
@@ -158,9 +158,43 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full. It does not wait for the dispatcher.
+    /// Only while the incoming queue is full. It does not wait for the dispatcher. In an async task, use `watch_async`
+    /// (feature `async`).
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
+    }
+
+    /// As [`watch`](Self::watch), for a task: it waits for room in the incoming queue without blocking a thread.
+    ///
+    /// The registration has its place in the order of events when this is ready. Dropped before, nothing remains of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use futures::StreamExt;
+    /// use futures::executor::block_on;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// block_on(async {
+    ///     let mut watcher = bus.watch_builder().queue_len(64).watch_async().await?;
+    ///     bus.publisher().publish_async("hello").await?;
+    ///     assert_eq!(watcher.next().await, Some(Delivery::Event("hello")));
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn watch_async(self) -> impl Future<Output = Result<Watcher<T>, WatchError>> + Send {
+        async move {
+            let shared = self.shared;
+            let (inbox, entry) = self.prepare(false)?;
+            Ok(Watcher::new(registered(inbox, shared.push_async(entry, None).await)?))
+        }
     }
 
     /// Runs a handler on a thread of its own, named after the watcher. See [`Runner::run`] for what becomes of panics.
@@ -203,13 +237,14 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let inbox = self.register(true)?;
         let handle = WatchHandle::new(&inbox);
         let name = inbox.core.name.to_string();
-        let runner = Runner::new(inbox, make(handle.clone()), on_panic, stop_on_panic);
+        let handler = Handler { run: make(handle.clone()), on_panic, stop_on_panic };
+        let runner = Runner::new(inbox, handler);
         // When there is no thread the runner goes, and with it the registration.
         thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
-    /// The handler as a value, to be run on a thread of your choice.
+    /// The handler as a value, to be run on a thread of your choice, or awaited on any executor (feature `async`).
     ///
     /// # Errors
     ///
@@ -219,10 +254,18 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         handler: H,
     ) -> Result<Runner<T, H>, WatchError> {
         let (on_panic, stop_on_panic) = (self.on_panic.take(), self.stop_on_panic);
-        Ok(Runner::new(self.register(true)?, handler, on_panic, stop_on_panic))
+        let handler = Handler { run: handler, on_panic, stop_on_panic };
+        Ok(Runner::new(self.register(true)?, handler))
     }
 
     fn register(self, is_handler: bool) -> Result<Inbox<T>, WatchError> {
+        let shared = self.shared;
+        let (inbox, entry) = self.prepare(is_handler)?;
+        registered(inbox, shared.push(entry, None))
+    }
+
+    /// The two ends of the mailbox: one for the caller, one on its way to the dispatcher.
+    fn prepare(self, is_handler: bool) -> Result<(Inbox<T>, Entry<T>), WatchError> {
         check_queue_len(self.queue_len)?;
         if u32::try_from(self.prefix.len()).is_err() {
             return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
@@ -239,20 +282,21 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let queue = Arc::new(Queue::new(self.queue_len, self.overflow));
         let inbox = Inbox::new(core.clone(), hub.clone(), queue.clone(), parker, self.prefix);
         let outbox = Box::new(Outbox::new(core, queue, self.filter, self.on_drop));
-        match self.shared.push(Entry::Register(outbox), None) {
-            Ok(()) => Ok(inbox),
-            Err(Refused(entry, refusal)) => {
-                hub.strike(&inbox.core);
-                if let Entry::Register(outbox) = entry {
-                    dispatcher::close(hub, *outbox);
-                }
-                Err(match refusal {
-                    Refusal::Full => WatchError::WouldDeadlock,
-                    Refusal::Stopped => WatchError::Stopped,
-                })
-            }
-        }
+        Ok((inbox, Entry::Register(outbox)))
     }
+}
+
+/// The caller's end, if the other one was accepted; otherwise nothing remains.
+fn registered<T>(inbox: Inbox<T>, pushed: Result<(), Refused<T>>) -> Result<Inbox<T>, WatchError> {
+    let Err(Refused(entry, refusal)) = pushed else { return Ok(inbox) };
+    inbox.hub.strike(&inbox.core);
+    if let Entry::Register(outbox) = entry {
+        dispatcher::close(&inbox.hub, *outbox);
+    }
+    Err(match refusal {
+        Refusal::Full => WatchError::WouldDeadlock,
+        Refusal::Stopped => WatchError::Stopped,
+    })
 }
 
 impl<T> fmt::Debug for WatchBuilder<'_, T> {

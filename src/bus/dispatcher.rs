@@ -11,14 +11,14 @@
 use std::collections::HashMap;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex, Parker, Receiver, SPINS, YIELDS, hint, thread};
+use crate::sync::{Arc, Mutex, Parker, Receiver};
 
 use super::batch::{Frozen, discard};
 use super::core::Core;
 use super::current::OnBus;
 use super::hub::Hub;
 use super::outbox::Outbox;
-use super::sleeper::full_fence;
+use super::sleeper::{full_fence, look};
 
 /// What the incoming queue carries.
 pub(super) enum Entry<T> {
@@ -112,7 +112,7 @@ impl<T: Clone> Dispatcher<T> {
             return Some(entry);
         }
         loop {
-            if let Some(entry) = self.look() {
+            if let Some(entry) = look(self.hub.spin, || self.incoming.try_recv()) {
                 return Some(entry);
             }
             if self.hub.is_quiet() {
@@ -134,23 +134,6 @@ impl<T: Clone> Dispatcher<T> {
                 return entry;
             }
         }
-    }
-
-    /// Looks a few times before it is worth going to sleep.
-    fn look(&self) -> Option<Entry<T>> {
-        let mut entry = self.incoming.try_recv();
-        for round in 0..SPINS + YIELDS {
-            if entry.is_some() {
-                break;
-            }
-            if round < SPINS {
-                (0..1 << round).for_each(|_| hint::spin_loop());
-            } else {
-                thread::yield_now();
-            }
-            entry = self.incoming.try_recv();
-        }
-        entry
     }
 
     /// Collects events behind the first entry, until a batch is full, nothing waits, or something else comes.

@@ -16,26 +16,47 @@ use super::watcher::Delivery;
 /// Learns, on the handler's thread, of the watcher's name and of what the handler panicked at.
 pub(super) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 
-/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice.
+/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on any executor (feature
+/// `async`).
 ///
-/// Flush and shutdown wait for it until it has run to the end or has been dropped, so one of the two must happen.
+/// Flush and shutdown wait for it until it has come to its end or has been dropped, so one of the two must happen.
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    handler: H,
-    on_panic: Option<OnPanic<T>>,
-    stop_on_panic: bool,
-    /// After the handler, so that who waits for the end also waits for the closure's destructor.
-    inbox: Inbox<T>,
+    /// In this order: who waits for the end also waits for the closure's destructor.
+    running: Option<(Handler<T, H>, Inbox<T>)>,
+    handle: WatchHandle,
+}
+
+/// The handler itself, and what becomes of its panics.
+pub(super) struct Handler<T, H> {
+    pub(super) run: H,
+    pub(super) on_panic: Option<OnPanic<T>>,
+    pub(super) stop_on_panic: bool,
+}
+
+impl<T, H: FnMut(Delivery<&T>)> Handler<T, H> {
+    /// False: it panicked, and that is to be the end.
+    fn call(&mut self, core: &Core, delivery: Delivery<&T>) -> bool {
+        if guarded(|| (self.run)(delivery)).is_some() {
+            return true;
+        }
+        core.count_panic();
+        if let Some(tell) = &mut self.on_panic {
+            guarded(|| tell(&core.name, delivery));
+        }
+        !self.stop_on_panic
+    }
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
-    pub(super) fn new(
-        inbox: Inbox<T>,
-        handler: H,
-        on_panic: Option<OnPanic<T>>,
-        stop_on_panic: bool,
-    ) -> Self {
-        Self { handler, on_panic, stop_on_panic, inbox }
+    pub(super) fn new(inbox: Inbox<T>, handler: Handler<T, H>) -> Self {
+        let handle = WatchHandle::new(&inbox);
+        Self { running: Some((handler, inbox)), handle }
+    }
+
+    /// Stops the handler, waits for it, and reads its counters, from wherever it is kept.
+    pub fn handle(&self) -> WatchHandle {
+        self.handle.clone()
     }
 
     /// Handles everything that comes, until the watcher is stopped or the bus has ended.
@@ -46,62 +67,58 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     ///
     /// # Blocking
     ///
-    /// Until the end.
+    /// Until the end. In an async task, await the runner instead (feature `async`).
     pub fn run(mut self) {
-        let _on_bus = OnBus::enter(self.inbox.hub.id);
-        while !self.inbox.hub.is_abandoned() {
-            let goes_on = match self.inbox.wait(None) {
-                Next::Event => self.handle_slice(),
-                Next::Lagged(count) => self.call(Some(count)),
-                Next::Empty | Next::End => false,
-            };
-            if !goes_on {
-                break;
+        let _on_bus = self.enter();
+        while let Some(inbox) = self.inbox() {
+            match inbox.wait(None) {
+                Next::Empty | Next::End => break,
+                next => self.handle_next(next),
             }
         }
-        let Self { handler, on_panic, inbox, .. } = self;
-        guarded(|| drop(handler));
-        drop(on_panic);
-        drop(inbox);
+        self.finish();
     }
 
-    /// Handles what is in hand. False: that is the end.
-    fn handle_slice(&mut self) -> bool {
-        while !self.inbox.events().is_empty() {
-            if self.inbox.hub.is_abandoned() {
-                break;
-            }
-            let goes_on = self.call(None);
-            self.inbox.pass(1);
-            if !goes_on {
-                return false;
-            }
+    pub(super) fn enter(&self) -> OnBus {
+        OnBus::enter(self.handle.hub.id)
+    }
+
+    /// Where the next event comes from, unless it is over.
+    pub(super) fn inbox(&mut self) -> Option<&mut Inbox<T>> {
+        if self.handle.hub.is_abandoned() {
+            self.finish();
         }
-        true
+        self.running.as_mut().map(|(_, inbox)| inbox)
     }
 
-    /// Calls the handler with a gap, or with the first event in hand. False: it panicked, and that is to be the end.
-    fn call(&mut self, lagged: Option<u64>) -> bool {
-        let Self { handler, on_panic, stop_on_panic, inbox } = self;
-        let delivery = match (lagged, inbox.events().first()) {
-            (Some(count), _) => Delivery::Lagged(count),
-            (None, Some(event)) => Delivery::Event(event),
-            (None, None) => return true,
+    /// Handles one delivery, which the inbox has just announced.
+    pub(super) fn handle_next(&mut self, next: Next) {
+        let Some((handler, inbox)) = &mut self.running else { return };
+        let goes_on = match (next, inbox.events().first()) {
+            (Next::Event, Some(event)) => {
+                let goes_on = handler.call(&inbox.core, Delivery::Event(event));
+                inbox.pass(1);
+                goes_on
+            }
+            (Next::Lagged(count), _) => handler.call(&inbox.core, Delivery::Lagged(count)),
+            _ => true,
         };
-        if guarded(|| handler(delivery)).is_some() {
-            return true;
+        if !goes_on {
+            self.finish();
         }
-        inbox.core.count_panic();
-        if let Some(tell) = on_panic {
-            guarded(|| tell(&inbox.core.name, delivery));
+    }
+
+    pub(super) fn finish(&mut self) {
+        if let Some((handler, inbox)) = self.running.take() {
+            guarded(|| drop(handler));
+            drop(inbox);
         }
-        !*stop_on_panic
     }
 }
 
 impl<T, H> fmt::Debug for Runner<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").field("name", &self.inbox.core.name).finish_non_exhaustive()
+        f.debug_struct("Runner").field("name", &self.handle.core.name).finish_non_exhaustive()
     }
 }
 

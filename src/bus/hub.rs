@@ -2,12 +2,15 @@
 //! list of watchers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
 use crate::stats::{BusStats, ShutdownReport, WatcherStats};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, unique_id};
 
+#[cfg(feature = "async")]
+use super::alarm::Alarm;
 use super::core::Core;
 use super::current;
 use super::gate::{Gate, Refusal};
@@ -26,6 +29,11 @@ pub(super) struct Hub {
     /// Handlers that let time pass before they try again, unless they are to end.
     pub(super) pauses: WaitList,
     pub(super) clock: Clock,
+    /// Wakes tasks whose time is up.
+    #[cfg(feature = "async")]
+    pub(super) alarm: Arc<Alarm>,
+    /// How much longer than a moment who waits goes on looking before it sleeps.
+    pub(super) spin: Duration,
     closing: AtomicBool,
     abandoned: AtomicBool,
     ended: AtomicBool,
@@ -46,8 +54,19 @@ struct Registry {
     departed: WatcherStats,
 }
 
+/// How a bus ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Everything has been offered and handled.
+    Complete,
+    /// A shutdown by deadline gave up.
+    Abandoned,
+    /// Another shutdown has said so.
+    Reported(Box<ShutdownReport>),
+}
+
 impl Hub {
-    pub(super) fn new(clock: Clock, dispatcher: &Parker) -> Self {
+    pub(super) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let departed = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
         Self {
             id: unique_id(),
@@ -56,7 +75,10 @@ impl Hub {
             room: WaitList::new(),
             done: WaitList::new(),
             pauses: WaitList::new(),
+            #[cfg(feature = "async")]
+            alarm: Arc::new(Alarm::new(clock.clone())),
             clock,
+            spin,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -99,7 +121,7 @@ impl Hub {
     }
 
     /// Says that nothing is waited for any more: the dispatcher gives up on watchers, handlers on their queues.
-    fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         // Relaxed: the fence orders it; its partners are the fences of the dispatcher's sleeper.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
@@ -132,28 +154,38 @@ impl Hub {
 
     /// Closes, and waits until everything is offered and handled, until the deadline, or until another call gave up.
     pub(super) fn shutdown(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
-        self.close();
-        if self.is_current() {
-            return ShutdownReport::new(false, self.stats());
+        if let Some(report) = self.begin_shutdown() {
+            return report;
         }
-        let wait = |deadline| {
-            self.done.wait(&self.clock, deadline, || {
-                if let Some(report) = &*self.report.lock() {
-                    return Some(Some(report.clone()));
-                }
-                self.is_settled().then_some(None)
-            })
-        };
-        let complete = match wait(give_up) {
-            Ok(Some(report)) => return report,
-            Ok(None) => !self.is_abandoned(),
-            Err(TimedOut) => {
-                self.abandon();
-                if let Ok(Some(report)) = wait(deadline) {
-                    return report;
-                }
-                false
-            }
+        let mut outcome = self.done.wait(&self.clock, give_up, || self.outcome());
+        if outcome.is_err() {
+            self.abandon();
+            outcome = self.done.wait(&self.clock, deadline, || self.outcome());
+        }
+        self.conclude(outcome)
+    }
+
+    /// Closes. A report: this is a thread of the bus, and must not wait.
+    pub(super) fn begin_shutdown(&self) -> Option<ShutdownReport> {
+        self.close();
+        self.is_current().then(|| ShutdownReport::new(false, self.stats()))
+    }
+
+    /// What a shutdown waits for.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        if let Some(report) = &*self.report.lock() {
+            return Some(Outcome::Reported(Box::new(report.clone())));
+        }
+        let outcome = || if self.is_abandoned() { Outcome::Abandoned } else { Outcome::Complete };
+        self.is_settled().then(outcome)
+    }
+
+    /// The report of the first who comes here is everybody's.
+    pub(super) fn conclude(&self, outcome: Result<Outcome, TimedOut>) -> ShutdownReport {
+        let complete = match outcome {
+            Ok(Outcome::Reported(report)) => return *report,
+            Ok(Outcome::Complete) => true,
+            Ok(Outcome::Abandoned) | Err(TimedOut) => false,
         };
         let report = {
             let mut report = self.report.lock();
@@ -166,14 +198,16 @@ impl Hub {
 
     /// Waits for the end without asking for it. `Some(complete)`, or `None` at the deadline.
     pub(super) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
-        self.done
-            .wait(&self.clock, deadline, || {
-                if let Some(report) = &*self.report.lock() {
-                    return Some(report.complete);
-                }
-                self.is_settled().then(|| !self.is_abandoned())
-            })
-            .ok()
+        self.done.wait(&self.clock, deadline, || self.ending()).ok()
+    }
+
+    /// Whether the bus has ended with everything handled; `None`: it has not ended.
+    pub(super) fn ending(&self) -> Option<bool> {
+        Some(match self.outcome()? {
+            Outcome::Complete => true,
+            Outcome::Abandoned => false,
+            Outcome::Reported(report) => report.complete,
+        })
     }
 
     /// The handlers that have not come to their end.

@@ -1,14 +1,18 @@
 //! The reader's end of a mailbox: what is in hand, the position, and giving room back.
 
+#[cfg(feature = "async")]
+use std::task::Poll;
+#[cfg(any(feature = "async", feature = "select"))]
+use std::task::Waker;
+
 use crate::clock::Deadline;
 use crate::sync::{Arc, Parker};
-use crate::sync::{SPINS, YIELDS, hint, thread};
 
 use super::batch::{Frozen, Slice};
 use super::core::Core;
 use super::hub::Hub;
 use super::queue::{Queue, events_in};
-use super::sleeper::full_fence;
+use super::sleeper::{full_fence, look};
 
 pub(super) struct Inbox<T> {
     pub(super) core: Arc<Core>,
@@ -100,9 +104,8 @@ impl<T> Inbox<T> {
 
     /// Waits until there is something, or the end, or the deadline (then `Empty`).
     pub(super) fn wait(&mut self, deadline: Deadline) -> Next {
-        match self.spin() {
-            Next::Empty => {}
-            next => return next,
+        if let Some(next) = look(self.hub.spin, || self.found()) {
+            return next;
         }
         loop {
             self.core.sleeper.arm();
@@ -115,21 +118,35 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Looks a few more times before it is worth going to sleep.
-    fn spin(&mut self) -> Next {
-        let mut next = self.next();
-        for round in 0..SPINS + YIELDS {
-            if next != Next::Empty {
-                break;
-            }
-            if round < SPINS {
-                (0..1 << round).for_each(|_| hint::spin_loop());
-            } else {
-                thread::yield_now();
-            }
-            next = self.next();
+    fn found(&mut self) -> Option<Next> {
+        Some(self.next()).filter(|next| *next != Next::Empty)
+    }
+
+    /// What there is now; if nothing, `waker` is called when it is worth another look.
+    #[cfg(feature = "async")]
+    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Next> {
+        if let Some(next) = self.found() {
+            return Poll::Ready(next);
         }
-        next
+        self.core.sleeper.arm_task(waker);
+        match self.found() {
+            Some(next) => {
+                self.core.sleeper.disarm();
+                Poll::Ready(next)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Arranges that `waker` is called when there is something, or the end; at once if there is now.
+    #[cfg(feature = "select")]
+    pub(super) fn notify(&self, waker: &Waker) {
+        self.core.sleeper.arm_task(waker);
+        let in_hand = self.events().len();
+        let known = self.expected + (in_hand - self.prefix) as u64;
+        if in_hand > self.lent || self.ended || self.core.decided() > known || self.core.is_over() {
+            waker.wake_by_ref();
+        }
     }
 
     /// The events in hand.

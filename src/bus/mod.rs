@@ -45,6 +45,7 @@
 //! | `Gate` word, idle bit | dispatcher | acq-rel RMW | `leave` | acquire | the armed sleeper |
 //! | `Gate` refusal counts | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
+//! | `Sleeper::armed`, for a task | sleeper | release RMW, fence after | waker | acquire RMW | the task's waker |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
 //! | `Core::state`, stopped and gone | anybody, reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
@@ -69,6 +70,8 @@
 //! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so that under load
 //! nobody sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses no processor time.
 
+#[cfg(feature = "async")]
+mod alarm;
 mod batch;
 mod broadcaster;
 mod builder;
@@ -84,6 +87,8 @@ mod outbox;
 mod publisher;
 mod queue;
 mod sleeper;
+#[cfg(feature = "async")]
+mod task;
 mod watcher;
 
 pub use self::broadcaster::Broadcaster;

@@ -5,17 +5,44 @@ use std::time::Duration;
 
 use crate::clock::Deadline;
 use crate::error::PublishError;
-use crate::sync::{Arc, SPINS, Sender, YIELDS, hint, thread};
+#[cfg(feature = "async")]
+use crate::error::Stopped;
+use crate::sync::{Arc, Sender};
 
-use super::dispatcher::Entry;
+use super::dispatcher::{self, Entry};
 use super::gate::Refusal;
 use super::hub::Hub;
+use super::sleeper::{TimedOut, look};
+#[cfg(feature = "async")]
+use super::task::Waiting;
 
 /// What publishers and the broadcaster share.
 pub(super) struct Shared<T> {
     pub(super) hub: Arc<Hub>,
     incoming: Sender<Entry<T>>,
     max_batch: usize,
+}
+
+/// An entry that waits for room. Given up, a registration is undone.
+struct Held<'h, T> {
+    hub: &'h Hub,
+    entry: Option<Entry<T>>,
+}
+
+impl<T> Held<'_, T> {
+    /// There was no room for it.
+    fn full(&mut self) -> Result<(), Refused<T>> {
+        // It goes away only together with a result, so it is here.
+        self.entry.take().map_or(Ok(()), |entry| Err(Refused(entry, Refusal::Full)))
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        if let Some(Entry::Register(outbox)) = self.entry.take() {
+            dispatcher::close(self.hub, *outbox);
+        }
+    }
 }
 
 /// An entry that did not get into the queue.
@@ -52,33 +79,52 @@ impl<T> Shared<T> {
 
     #[cold]
     fn wait_push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
-        let mut entry = Some(entry);
-        let mut attempt = || match self.try_push(entry.take()?) {
-            Ok(()) => Some(Ok(())),
-            Err(Refused(back, Refusal::Full)) => {
-                entry = Some(back);
+        let mut held = Held { hub: &self.hub, entry: Some(entry) };
+        if let Some(result) = look(Duration::ZERO, || self.attempt(&mut held)) {
+            return result;
+        }
+        match self.hub.room.wait(&self.hub.clock, deadline, || self.attempt(&mut held)) {
+            Ok(result) => result,
+            Err(TimedOut) => held.full(),
+        }
+    }
+
+    /// As [`push`](Self::push), for a task. Dropped before it is ready, it has pushed nothing.
+    #[cfg(feature = "async")]
+    pub(super) async fn push_async(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
+        let mut held = Held { hub: &self.hub, entry: Some(entry) };
+        if let Some(result) = self.attempt(&mut held) {
+            return result;
+        }
+        let attempt = || match self.attempt(&mut held) {
+            // On a thread of this bus the room would never come.
+            None if self.hub.is_current() => Some(held.full()),
+            result => result,
+        };
+        match Waiting::new(&self.hub, &self.hub.room, deadline, attempt).await {
+            Ok(result) => result,
+            Err(TimedOut) => held.full(),
+        }
+    }
+
+    /// Tries to push the entry that waits for room.
+    fn attempt(&self, held: &mut Held<'_, T>) -> Option<Result<(), Refused<T>>> {
+        match self.try_push(held.entry.take()?) {
+            Err(Refused(entry, Refusal::Full)) => {
+                held.entry = Some(entry);
                 None
             }
-            Err(refused) => Some(Err(refused)),
-        };
-        for round in 0..SPINS + YIELDS {
-            if round < SPINS {
-                (0..1 << round).for_each(|_| hint::spin_loop());
-            } else {
-                thread::yield_now();
-            }
-            if let Some(result) = attempt() {
-                return result;
-            }
+            result => Some(result),
         }
-        match self.hub.room.wait(&self.hub.clock, deadline, attempt) {
-            Ok(result) => result,
-            Err(_) => match entry {
-                Some(entry) => Err(Refused(entry, Refusal::Full)),
-                // The condition gives the entry away only together with a result.
-                None => Ok(()),
-            },
+    }
+
+    /// Whether there may be room, or the bus is closed.
+    #[cfg(feature = "async")]
+    fn readiness(&self) -> Option<Result<(), Stopped>> {
+        if self.hub.gate.is_closed() {
+            return Some(Err(Stopped));
         }
+        (!self.incoming.is_full() || self.hub.is_current()).then_some(Ok(()))
     }
 
     /// Counts a refusal and takes the event out again.
@@ -201,7 +247,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Waits while the incoming queue is full, which it stays while the dispatcher waits for a watcher whose policy is
     /// [`Wait`](crate::OverflowPolicy::Wait). A thread of yours that reads such a watcher and publishes on the same bus
     /// waits for itself once both queues are full; the bus cannot recognise that. Use [`try_publish`](Self::try_publish)
-    /// there. In an async task this blocks the executor's thread.
+    /// there. In an async task this blocks the executor's thread; use `publish_async` (feature `async`).
     #[doc(alias = "Action")]
     pub fn publish(&self, event: T) -> Result<(), PublishError<T>> {
         self.shared.push(Entry::Event(event), None).map_err(|refused| self.shared.refused_event(refused))
@@ -256,6 +302,85 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// As [`try_publish`](Self::try_publish). The error hands back what was not accepted; what came before it was.
     pub fn try_publish_batch(&self, events: Vec<T>) -> Result<(), PublishError<Vec<T>>> {
         self.shared.push_batch(events, |entry| self.shared.try_push(entry))
+    }
+
+    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest comes first.
+    ///
+    /// Dropped before it is ready, it has not published, and the event is dropped with it. Where the event must not be
+    /// lost, wait with [`ready`](Self::ready) and then [`try_publish`](Self::try_publish).
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use futures::executor::block_on;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// block_on(async {
+    ///     bus.publisher().publish_async("hello").await?;
+    ///     assert_eq!(watcher.recv_async().await?.event(), Some("hello"));
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn publish_async(&self, event: T) -> impl Future<Output = Result<(), PublishError<T>>> + Send {
+        async move {
+            let pushed = self.shared.push_async(Entry::Event(event), None).await;
+            pushed.map_err(|refused| self.shared.refused_event(refused))
+        }
+    }
+
+    /// Resolves when there may be room in the incoming queue: another publisher may take it first, so look again when
+    /// [`try_publish`](Self::try_publish) says `Full`. It holds no event and no room; dropping it loses nothing.
+    ///
+    /// On a thread of this bus (in a handler, filter or hook) it resolves at once, because waiting could never end.
+    ///
+    /// # Errors
+    ///
+    /// When the bus is or becomes closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, PublishError, Stopped};
+    ///
+    /// async fn publish_all(bus: &Broadcaster<u32>, mut events: Vec<u32>) -> Result<(), Stopped> {
+    ///     let publisher = bus.publisher();
+    ///     while let Some(event) = events.pop() {
+    ///         publisher.ready().await?;
+    ///         // Cancelled in `ready`, the event is still in the list.
+    ///         if let Err(PublishError::Full(event)) = publisher.try_publish(event) {
+    ///             events.push(event);
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// futures::executor::block_on(publish_all(&bus, vec![3, 2, 1]))?;
+    /// assert_eq!(bus.shutdown().bus.accepted, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn ready(&self) -> impl Future<Output = Result<(), Stopped>> + Send {
+        async move {
+            let shared = &*self.shared;
+            if let Some(result) = shared.readiness() {
+                return result;
+            }
+            let waiting = Waiting::new(&shared.hub, &shared.hub.room, None, || shared.readiness());
+            // Without a deadline it ends with a result alone.
+            let result = waiting.await.unwrap_or(Err(Stopped));
+            // The room is still there for whoever waits with an event.
+            shared.hub.room.wake(1);
+            result
+        }
     }
 
     /// Whether the bus has been closed. Once true it stays true; false may be out of date at once.

@@ -1,19 +1,30 @@
 //! Sleeping without lost wake-ups: the one protocol by which everybody on the bus waits.
 //!
 //! Sleeper: arm; fence; look at the condition again; park only if it still does not hold. Waker: make the condition
-//! true; fence; look whether the sleeper is armed; if so, take the arming and unpark. The two fences are
+//! true; fence; look whether the sleeper is armed; if so, take the arming and wake. The two fences are
 //! sequentially consistent, so at least one of the two sees the other: either the sleeper finds the condition, or the
 //! waker finds it armed. One fence serves any number of sleepers.
 //!
 //! A [`Sleeper`] is a cell for one (the dispatcher, a watcher), whose parker is fixed, so that who is armed and whom to
-//! unpark cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns, handlers that pause): first in,
-//! first out, and one who was chosen but did not need it hands the turn on.
+//! wake cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns, handlers that
+//! pause): first in, first out, and one who was chosen but did not need it hands the turn on.
+//!
+//! Both wait for a thread or for a task. A task's waker is user code: it is called outside every lock, and its panic
+//! ends here.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[cfg(any(feature = "async", feature = "select"))]
+use std::task::Waker;
 
 use crate::clock::{Clock, Deadline};
+#[cfg(any(feature = "async", feature = "select"))]
+use crate::guard::guarded;
+#[cfg(any(feature = "async", feature = "select"))]
+use crate::sync::AtomicWaker;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use crate::sync::{Mutex, Parker, Unparker};
+use crate::sync::{Mutex, Parker, SPINS, Unparker, YIELDS, hint, thread};
 
 /// The full fence of both sides. Its partner is always another call of this function.
 #[inline]
@@ -22,16 +33,63 @@ pub(super) fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
+/// Looks a few times before it is worth going to sleep, and then for `longer`, by the system's clock.
+#[inline]
+pub(super) fn look<R>(longer: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
+    let mut result = found();
+    for round in 0..SPINS + YIELDS {
+        if result.is_some() {
+            return result;
+        }
+        if round < SPINS {
+            (0..1 << round).for_each(|_| hint::spin_loop());
+        } else {
+            thread::yield_now();
+        }
+        result = found();
+    }
+    if result.is_none() && !longer.is_zero() { look_longer(longer, found) } else { result }
+}
+
+#[cold]
+fn look_longer<R>(longer: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
+    let clock = Clock::system();
+    let end = clock.deadline(longer);
+    let mut rounds = 0_u32;
+    loop {
+        if let Some(result) = found() {
+            return Some(result);
+        }
+        if clock.has_passed(end) {
+            return None;
+        }
+        rounds = rounds.wrapping_add(1);
+        // Whom this thread waits for may need its processor.
+        if rounds % 32 == 0 {
+            thread::yield_now();
+        } else {
+            (0..8).for_each(|_| hint::spin_loop());
+        }
+    }
+}
+
 /// A cell for one sleeper.
 #[derive(Debug)]
 pub(super) struct Sleeper {
     armed: AtomicBool,
     unparker: Unparker,
+    #[cfg(any(feature = "async", feature = "select"))]
+    task: AtomicWaker,
 }
 
 impl Sleeper {
     pub(super) fn new(parker: &Parker) -> Self {
-        Self { armed: AtomicBool::new(false), unparker: parker.unparker() }
+        Self {
+            armed: AtomicBool::new(false),
+            unparker: parker.unparker(),
+            #[cfg(any(feature = "async", feature = "select"))]
+            task: AtomicWaker::new(),
+        }
     }
 
     /// The sleeper's first step. The condition is looked at again after this.
@@ -42,11 +100,28 @@ impl Sleeper {
         full_fence();
     }
 
+    /// The same for a task, which may arm again without having been woken.
+    #[cfg(any(feature = "async", feature = "select"))]
+    pub(super) fn arm_task(&self, waker: &Waker) {
+        self.task.register(waker);
+        // Release: pairs with the Acquire in `rouse`: who takes this arming finds this waker. A read-modify-write, so
+        // that it comes after a taking of the last one.
+        self.armed.swap(true, Ordering::Release);
+        full_fence();
+    }
+
     /// Takes the arming back, if no waker has. A read-modify-write, so that the next arming comes after whatever a waker
     /// did to this one.
     pub(super) fn disarm(&self) {
-        // Relaxed: late news only costs an unpark that the sleeper does not need.
+        // Relaxed: late news only costs a wake-up that the sleeper does not need.
         self.armed.swap(false, Ordering::Relaxed);
+    }
+
+    /// The same, and lets go of a task that does not wait any more.
+    #[cfg(feature = "async")]
+    pub(super) fn disarm_task(&self) {
+        self.disarm();
+        drop(self.task.take());
     }
 
     /// The waker's last step, after it has made the condition true and fenced (or, for the gate, has seen the idle bit).
@@ -54,15 +129,20 @@ impl Sleeper {
     pub(super) fn wake(&self) {
         // Relaxed: the caller's fence (or the Acquire of `Pass::leave`) orders it after the condition.
         if self.armed.load(Ordering::Relaxed) {
-            self.unpark();
+            self.rouse();
         }
     }
 
     #[cold]
-    fn unpark(&self) {
-        // Relaxed: only who gets the arming is decided here. Who does not get it changes nothing.
-        if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    fn rouse(&self) {
+        // Acquire: pairs with the Release in `arm_task`, so that the task is found. Only who gets the arming is decided
+        // here: who does not get it changes nothing.
+        if self.armed.compare_exchange(true, false, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
+            #[cfg(any(feature = "async", feature = "select"))]
+            if let Some(task) = self.task.take() {
+                guarded(|| task.wake());
+            }
         }
     }
 }
@@ -82,12 +162,33 @@ pub(super) struct WaitList {
 #[derive(Debug)]
 struct Queue {
     next_ticket: u64,
-    waiters: VecDeque<(u64, Unparker)>,
+    /// Who waits longest has the lowest ticket.
+    waiters: BTreeMap<u64, Wake>,
+}
+
+/// How to wake somebody.
+#[derive(Debug)]
+pub(super) enum Wake {
+    Thread(Unparker),
+    #[cfg(feature = "async")]
+    Task(Waker),
+}
+
+impl Wake {
+    fn wake(self) {
+        match self {
+            Self::Thread(unparker) => unparker.unpark(),
+            #[cfg(feature = "async")]
+            Self::Task(waker) => {
+                guarded(|| waker.wake());
+            }
+        }
+    }
 }
 
 impl WaitList {
     pub(super) fn new() -> Self {
-        let queue = Queue { next_ticket: 0, waiters: VecDeque::new() };
+        let queue = Queue { next_ticket: 0, waiters: BTreeMap::new() };
         Self { waiting: AtomicUsize::new(0), queue: Mutex::new(queue) }
     }
 
@@ -99,28 +200,15 @@ impl WaitList {
         mut condition: impl FnMut() -> Option<R>,
     ) -> Result<R, TimedOut> {
         let parker = Parker::new();
-        let mut place = self.register(&parker, None);
+        let mut place = Place::new(self);
         loop {
-            let result = match condition() {
-                Some(result) => Ok(result),
-                None if clock.has_passed(deadline) => Err(TimedOut),
-                None => {
-                    clock.park(&parker, deadline);
-                    if !self.is_waiting(place) {
-                        // Chosen, but perhaps overtaken: in that case the old place is kept.
-                        if let Some(result) = condition() {
-                            return Ok(result);
-                        }
-                        place = self.register(&parker, Some(place));
-                    }
-                    continue;
-                }
-            };
-            if !self.cancel(place) {
-                // Chosen meanwhile: the turn belongs to the next.
-                self.wake(1);
+            if let Some(result) = place.look(Wake::Thread(parker.unparker()), &mut condition) {
+                return Ok(result);
             }
-            return result;
+            if clock.has_passed(deadline) {
+                return Err(TimedOut);
+            }
+            clock.park(&parker, deadline);
         }
     }
 
@@ -141,50 +229,83 @@ impl WaitList {
     fn wake_some(&self, count: usize) {
         let chosen: Vec<_> = {
             let mut queue = self.queue.lock();
-            let count = count.min(queue.waiters.len());
-            let chosen = queue.waiters.drain(..count).collect();
+            let chosen = std::iter::from_fn(|| queue.waiters.pop_first()).take(count).collect();
             // Relaxed: written under the lock only.
             self.waiting.store(queue.waiters.len(), Ordering::Relaxed);
             chosen
         };
-        for (_, unparker) in chosen {
-            unparker.unpark();
+        for (_, wake) in chosen {
+            wake.wake();
         }
     }
 
-    /// A new place at the end, or an old one again in front.
-    fn register(&self, parker: &Parker, old: Option<u64>) -> u64 {
-        let ticket = {
+    /// A new place at the end, or an old one again, also when it is still held.
+    fn register(&self, wake: Wake, old: Option<u64>) -> u64 {
+        let (ticket, replaced) = {
             let mut queue = self.queue.lock();
-            let unparker = parker.unparker();
-            let ticket = if let Some(ticket) = old {
-                queue.waiters.push_front((ticket, unparker));
-                ticket
-            } else {
-                let ticket = queue.next_ticket;
-                queue.next_ticket += 1;
-                queue.waiters.push_back((ticket, unparker));
-                ticket
-            };
+            let ticket = old.unwrap_or(queue.next_ticket);
+            queue.next_ticket = queue.next_ticket.max(ticket + 1);
+            let replaced = queue.waiters.insert(ticket, wake);
             // Relaxed: written under the lock only; the fence orders it before the look at the condition.
             self.waiting.store(queue.waiters.len(), Ordering::Relaxed);
-            ticket
+            (ticket, replaced)
         };
         full_fence();
+        // A waker's destructor is user code, and runs outside the lock.
+        drop(replaced);
         ticket
     }
 
-    fn is_waiting(&self, place: u64) -> bool {
-        self.queue.lock().waiters.iter().any(|(ticket, _)| *ticket == place)
+    fn is_waiting(&self, ticket: u64) -> bool {
+        self.queue.lock().waiters.contains_key(&ticket)
     }
 
     /// Leaves the list; false when already chosen.
-    fn cancel(&self, place: u64) -> bool {
-        let mut queue = self.queue.lock();
-        let before = queue.waiters.len();
-        queue.waiters.retain(|(ticket, _)| *ticket != place);
-        // Relaxed: written under the lock only.
-        self.waiting.store(queue.waiters.len(), Ordering::Relaxed);
-        queue.waiters.len() < before
+    fn cancel(&self, ticket: u64) -> bool {
+        let removed = {
+            let mut queue = self.queue.lock();
+            let removed = queue.waiters.remove(&ticket);
+            // Relaxed: written under the lock only.
+            self.waiting.store(queue.waiters.len(), Ordering::Relaxed);
+            removed
+        };
+        removed.is_some()
+    }
+}
+
+/// Somebody's place in a list. Given up, it hands on a turn that it had and did not use.
+#[derive(Debug)]
+pub(super) struct Place<'l> {
+    list: &'l WaitList,
+    ticket: Option<u64>,
+}
+
+impl<'l> Place<'l> {
+    pub(super) fn new(list: &'l WaitList) -> Self {
+        Self { list, ticket: None }
+    }
+
+    /// Looks at the condition, and makes sure of being woken when it is to be looked at again.
+    pub(super) fn look<R>(&mut self, wake: Wake, mut condition: impl FnMut() -> Option<R>) -> Option<R> {
+        if self.ticket.is_some_and(|ticket| !self.list.is_waiting(ticket)) {
+            // Chosen, but perhaps overtaken: in that case the old place is kept.
+            if let Some(result) = condition() {
+                self.ticket = None;
+                return Some(result);
+            }
+        }
+        self.ticket = Some(self.list.register(wake, self.ticket));
+        condition()
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            if !self.list.cancel(ticket) {
+                // Chosen meanwhile: the turn belongs to the next.
+                self.list.wake(1);
+            }
+        }
     }
 }

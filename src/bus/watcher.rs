@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::ops::Deref;
+#[cfg(feature = "select")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::clock::Deadline;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 use crate::stats::WatcherStats;
 use crate::sync::Arc;
+#[cfg(feature = "select")]
+use crate::sync::{Select, Signal};
 
 use super::core::Core;
 use super::hub::Hub;
@@ -93,7 +97,8 @@ impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
 ///
 /// Dropping a watcher never waits. Its queue is emptied at once, and what was in it counts as dropped (stopped).
 ///
-/// It is [`IntoIterator`] but not `Iterator`, so that it can be a `Stream` too.
+/// It is [`IntoIterator`] but not `Iterator`, because with the feature `async` it is a `Stream` of the same items, and
+/// `watcher.next()` would then mean two things.
 ///
 /// # Examples
 ///
@@ -114,11 +119,18 @@ impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
 #[doc(alias = "ResultChan")]
 pub struct Watcher<T> {
     inbox: Inbox<T>,
+    /// What a crossbeam `Select` waits at, once one has.
+    #[cfg(feature = "select")]
+    signal: OnceLock<Signal>,
 }
 
 impl<T> Watcher<T> {
     pub(super) fn new(inbox: Inbox<T>) -> Self {
-        Self { inbox }
+        Self {
+            inbox,
+            #[cfg(feature = "select")]
+            signal: OnceLock::new(),
+        }
     }
 }
 
@@ -136,13 +148,11 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// Until something comes. On a thread of the same bus (in a handler, filter or hook) that may be never.
+    /// Until something comes. On a thread of the same bus (in a handler, filter or hook) that may be never. In an async
+    /// task it blocks the executor's thread; use `recv_async`, or the watcher as a `Stream` (feature `async`).
     pub fn recv(&mut self) -> Result<Delivery<T>, RecvError> {
-        match self.inbox.wait(None) {
-            Next::Event => Ok(Delivery::Event(self.take())),
-            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
-            Next::Empty | Next::End => Err(RecvError),
-        }
+        let next = self.inbox.wait(None);
+        self.delivery(next).ok_or(RecvError)
     }
 
     /// The next delivery, if there is one now. Never waits.
@@ -151,12 +161,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
-        match self.inbox.next() {
-            Next::Event => Ok(Delivery::Event(self.take())),
-            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
-            Next::Empty => Err(TryRecvError::Empty),
-            Next::End => Err(TryRecvError::Stopped),
-        }
+        let next = self.inbox.next();
+        self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
     }
 
     /// Waits for the next delivery at most so long, by the bus's clock.
@@ -169,12 +175,9 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// At most `timeout`.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
-        match self.inbox.wait(self.deadline(timeout)) {
-            Next::Event => Ok(Delivery::Event(self.take())),
-            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
-            Next::Empty => Err(RecvTimeoutError::Timeout),
-            Next::End => Err(RecvTimeoutError::Stopped),
-        }
+        let next = self.inbox.wait(self.deadline(timeout));
+        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        self.delivery(next).ok_or(error)
     }
 
     /// Waits for the next delivery, without cloning the event. Its room in the queue is given back when the next
@@ -271,8 +274,81 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.inbox.core.stats()
     }
 
+    /// Adds "something to receive, or the end" to a crossbeam [`Select`](crossbeam_channel::Select), and returns the operation's index.
+    ///
+    /// It is for the readiness mode ([`Select::ready`](crossbeam_channel::Select::ready) and its like): when the index comes back, receive with
+    /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing. Build the `Select` anew for
+    /// each wait, as the borrow demands.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crossbeam_channel::{Select, unbounded};
+    /// use eventcast::{Broadcaster, Delivery, TryRecvError};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let (orders, incoming) = unbounded();
+    /// bus.publisher().publish("event")?;
+    /// orders.send("order")?;
+    /// drop(orders);
+    /// bus.close();
+    ///
+    /// let mut seen = Vec::new();
+    /// let (mut watching, mut listening) = (true, true);
+    /// while watching || listening {
+    ///     let mut select = Select::new();
+    ///     let event = if watching { Some(watcher.add_to(&mut select)) } else { None };
+    ///     let order = if listening { Some(select.recv(&incoming)) } else { None };
+    ///     let ready = Some(select.ready());
+    ///     if ready == event {
+    ///         loop {
+    ///             match watcher.try_recv() {
+    ///                 Ok(Delivery::Event(event)) => seen.push(event),
+    ///                 Ok(Delivery::Lagged(_)) => {}
+    ///                 Err(TryRecvError::Empty) => break,
+    ///                 Err(TryRecvError::Stopped) => {
+    ///                     watching = false;
+    ///                     break;
+    ///                 }
+    ///             }
+    ///         }
+    ///     } else if ready == order {
+    ///         match incoming.recv() {
+    ///             Ok(order) => seen.push(order),
+    ///             Err(_) => listening = false,
+    ///         }
+    ///     }
+    /// }
+    /// seen.sort_unstable();
+    /// assert_eq!(seen, ["event", "order"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "select")]
+    pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        let signal = self.signal.get_or_init(Signal::new);
+        // What the last token said has been received since.
+        signal.clear();
+        self.inbox.notify(signal.waker());
+        signal.add_to(select)
+    }
+
     fn deadline(&self, timeout: Duration) -> Deadline {
         self.inbox.hub.clock.deadline(timeout)
+    }
+
+    /// What a receive that clones gives out; `None`: nothing, or the end.
+    pub(super) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
+        match next {
+            Next::Event => Some(Delivery::Event(self.take())),
+            Next::Lagged(count) => Some(Delivery::Lagged(count)),
+            Next::Empty | Next::End => None,
+        }
+    }
+
+    #[cfg(feature = "async")]
+    pub(super) fn inbox(&mut self) -> &mut Inbox<T> {
+        &mut self.inbox
     }
 
     /// Clones the first event in hand. It is lent first, so that a `Clone` that panics is not met again.

@@ -32,7 +32,8 @@ pub use builder::EventBroadcasterBuilder;
 ///
 /// Every method takes `&self`; share it in an `Arc`. Recorders and handles do not keep it open. Dropping it closes it,
 /// and waits at most [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) for what was recorded to be handled, so that
-/// the last events of a program are not lost; [`shutdown`](Self::shutdown) also says what became of them.
+/// the last events of a program are not lost; [`shutdown`](Self::shutdown) also says what became of them. In an async
+/// program, await `shutdown_async` (feature `async`) before: then the drop has nothing left to wait for.
 ///
 /// # Examples
 ///
@@ -257,6 +258,38 @@ impl EventBroadcaster {
     /// At most `timeout`.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         self.report(self.bus.shutdown_timeout(timeout))
+    }
+
+    /// As [`flush`](Self::flush), for a task. See [`Broadcaster::flush_async`].
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    #[cfg(feature = "async")]
+    pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
+        self.bus.flush_async(timeout)
+    }
+
+    /// As [`shutdown_timeout`](Self::shutdown_timeout), for a task. See [`Broadcaster::shutdown_async`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// let job = ObjectReference::new("Job", "backup");
+    /// events.new_recorder("runner").event(&job, EventType::Normal, "Done", "backed up");
+    /// let report = futures::executor::block_on(events.shutdown_async(Duration::from_secs(10)));
+    /// assert!(report.complete);
+    /// assert_eq!(report.recordings[0].created, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "async")]
+    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+        async move { self.report(self.bus.shutdown_async(timeout).await) }
     }
 
     fn report(&self, mut report: ShutdownReport) -> ShutdownReport {

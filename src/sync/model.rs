@@ -52,6 +52,28 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Stand-in for the crate `atomic-waker`. Its operations, too, are acquire-release read-modify-writes of one word, so a
+/// lock gives no happens-before that the real one does not.
+#[cfg(any(feature = "async", feature = "select"))]
+#[derive(Debug)]
+pub(crate) struct AtomicWaker(Mutex<Option<std::task::Waker>>);
+
+#[cfg(any(feature = "async", feature = "select"))]
+impl AtomicWaker {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub(crate) fn register(&self, waker: &std::task::Waker) {
+        let old = self.0.lock().replace(waker.clone());
+        drop(old);
+    }
+
+    pub(crate) fn take(&self) -> Option<std::task::Waker> {
+        self.0.lock().take()
+    }
+}
+
 /// Padding means nothing to a model.
 #[derive(Debug, Default)]
 pub(crate) struct CachePadded<T>(T);
@@ -182,6 +204,16 @@ impl<T> Sender<T> {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(feature = "async")]
+impl<T> Sender<T> {
+    pub(crate) fn is_full(&self) -> bool {
+        let tail = self.0.tail.load(Ordering::Relaxed);
+        let slot = &self.0.slots[tail % self.0.slots.len()];
+        // Acquire: pairs with the Release of the receiver that emptied this slot.
+        slot.stamp.load(Ordering::Acquire) != 2 * (tail / self.0.slots.len())
     }
 }
 

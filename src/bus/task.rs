@@ -1,0 +1,164 @@
+//! Waiting as a task: the futures behind the async methods. They need no runtime, and no thread of their own except that
+//! of the bus's alarm while somebody waits with a deadline.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use crate::clock::Deadline;
+use crate::error::RecvError;
+use crate::stats::ShutdownReport;
+
+use super::alarm::Alert;
+use super::handler::Runner;
+use super::hub::Hub;
+use super::inbox::{Inbox, Next};
+use super::sleeper::{Place, TimedOut, WaitList, Wake};
+use super::watcher::{Delivery, Watcher};
+
+/// Waits in a list, as [`WaitList::wait`] does for a thread, for as long as it is polled. Dropped, it gives up its place.
+pub(super) struct Waiting<'h, F> {
+    hub: &'h Hub,
+    list: &'h WaitList,
+    place: Place<'h>,
+    alert: Alert<'h>,
+    deadline: Deadline,
+    condition: F,
+}
+
+/// Nothing in it is pinned.
+impl<F> Unpin for Waiting<'_, F> {}
+
+impl<'h, F> Waiting<'h, F> {
+    pub(super) fn new(hub: &'h Hub, list: &'h WaitList, deadline: Deadline, condition: F) -> Self {
+        let (place, alert) = (Place::new(list), Alert::new(&hub.alarm));
+        Self { hub, list, place, alert, deadline, condition }
+    }
+}
+
+impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
+    type Output = Result<R, TimedOut>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(result) = this.place.look(Wake::Task(cx.waker().clone()), &mut this.condition) {
+            return Poll::Ready(Ok(result));
+        }
+        if this.hub.clock.has_passed(this.deadline) {
+            return Poll::Ready(Err(TimedOut));
+        }
+        if this.alert.set(this.deadline, cx.waker()).is_err() {
+            // The system gives no thread that could watch the time: this one keeps the deadline.
+            let waited = this.list.wait(&this.hub.clock, this.deadline, &mut this.condition);
+            return Poll::Ready(waited);
+        }
+        Poll::Pending
+    }
+}
+
+impl Hub {
+    /// As [`shutdown`](Hub::shutdown), for a task.
+    pub(super) async fn shutdown_async(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
+        if let Some(report) = self.begin_shutdown() {
+            return report;
+        }
+        let mut outcome = Waiting::new(self, &self.done, give_up, || self.outcome()).await;
+        if outcome.is_err() {
+            self.abandon();
+            outcome = Waiting::new(self, &self.done, deadline, || self.outcome()).await;
+        }
+        self.conclude(outcome)
+    }
+}
+
+/// Lets go of the task when the future is dropped before it is ready.
+struct Disarm<'i, T>(&'i mut Inbox<T>);
+
+impl<T> Drop for Disarm<'_, T> {
+    fn drop(&mut self) {
+        self.0.core.sleeper.disarm_task();
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Waits for the next delivery as a task. See [`recv`](Self::recv).
+    ///
+    /// Cancel-safe: dropped before it is ready, it has taken nothing. It never waits for time, so combine it with your
+    /// runtime's timeout.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` does; the event then counts as delivered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().try_publish(7)?;
+    /// let received = futures::executor::block_on(watcher.recv_async());
+    /// assert_eq!(received, Ok(Delivery::Event(7)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send {
+        async move {
+            let next = {
+                let waiting = Disarm(self.inbox());
+                poll_fn(|cx| waiting.0.poll(cx.waker())).await
+            };
+            self.delivery(next).ok_or(RecvError)
+        }
+    }
+}
+
+/// The deliveries as [`recv_async`](Watcher::recv_async) gives them, and then the end.
+///
+/// A stream that always has something never lets its task rest: where that starves others, let the task yield now and
+/// then.
+impl<T: Clone + Send + Sync + 'static> Stream for Watcher<T> {
+    type Item = Delivery<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
+        let this = self.get_mut();
+        this.inbox().poll(cx.waker()).map(|next| this.delivery(next))
+    }
+}
+
+/// Nothing in it is pinned.
+impl<T, H> Unpin for Runner<T, H> {}
+
+/// As [`run`](Runner::run), on whatever executor polls it. The handler is still a plain function, so it should not
+/// block. After a hundred deliveries it lets other tasks run.
+///
+/// While it is polled, the thread counts as one of the bus's own.
+impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        /// Deliveries that are handled before others get their turn.
+        const TURN: usize = 100;
+        let this = self.get_mut();
+        let _on_bus = this.enter();
+        for _ in 0..TURN {
+            let Some(inbox) = this.inbox() else { return Poll::Ready(()) };
+            match inbox.poll(cx.waker()) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Next::Empty | Next::End) => {
+                    this.finish();
+                    return Poll::Ready(());
+                }
+                Poll::Ready(next) => this.handle_next(next),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

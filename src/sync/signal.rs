@@ -1,0 +1,44 @@
+//! A token that a crossbeam `Select` can wait for.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+pub(crate) use crossbeam_channel::Select;
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// A channel of one, which holds a token when there may be something to receive.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    tokens: Receiver<()>,
+    waker: Waker,
+}
+
+/// Sends the token. It takes crossbeam's lock for an instant when somebody sleeps in a `Select`.
+struct SendToken(Sender<()>);
+
+impl Wake for SendToken {
+    fn wake(self: Arc<Self>) {
+        // Full: there is a token already.
+        let _ = self.0.try_send(());
+    }
+}
+
+impl Signal {
+    pub(crate) fn new() -> Self {
+        let (tx, tokens) = bounded(1);
+        Self { tokens, waker: Waker::from(Arc::new(SendToken(tx))) }
+    }
+
+    /// Takes back a token that nobody has seen.
+    pub(crate) fn clear(&self) {
+        let _ = self.tokens.try_recv();
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    pub(crate) fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        select.recv(&self.tokens)
+    }
+}
