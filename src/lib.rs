@@ -70,6 +70,8 @@ mod event_broadcaster;
 mod guard;
 #[cfg(feature = "recorder")]
 mod loss;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod policy;
 #[cfg(feature = "recorder")]
 mod recorder;
@@ -104,6 +106,8 @@ pub use crate::event::{
 pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
+#[cfg(feature = "metrics")]
+pub use crate::metrics::describe_metrics;
 pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};

@@ -119,6 +119,12 @@ pub struct WatcherStats {
 }
 
 impl WatcherStats {
+    /// Whether the name is the default one: `watcher-` and a number. Who gives that name himself counts as having none.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        let number = self.name.strip_prefix("watcher-");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    }
+
     /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
@@ -129,6 +135,28 @@ impl WatcherStats {
         self.lag += other.lag;
         self.high_water = self.high_water.max(other.high_water);
         self.panics += other.panics;
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl WatcherStats {
+    /// Takes a part out of a total, except for the high-water mark.
+    pub(crate) fn subtract(&mut self, part: &Self) {
+        for (sum, count) in [
+            (&mut self.offered, part.offered),
+            (&mut self.delivered, part.delivered),
+            (&mut self.filtered, part.filtered),
+            (&mut self.queued, part.queued),
+            (&mut self.lag, part.lag),
+            (&mut self.panics, part.panics),
+            (&mut self.dropped.incoming, part.dropped.incoming),
+            (&mut self.dropped.oldest, part.dropped.oldest),
+            (&mut self.dropped.timed_out, part.dropped.timed_out),
+            (&mut self.dropped.stopped, part.dropped.stopped),
+            (&mut self.dropped.abandoned, part.dropped.abandoned),
+        ] {
+            *sum = sum.saturating_sub(count);
+        }
     }
 }
 
@@ -171,6 +199,9 @@ pub struct BusStats {
     pub watchers: Vec<WatcherStats>,
     /// The sum over all other watchers that have gone. Its `policy` means nothing.
     pub departed: WatcherStats,
+    /// Of these, one sum for each name that was given to a watcher, in the order of the names: for the first 256 names that
+    /// went. Watchers without a name of their own are in `departed` alone.
+    pub departed_by_name: Vec<WatcherStats>,
 }
 
 impl BusStats {

@@ -15,6 +15,7 @@ const LEVELS: &[&[&str]] = &[
     &["bus", "correlator", "sink", "loss"],
     &["recorder", "recording"],
     &["event_broadcaster"],
+    &["metrics"],
 ];
 
 /// Paths that only the facade may name. `OnceLock` and `LazyLock` hold what is made once; the models have no part in it.

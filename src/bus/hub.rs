@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
+use crate::policy::OverflowPolicy;
 use crate::stats::{BusStats, ShutdownReport, WatcherStats};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, unique_id};
@@ -52,7 +53,12 @@ struct Registry {
     total: u64,
     watchers: BTreeMap<u64, Arc<Core>>,
     departed: WatcherStats,
+    /// Of these, the sums of those that had a name of their own.
+    named: BTreeMap<String, WatcherStats>,
 }
+
+/// So many names of watchers that have gone are remembered, so that one who makes up names does not fill the memory.
+const NAMES: usize = 256;
 
 /// How a bus ended.
 #[derive(Debug)]
@@ -86,7 +92,12 @@ impl Hub {
             untold: AtomicU64::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
-            registry: Mutex::new(Registry { total: 0, watchers: BTreeMap::new(), departed }),
+            registry: Mutex::new(Registry {
+                total: 0,
+                watchers: BTreeMap::new(),
+                departed,
+                named: BTreeMap::new(),
+            }),
             report: Mutex::new(None),
         }
     }
@@ -294,7 +305,15 @@ impl Hub {
         // them than there were when it was closed.
         let ends_with_the_bus = core.is_handler && self.is_closing();
         if !ends_with_the_bus && registry.watchers.remove(&core.id).is_some() {
-            registry.departed.add(&core.stats());
+            let stats = core.stats();
+            registry.departed.add(&stats);
+            if let Some(sum) = registry.named.get_mut(&stats.name) {
+                sum.add(&stats);
+            } else if !stats.is_unnamed() && registry.named.len() < NAMES {
+                registry
+                    .named
+                    .insert(stats.name.clone(), WatcherStats { policy: OverflowPolicy::default(), ..stats });
+            }
         }
     }
 
@@ -331,6 +350,7 @@ impl Hub {
             rejected_stopped,
             watchers: registry.watchers.values().map(|core| core.stats()).collect(),
             departed: registry.departed.clone(),
+            departed_by_name: registry.named.values().cloned().collect(),
         }
     }
 }
