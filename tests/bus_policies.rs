@@ -153,7 +153,7 @@ fn run_round(seed: u64) -> Met {
         let (clock, over) = (&clock, &done);
         scope.spawn(move || {
             while !over.load(Ordering::SeqCst) {
-                (0..1 + ticks.below(20)).for_each(|_| thread::yield_now());
+                (0..=ticks.below(20)).for_each(|_| thread::yield_now());
                 clock.advance(MS / 2);
             }
         });
@@ -168,7 +168,9 @@ fn run_round(seed: u64) -> Met {
                 }
             })
         });
-        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+        for publisher in publishers {
+            publisher.join().unwrap();
+        }
         assert!(bus.shutdown().complete);
         done.store(true, Ordering::SeqCst);
     });

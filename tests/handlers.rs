@@ -174,7 +174,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         sizes.split(' ').next().unwrap().parse().unwrap()
     };
     let used = pages * rustix::param::page_size() as u64;
-    setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before.clone() }).unwrap();
+    setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
     let handler = bus.watch_builder().name("poor").spawn(|_| ());
     let another = Broadcaster::<u64>::new();
     setrlimit(Resource::As, before).unwrap();
