@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use eventcast::{Broadcaster, BusOptions, BusStats, OverflowPolicy, describe_metrics};
+use eventcast::{Broadcaster, BusOptions, BusStats, OverflowPolicy};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
@@ -120,6 +120,7 @@ impl Strict {
     }
 
     /// Each metric with its kind and the names of its labels.
+    #[cfg(feature = "recorder")]
     fn metrics(&self) -> BTreeSet<(String, &'static str, Vec<String>)> {
         let mut found = BTreeSet::new();
         for (kind, all) in [("counter", &self.counters), ("gauge", &self.gauges)] {
@@ -317,7 +318,7 @@ mod recorder {
         let events = EventBroadcaster::new().unwrap();
         events.start_recording_to_sink(MemorySink::new()).unwrap();
         metrics::with_local_recorder(&recorder, || {
-            super::describe_metrics();
+            eventcast::describe_metrics();
             events.stats().emit_metrics("test");
             EventCorrelator::new(CorrelatorOptions::default()).unwrap().stats().emit_metrics("test");
         });
