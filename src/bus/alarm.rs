@@ -32,13 +32,13 @@ impl Alarm {
         Self { clock, state: Mutex::new(State::default()) }
     }
 
-    fn set(self: &Arc<Self>, place: (Duration, u64), waker: Waker) -> io::Result<()> {
-        let mut state = self.state.lock();
+    fn set(alarm: &Arc<Self>, place: (Duration, u64), waker: Waker) -> io::Result<()> {
+        let mut state = alarm.state.lock();
         let replaced = state.alerts.insert(place, waker);
         if state.thread.is_none() {
             let parker = Parker::new();
-            let (alarm, unparker) = (self.clone(), parker.unparker());
-            if let Err(error) = thread::spawn("eventcast-alarm".to_owned(), move || alarm.run(&parker)) {
+            let (thread, unparker) = (alarm.clone(), parker.unparker());
+            if let Err(error) = thread::spawn("eventcast-alarm".to_owned(), move || thread.run(&parker)) {
                 let removed = state.alerts.remove(&place);
                 drop(state);
                 drop((replaced, removed));
@@ -122,7 +122,7 @@ impl<'h> Alert<'h> {
             state.next_number += 1;
             (at, state.next_number)
         });
-        self.alarm.set(place, waker.clone())
+        Alarm::set(self.alarm, place, waker.clone())
     }
 }
 

@@ -1,0 +1,375 @@
+//! The async side poll by poll: who is woken, how often, and what a future that is dropped leaves behind.
+#![cfg(feature = "async")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, SystemTime};
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, PublishError, Watcher};
+use futures::{Stream, StreamExt};
+use support::{LONG, assert_balanced, bus, hold, watched};
+
+/// Counts its wake-ups, and says each of them.
+struct Bell {
+    rings: AtomicU64,
+    says: mpsc::Sender<()>,
+}
+
+struct Ear {
+    bell: Arc<Bell>,
+    waker: Waker,
+    heard: mpsc::Receiver<()>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        let _ = self.says.send(());
+    }
+}
+
+impl Ear {
+    fn new() -> Self {
+        let (says, heard) = mpsc::channel();
+        let bell = Arc::new(Bell { rings: AtomicU64::new(0), says });
+        Self { waker: Waker::from(bell.clone()), bell, heard }
+    }
+
+    fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(&self.waker))
+    }
+
+    fn poll_next<S: Stream + Unpin>(&self, stream: &mut S) -> Poll<Option<S::Item>> {
+        stream.poll_next_unpin(&mut Context::from_waker(&self.waker))
+    }
+
+    fn wait(&self) {
+        self.heard.recv_timeout(LONG).expect("no wake-up came");
+    }
+
+    fn rings(&self) -> u64 {
+        self.bell.rings.load(Ordering::SeqCst)
+    }
+
+    /// Whether something still holds the waker, besides this.
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.bell) > 2
+    }
+}
+
+/// One event, one wake-up, of the task that waits and of nobody who has stopped waiting.
+#[test]
+fn a_task_is_woken_once_and_only_while_it_waits() {
+    let bus = bus::<u64>(16, 16);
+    let mut watcher = bus.watch().unwrap();
+    let (first, second) = (Ear::new(), Ear::new());
+    assert_eq!(first.poll_next(&mut watcher), Poll::Pending);
+    // The task has moved: only its last waker counts.
+    assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
+    assert!(!first.is_held(), "a waker that was replaced is let go of");
+    bus.publisher().publish(1).unwrap();
+    second.wait();
+    assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(1))));
+    // Nobody waits now: what comes wakes nobody.
+    bus.publisher().publish_batch(vec![2, 3]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!((first.rings(), second.rings()), (0, 1));
+    assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(2))));
+    assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(3))));
+    assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
+    // Nor does what is filtered or refused.
+    bus.flush(LONG).unwrap();
+    assert_eq!(second.rings(), 1);
+    bus.close();
+    second.wait();
+    assert_eq!(second.poll_next(&mut watcher), Poll::Ready(None));
+}
+
+/// A receive that is dropped has taken nothing, and keeps no task alive.
+#[test]
+fn a_receive_that_is_dropped_has_taken_nothing() {
+    let bus = bus::<u64>(16, 2);
+    let mut watcher = bus.watch().unwrap();
+    let ear = Ear::new();
+    {
+        let mut receiving = pin!(watcher.recv_async());
+        assert_eq!(ear.poll(receiving.as_mut()), Poll::Pending);
+        bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
+        ear.wait();
+    }
+    drop(watcher.recv_async());
+    assert_eq!(watcher.recv(), Ok(Event(1)));
+    assert_eq!(watcher.recv(), Ok(Event(2)));
+    {
+        let mut receiving = pin!(watcher.recv_async());
+        assert_eq!(ear.poll(receiving.as_mut()), Poll::Ready(Ok(Lagged(1))));
+    }
+    let other = Ear::new();
+    {
+        let mut receiving = pin!(watcher.recv_async());
+        assert_eq!(other.poll(receiving.as_mut()), Poll::Pending);
+        assert!(other.is_held());
+    }
+    assert!(!other.is_held(), "the task is let go of");
+    bus.publisher().publish(4).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(other.rings(), 0);
+    assert_eq!(watcher.try_recv(), Ok(Event(4)));
+}
+
+/// A thread and a task may take turns with one watcher.
+#[test]
+fn waiting_as_a_thread_and_as_a_task_can_alternate() {
+    watched(|| {
+        let bus = bus::<u64>(16, 16);
+        let mut watcher = bus.watch().unwrap();
+        for round in 0..200 {
+            let ear = Ear::new();
+            if round % 2 == 0 {
+                assert_eq!(ear.poll_next(&mut watcher), Poll::Pending);
+            }
+            let publisher = bus.publisher();
+            let publishing = std::thread::spawn(move || publisher.publish(round).unwrap());
+            if round % 4 < 2 {
+                assert_eq!(watcher.recv(), Ok(Event(round)));
+            } else {
+                assert_eq!(futures::executor::block_on(watcher.next()), Some(Event(round)));
+            }
+            publishing.join().unwrap();
+        }
+    });
+}
+
+/// A publish that is dropped before it is ready has not happened; its turn goes to the next in line.
+#[test]
+fn a_publish_that_is_dropped_has_not_happened() {
+    let bus = bus::<u64>(1, 1);
+    let held = hold(&bus);
+    let publisher = bus.publisher();
+    while publisher.try_publish(0).is_ok() {}
+    let refused = bus.stats().rejected_full;
+    let (first, second, third) = (Ear::new(), Ear::new(), Ear::new());
+    let mut waiting = Box::pin(publisher.publish_async(1));
+    let mut next = Box::pin(publisher.publish_async(2));
+    let mut last = Box::pin(publisher.publish_async(3));
+    assert!(first.poll(waiting.as_mut()).is_pending());
+    assert!(second.poll(next.as_mut()).is_pending());
+    assert!(third.poll(last.as_mut()).is_pending());
+    // One that never had a turn leaves without a trace.
+    drop(last);
+    assert!(!third.is_held());
+    drop(held);
+    first.wait();
+    // Chosen, and dropped: the second hears of it without another event being taken.
+    drop(waiting);
+    second.wait();
+    while second.poll(next.as_mut()).is_pending() {
+        second.wait();
+    }
+    assert_eq!(bus.stats().rejected_full, refused, "waiting is not a refusal");
+    let report = bus.shutdown();
+    assert_balanced(&report.bus);
+    assert_eq!(third.rings(), 0);
+}
+
+/// `ready` takes nobody's turn: one who only looked leaves the room to who waits with an event.
+#[test]
+fn ready_leaves_the_room_to_others() {
+    let bus = bus::<u64>(1, 1);
+    let held = hold(&bus);
+    let publisher = bus.publisher();
+    while publisher.try_publish(0).is_ok() {}
+    let (looks, waits) = (Ear::new(), Ear::new());
+    let mut ready = Box::pin(publisher.ready());
+    let mut publishing = Box::pin(publisher.publish_async(1));
+    assert!(looks.poll(ready.as_mut()).is_pending());
+    assert!(waits.poll(publishing.as_mut()).is_pending());
+    drop(held);
+    looks.wait();
+    // It may have been woken for an entry whose room somebody else has taken since.
+    while looks.poll(ready.as_mut()).is_pending() {
+        looks.wait();
+    }
+    waits.wait();
+    while waits.poll(publishing.as_mut()).is_pending() {
+        waits.wait();
+    }
+    assert!(bus.shutdown().complete);
+}
+
+/// A registration that is dropped before it is ready leaves nothing: no watcher, no filter.
+#[test]
+fn a_registration_that_is_dropped_leaves_nothing() {
+    let bus = bus::<u64>(1, 1);
+    let held = hold(&bus);
+    while bus.publisher().try_publish(0).is_ok() {}
+    let before = bus.stats().watchers.len();
+    let alive = Arc::new(());
+    let in_filter = alive.clone();
+    let ear = Ear::new();
+    {
+        let builder = bus.watch_builder().name("never").filter(move |_| Arc::strong_count(&in_filter) > 0);
+        let mut watching = pin!(builder.watch_async());
+        assert!(ear.poll(watching.as_mut()).is_pending());
+        assert_eq!(bus.stats().watchers.len(), before + 1);
+    }
+    assert_eq!(Arc::strong_count(&alive), 1, "the filter is gone");
+    assert_eq!(bus.stats().watchers.len(), before);
+    drop(held);
+    assert!(bus.shutdown().complete);
+}
+
+/// A waker that panics harms neither the dispatcher, nor another watcher, nor who waits behind it.
+#[test]
+fn a_waker_that_panics_stops_nothing() {
+    struct Bomb;
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker's own fault");
+        }
+    }
+    let bomb = Waker::from(Arc::new(Bomb));
+    let mut cx = Context::from_waker(&bomb);
+    let bus = bus::<u64>(1, 1);
+    let mut fragile = bus.watch().unwrap();
+    let mut other = bus.watch().unwrap();
+    assert!(fragile.poll_next_unpin(&mut cx).is_pending());
+    let ear = Ear::new();
+    assert!(ear.poll_next(&mut other).is_pending());
+    bus.publisher().publish(1).unwrap();
+    ear.wait();
+    assert_eq!(other.recv(), Ok(Event(1)));
+    assert_eq!(fragile.recv(), Ok(Event(1)));
+
+    let held = hold(&bus);
+    let publisher = bus.publisher();
+    while publisher.try_publish(0).is_ok() {}
+    let mut waiting = Box::pin(publisher.publish_async(2));
+    assert!(waiting.as_mut().poll(&mut cx).is_pending());
+    let mut flushing = Box::pin(bus.flush_async(LONG));
+    assert!(flushing.as_mut().poll(&mut cx).is_pending());
+    let mut behind = Box::pin(publisher.publish_async(3));
+    assert!(ear.poll(behind.as_mut()).is_pending());
+    drop(held);
+    // The bomb may be first in the line: its turn passes when it goes.
+    drop((waiting, flushing));
+    while ear.poll(behind.as_mut()).is_pending() {
+        ear.wait();
+    }
+    assert!(bus.shutdown().complete);
+}
+
+/// On a thread of the bus nothing waits for the bus: not as a task either.
+#[test]
+fn a_task_on_a_thread_of_the_bus_does_not_wait_for_it() {
+    watched(|| {
+        let bus = Arc::new(bus::<u64>(1, 1));
+        let (tx, rx) = mpsc::channel();
+        let (go, gate) = mpsc::channel::<()>();
+        let inner = bus.clone();
+        bus.watch_builder()
+            .overflow(OverflowPolicy::Wait)
+            .spawn(move |delivery| {
+                if delivery != Event(&0) {
+                    return;
+                }
+                gate.recv().unwrap();
+                let publisher = inner.publisher();
+                let full = futures::executor::block_on(publisher.publish_async(7));
+                let ready = futures::executor::block_on(publisher.ready());
+                let watching = futures::executor::block_on(inner.watch_builder().watch_async());
+                let flushed = futures::executor::block_on(inner.flush_async(LONG));
+                let report = futures::executor::block_on(inner.shutdown_async(LONG));
+                let watching = watching.map(|_| ()).map_err(|error| error.to_string());
+                tx.send((full, ready, watching, flushed, report.complete)).unwrap();
+            })
+            .unwrap();
+        let publisher = bus.publisher();
+        let mut accepted = 0;
+        while accepted < 3 || bus.stats().accepted != accepted - 1 {
+            accepted += u64::from(publisher.try_publish(accepted).is_ok());
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+        let (full, ready, watching, flushed, complete) = rx.recv_timeout(LONG).unwrap();
+        assert_eq!((full, ready), (Err(PublishError::Full(7)), Ok(())));
+        assert!(watching.unwrap_err().contains("thread of the bus"));
+        assert!(flushed.unwrap_err().to_string().contains("thread of the bus"));
+        assert!(!complete);
+        assert!(bus.shutdown().complete);
+    });
+}
+
+/// Deadlines of tasks share one thread, which keeps each at its time and none before.
+#[test]
+fn deadlines_are_kept_one_by_one() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let bus = Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap();
+    let (go, gate) = mpsc::channel::<()>();
+    bus.watch_builder().spawn(move |_| gate.recv().unwrap()).unwrap();
+    bus.publisher().publish(1).unwrap();
+    let ears = [Ear::new(), Ear::new(), Ear::new()];
+    let seconds = [3, 1, 2];
+    let mut flushing: Vec<_> =
+        seconds.iter().map(|seconds| Box::pin(bus.flush_async(Duration::from_secs(*seconds)))).collect();
+    for (ear, flush) in ears.iter().zip(&mut flushing) {
+        assert!(ear.poll(flush.as_mut()).is_pending());
+    }
+    for (ear, flush) in [(1, 1), (2, 2)] {
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(1));
+        ears[ear].wait();
+        assert!(matches!(ears[ear].poll(flushing[flush].as_mut()), Poll::Ready(Err(_))));
+    }
+    assert!(ears[0].poll(flushing[0].as_mut()).is_pending());
+    // Dropped before its time, the last deadline is forgotten, and with it the thread.
+    flushing.remove(0);
+    while clock.waiters() > 0 {
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    assert!(bus.shutdown().complete);
+}
+
+/// What the future of a shutdown has begun goes on without it, and nothing is given up.
+#[test]
+fn a_shutdown_that_is_dropped_still_closes() {
+    let bus = bus::<u64>(4, 1);
+    let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+    bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
+    drop(bus.shutdown_async(LONG));
+    bus.publisher().publish(4).unwrap();
+    let ear = Ear::new();
+    assert!(ear.poll(pin!(bus.shutdown_async(LONG))).is_pending());
+    assert!(bus.publisher().publish(5).unwrap_err().is_stopped());
+    assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(bus.shutdown().complete);
+}
+
+/// Every future can be sent to another thread, and a watcher can be moved while it is one's stream.
+#[test]
+fn futures_are_send() {
+    fn send<F: Future + Send>(future: F) -> F {
+        future
+    }
+    fn stream<S: Stream<Item = Delivery<u64>> + Send + Unpin>(_: &S) {}
+    let bus = bus::<u64>(4, 4);
+    let mut watcher: Watcher<u64> =
+        futures::executor::block_on(send(bus.watch_builder().watch_async())).unwrap();
+    stream(&watcher);
+    futures::executor::block_on(send(bus.publisher().publish_async(1))).unwrap();
+    futures::executor::block_on(send(bus.publisher().ready())).unwrap();
+    assert_eq!(futures::executor::block_on(send(watcher.recv_async())), Ok(Event(1)));
+    futures::executor::block_on(send(bus.flush_async(LONG))).unwrap();
+    let runner = bus.watch_builder().runner(|_| ()).unwrap();
+    bus.close();
+    futures::executor::block_on(send(runner));
+    assert!(futures::executor::block_on(send(bus.shutdown_async(LONG))).complete);
+}
