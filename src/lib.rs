@@ -57,6 +57,8 @@ mod clock;
 #[cfg(feature = "recorder")]
 mod correlator;
 #[cfg(feature = "serde")]
+mod document;
+#[cfg(feature = "serde")]
 mod duration;
 mod error;
 #[cfg(feature = "recorder")]
@@ -68,6 +70,9 @@ mod event_broadcaster;
 mod guard;
 #[cfg(feature = "recorder")]
 mod loss;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod policy;
 #[cfg(feature = "recorder")]
 mod recorder;
 #[cfg(feature = "recorder")]
@@ -78,8 +83,8 @@ mod stats;
 mod sync;
 
 pub use crate::bus::{
-    Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, OverflowPolicy, Publisher, Runner,
-    StopHandle, WatchBuilder, WatchHandle, Watcher,
+    Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
+    WatchBuilder, WatchHandle, WatchOptions, Watcher,
 };
 pub use crate::clock::{Clock, FakeClock};
 #[cfg(feature = "recorder")]
@@ -101,6 +106,9 @@ pub use crate::event::{
 pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
+#[cfg(feature = "metrics")]
+pub use crate::metrics::describe_metrics;
+pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
 #[cfg(feature = "recorder")]

@@ -28,6 +28,8 @@ pub enum LossReason {
     ScrubPanicked,
     /// A watcher, handler or recording lost it before it got there.
     Dropped(DropReason),
+    /// A handler, or a log, was given it and panicked. It counts as delivered, and the handler goes on with the next.
+    HandlerPanicked,
     /// The sink has an event of this name.
     AlreadyExists,
     /// The sink will never take it, or it panicked, or a function of the correlator's options did.
@@ -46,6 +48,7 @@ impl fmt::Display for LossReason {
             Self::EmptyReason => f.write_str("empty reason"),
             Self::ScrubPanicked => f.write_str("scrub panicked"),
             Self::Dropped(reason) => write!(f, "dropped, {reason}"),
+            Self::HandlerPanicked => f.write_str("handler panicked"),
             Self::AlreadyExists => f.write_str("already exists"),
             Self::Rejected => f.write_str("rejected"),
             Self::Exhausted => f.write_str("too many attempts"),
@@ -77,8 +80,8 @@ impl<'a> Loss<'a> {
         Self { reason, place, events: &[], count, cause: None }
     }
 
-    pub(crate) fn because(mut self, cause: Option<&'a (dyn Error + 'static)>) -> Self {
-        self.cause = cause;
+    pub(crate) fn because(mut self, cause: &'a (dyn Error + 'static)) -> Self {
+        self.cause = Some(cause);
         self
     }
 
@@ -102,7 +105,7 @@ impl<'a> Loss<'a> {
         self.count
     }
 
-    /// What the sink said, a [`SinkError`](crate::SinkError).
+    /// What the sink said, or how it panicked: a [`SinkError`](crate::SinkError). Of losses at a sink there always is one.
     pub fn cause(&self) -> Option<&'a (dyn Error + 'static)> {
         self.cause
     }
@@ -140,7 +143,7 @@ pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 pub(crate) struct LossHook {
     hook: Option<OnLoss>,
     panics: AtomicU64,
-    /// Events that watchers abandoned and of which was told.
+    /// Of the events that queues held when they were given up: those of which was told.
     abandoned: AtomicU64,
     #[cfg(feature = "tracing")]
     warnings: warnings::Warnings,
@@ -168,14 +171,6 @@ impl LossHook {
 
     /// Tells of a loss, on this thread. No lock of the library's own is held while the hook runs.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
-        if loss.reason == LossReason::Dropped(DropReason::Abandoned) {
-            // Relaxed: a count.
-            self.abandoned.fetch_add(loss.count, Ordering::Relaxed);
-        }
-        self.call(loss);
-    }
-
-    fn call(&self, loss: &Loss<'_>) {
         // A thread that is being torn down has lost its cell, and tells nobody.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
@@ -187,11 +182,12 @@ impl LossHook {
         let _ = TELLING.try_with(|telling| telling.set(false));
     }
 
-    /// Tells of what queues held when a shutdown by deadline gave them up, given how many that were in all.
+    /// Tells of what queues held when a shutdown by deadline gave them up, given how many that were in all: no hook
+    /// learns of these when they go.
     pub(crate) fn tell_abandoned(&self, place: &str, total: u64) {
         // Relaxed: a count. One operation, so that of several callers each event is told by one.
         let told = self.abandoned.fetch_max(total, Ordering::Relaxed);
-        self.call(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
+        self.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
     }
 
     fn pass_on(&self, loss: &Loss<'_>) {

@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use crate::policy::OverflowPolicy;
+
 /// Why a watcher did not get an event that it was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
@@ -41,7 +43,7 @@ impl fmt::Display for DropReason {
 
 /// Events that a watcher was offered and did not get, by [reason](DropReason).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct DropCounts {
     /// See [`DropReason::Incoming`].
@@ -86,11 +88,13 @@ impl DropCounts {
 ///
 /// Events of a prefix are not counted here: they do not come through the bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct WatcherStats {
     /// The watcher's name.
     pub name: String,
+    /// What happens when its queue is full. In a sum over several watchers it means nothing, and is the default.
+    pub policy: OverflowPolicy,
     /// Accepted events that passed the watcher's filter.
     pub offered: u64,
     /// Given to the receiver. A batch or a reference in hand counts as queued until the next receive begins.
@@ -99,8 +103,14 @@ pub struct WatcherStats {
     pub dropped: DropCounts,
     /// Refused by the watcher's filter, so not offered.
     pub filtered: u64,
-    /// In the queue now.
+    /// In the queue now, or in the reader's hand.
     pub queued: u64,
+    /// How far the watcher is behind: offered, and neither delivered nor lost yet. That is what is `queued`, and what the
+    /// dispatcher holds until there is room, of a watcher that is waited for: up to `max_batch` more.
+    ///
+    /// It is `offered` less `delivered` and `dropped`, which are read one by one, `offered` last. So it equals `queued`
+    /// whenever the bus is quiet, and while it runs is never less than the true lag at the moment of that last read.
+    pub lag: u64,
     /// The most that the queue ever held.
     pub high_water: u64,
     /// Panics that were caught while something was done for this watcher: of its filter, hook or handler, or of an
@@ -109,6 +119,12 @@ pub struct WatcherStats {
 }
 
 impl WatcherStats {
+    /// Whether the name is the default one: `watcher-` and a number. Who gives that name himself counts as having none.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        let number = self.name.strip_prefix("watcher-");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    }
+
     /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
@@ -116,35 +132,59 @@ impl WatcherStats {
         self.dropped.add(&other.dropped);
         self.filtered += other.filtered;
         self.queued += other.queued;
+        self.lag += other.lag;
         self.high_water = self.high_water.max(other.high_water);
         self.panics += other.panics;
     }
 }
 
-impl fmt::Display for WatcherStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: offered {}, delivered {}, dropped {}, queued {}",
-            self.name.escape_debug(),
-            self.offered,
-            self.delivered,
-            self.dropped.total(),
-            self.queued
-        )?;
-        if self.filtered > 0 {
-            write!(f, ", filtered {}", self.filtered)?;
+#[cfg(feature = "metrics")]
+impl WatcherStats {
+    /// Takes a part out of a total, except for the high-water mark.
+    pub(crate) fn subtract(&mut self, part: &Self) {
+        for (sum, count) in [
+            (&mut self.offered, part.offered),
+            (&mut self.delivered, part.delivered),
+            (&mut self.filtered, part.filtered),
+            (&mut self.queued, part.queued),
+            (&mut self.lag, part.lag),
+            (&mut self.panics, part.panics),
+            (&mut self.dropped.incoming, part.dropped.incoming),
+            (&mut self.dropped.oldest, part.dropped.oldest),
+            (&mut self.dropped.timed_out, part.dropped.timed_out),
+            (&mut self.dropped.stopped, part.dropped.stopped),
+            (&mut self.dropped.abandoned, part.dropped.abandoned),
+        ] {
+            *sum = sum.saturating_sub(count);
         }
-        if self.panics > 0 {
-            write!(f, ", panics {}", self.panics)?;
+    }
+}
+
+impl WatcherStats {
+    /// The figures without the policy, which a sum does not have.
+    fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offered, delivered, queued, lag, .. } = self;
+        let dropped = self.dropped.total();
+        write!(f, "offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}")?;
+        for (name, count) in [("filtered", self.filtered), ("panics", self.panics)] {
+            if count > 0 {
+                write!(f, ", {name} {count}")?;
+            }
         }
         Ok(())
     }
 }
 
+impl fmt::Display for WatcherStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): ", self.name.escape_debug(), self.policy)?;
+        self.write_figures(f)
+    }
+}
+
 /// What a bus has done so far, in events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct BusStats {
     /// Taken from the incoming queue for distribution; equal to what publishers were told was accepted when the bus is
@@ -157,8 +197,11 @@ pub struct BusStats {
     /// One entry for each watcher that is registered now, in the order of registration. Handlers that have come to their
     /// end with the bus stay listed.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all other watchers that have gone.
+    /// The sum over all other watchers that have gone. Its `policy` means nothing.
     pub departed: WatcherStats,
+    /// Of these, one sum for each name that was given to a watcher, in the order of the names: for the first 256 names that
+    /// went. Watchers without a name of their own are in `departed` alone.
+    pub departed_by_name: Vec<WatcherStats>,
 }
 
 impl BusStats {
@@ -183,7 +226,8 @@ impl fmt::Display for BusStats {
             write!(f, "; {watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}", self.departed)?;
+            write!(f, "; {}: ", self.departed.name.escape_debug())?;
+            self.departed.write_figures(f)?;
         }
         Ok(())
     }
@@ -198,6 +242,7 @@ impl fmt::Display for BusStats {
 /// which is what [`handled`](Self::handled) adds up. While it runs, the event in hand may already have its outcome.
 #[cfg(feature = "recorder")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
     /// The recording's name, and what it was offered, got, and lost before it could handle it.
@@ -283,6 +328,7 @@ impl fmt::Display for RecordingStats {
             ("aggregated", self.aggregated),
             ("retried", self.retried),
             ("panics", self.panics),
+            ("evicted", self.evicted),
             ("dropped", self.watcher.dropped.total()),
         ] {
             if count > 0 {
@@ -295,7 +341,7 @@ impl fmt::Display for RecordingStats {
 
 /// What a shutdown did. Every call gets the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was

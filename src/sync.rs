@@ -4,8 +4,8 @@
 //! with `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs the models of `loom-tests/`). What is
 //! different under the model, and why it is sound to look at the rest through it:
 //!
-//! * crossbeam's channel is opaque to loom, so a small bounded queue in `sync/model.rs` stands in for it. It promises
-//!   less than crossbeam does: the only happens-before it gives is from the send of a value to its receipt, and from
+//! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in for both kinds. It
+//!   promises less than crossbeam does: the only happens-before it gives is from the send of a value to its receipt, and from
 //!   the receipt to the reuse of that slot; and it reports "full" and "empty" where crossbeam would wait for a peer in
 //!   the middle of an operation.
 //! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
@@ -120,6 +120,28 @@ mod real {
     impl<T> Clone for Receiver<T> {
         fn clone(&self) -> Self {
             Self(self.0.clone())
+        }
+    }
+
+    /// A queue between threads that takes memory as it fills, in segments of 31 entries: crossbeam's. Its users count
+    /// what is in it, and that bounds it.
+    #[derive(Debug)]
+    pub(crate) struct Segments<T>(crossbeam_queue::SegQueue<T>);
+
+    impl<T> Segments<T> {
+        /// For so many at once at most. Only the model holds its users to it.
+        pub(crate) fn new(_most: usize) -> Self {
+            Self(crossbeam_queue::SegQueue::new())
+        }
+
+        #[inline]
+        pub(crate) fn push(&self, value: T) {
+            self.0.push(value);
+        }
+
+        #[inline]
+        pub(crate) fn pop(&self) -> Option<T> {
+            self.0.pop()
         }
     }
 

@@ -560,9 +560,9 @@ fn a_panic_in_any_hook_stops_nothing() {
     // A filter that panics ends its watcher; what it got before stays readable.
     assert_eq!(filtered.events().count(), 3);
     assert!(on_drop_ran.load(Ordering::Relaxed));
-    // Scrub and sink.
-    assert_eq!(told.load(Ordering::Relaxed), 2);
-    assert_eq!(events.stats().recorder.hook_panics, 2);
+    // Scrub, sink, handler and log.
+    assert_eq!(told.load(Ordering::Relaxed), 4);
+    assert_eq!(events.stats().recorder.hook_panics, 4);
 }
 
 // ── the rest ──
@@ -643,4 +643,102 @@ fn types_can_go_where_they_are_needed() {
     shared::<MemorySink>();
     shared::<eventcast::SinkError>();
     shared::<PublishError<Event>>();
+}
+
+// ── what is told of handlers ──
+
+/// All that `on_loss` is told: why, where, of which events.
+fn told() -> (Shared<(LossReason, String, Vec<String>)>, EventBroadcaster) {
+    let told = Shared::default();
+    let into = told.clone();
+    let events = EventBroadcaster::builder()
+        .bus(BusOptions::default().queue_len(1))
+        .on_loss(move |loss| {
+            let reasons: Vec<_> = loss.events().iter().map(|event| event.reason.to_string()).collect();
+            assert_eq!(loss.count(), reasons.len() as u64);
+            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), reasons));
+        })
+        .build()
+        .unwrap();
+    (told, events)
+}
+
+#[test]
+fn an_event_at_which_a_handler_panics_is_told_with_the_handlers_name() {
+    let (told, events) = told();
+    let is = |wanted: &'static str| move |event: &Event| assert!(event.reason != wanted, "{wanted}");
+    let watcher = events.start_event_watcher(is("Watcher")).unwrap();
+    events.start_logging(|line| assert!(!line.contains("'Logging'"), "log")).unwrap();
+    let panics = |wanted| {
+        let check = is(wanted);
+        move |delivery: Delivery<&Event>| check(delivery.event().unwrap())
+    };
+    let spawned = events.watch_builder().name("spawned").spawn(panics("Spawned")).unwrap();
+    // Its own hook for what its queue loses changes nothing about that.
+    let own =
+        events.watch_builder().name("own").on_drop(|_, _| ()).stop_on_panic(true).runner(panics("Runner"));
+    let own = own.unwrap();
+    let (ran_tx, ran) = mpsc::channel();
+    thread::spawn(move || {
+        own.run();
+        ran_tx.send(()).unwrap();
+    });
+    for reason in ["Watcher", "Logging", "Spawned", "Runner", "Fine"] {
+        record(&events, "web-0", reason);
+        events.flush(LONG).unwrap();
+    }
+    ran.recv_timeout(LONG).expect("it was to stop");
+    let places = [watcher.stats().name, "logging".to_owned(), "spawned".to_owned(), "own".to_owned()];
+    let expected: Vec<_> = ["Watcher", "Logging", "Spawned", "Runner"]
+        .into_iter()
+        .zip(places)
+        .map(|(reason, place)| (LossReason::HandlerPanicked, place, vec![reason.to_owned()]))
+        .collect();
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!((spawned.stats().delivered, spawned.stats().panics), (5, 1), "it went on");
+    assert_eq!(LossReason::HandlerPanicked.to_string(), "handler panicked");
+    assert!(events.shutdown().complete);
+}
+
+/// The events of a gap were told of when they were lost.
+#[test]
+fn a_panic_at_a_gap_is_counted_and_not_told() {
+    let (told, events) = told();
+    let (gate, pass) = gate();
+    let handler = events.watch_builder().name("gaps").spawn(move |delivery: Delivery<&Event>| {
+        assert!(delivery.event().is_some(), "a gap");
+        pass();
+    });
+    let handler = handler.unwrap();
+    record(&events, "web-0", "First");
+    gate.entered.recv_timeout(LONG).unwrap();
+    record(&events, "web-0", "Second");
+    until(|| handler.stats().offered == 2);
+    drop(gate);
+    events.flush(LONG).unwrap();
+    assert_eq!((handler.stats().delivered, handler.stats().panics), (1, 1));
+    let incoming = LossReason::Dropped(DropReason::Incoming);
+    assert_eq!(*told.lock().unwrap(), [(incoming, "gaps".to_owned(), vec!["Second".to_owned()])]);
+}
+
+/// Each loss is told to one: to the watcher's own hook, if it has one, and then not to the broadcaster's.
+#[test]
+fn what_a_hook_of_the_watchers_own_learns_is_told_to_nobody_else() {
+    let (told, events) = told();
+    let own = Shared::default();
+    let into = own.clone();
+    let watcher = events
+        .watch_builder()
+        .overflow(OverflowPolicy::Wait)
+        .on_drop(move |reason, events| into.lock().unwrap().extend(events.iter().map(|_| reason)))
+        .watch()
+        .unwrap();
+    for name in ["a", "b", "c"] {
+        record(&events, name, "Started");
+    }
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    until(|| watcher.stats().dropped.abandoned == 2);
+    events.shutdown();
+    assert_eq!(*own.lock().unwrap(), [DropReason::Abandoned; 2]);
+    assert_eq!(*told.lock().unwrap(), []);
 }

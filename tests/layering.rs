@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. Those of one level do not know each other.
 const LEVELS: &[&[&str]] = &[
-    &["sync", "error", "escape", "guard", "duration"],
-    &["clock", "stats"],
+    &["sync", "error", "escape", "guard", "document", "duration"],
+    &["clock", "policy"],
+    &["stats"],
     &["event"],
     &["bus", "correlator", "sink", "loss"],
     &["recorder", "recording"],
     &["event_broadcaster"],
+    &["metrics"],
 ];
 
 /// Paths that only the facade may name. `OnceLock` and `LazyLock` hold what is made once; the models have no part in it.
@@ -23,6 +25,7 @@ const FACADE_ONLY: &[&str] = &[
     "std::thread",
     "std::hint::spin_loop",
     "crossbeam_channel",
+    "crossbeam_queue",
     "crossbeam_utils",
     "parking_lot",
     "loom::",

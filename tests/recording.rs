@@ -650,10 +650,22 @@ fn similar_events_are_folded_and_the_fold_is_counted() {
 
 // ── panics ──
 
+/// A broadcaster whose hook writes down the cause of each rejection, and what its type is.
+fn telling_why(clock: &FakeClock) -> (EventBroadcaster, Arc<Mutex<Vec<String>>>) {
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let into = causes.clone();
+    let events = EventBroadcaster::builder().clock(clock.clock()).on_loss(move |loss| {
+        assert_eq!(loss.reason(), LossReason::Rejected);
+        let cause = loss.cause().unwrap().downcast_ref::<SinkError>().unwrap();
+        into.lock().unwrap().push(cause.to_string());
+    });
+    (events.build().unwrap(), causes)
+}
+
 #[test]
 fn a_sink_that_panics_loses_that_event_only() {
     let clock = clock();
-    let events = broadcaster(&clock);
+    let (events, causes) = telling_why(&clock);
     let (sink, _calls) = Scripted::new(&clock, |number, _| {
         assert!(number != 1, "a sink that panics");
         Ok(())
@@ -667,12 +679,13 @@ fn a_sink_that_panics_loses_that_event_only() {
     let stats = recording.stats();
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 1, 1));
     assert_balanced(&stats);
+    assert_eq!(*causes.lock().unwrap(), ["rejected: the sink panicked: a sink that panics"]);
 }
 
 #[test]
 fn a_key_function_that_panics_loses_that_event_only() {
     let clock = clock();
-    let events = broadcaster(&clock);
+    let (events, causes) = telling_why(&clock);
     let sink = Scripted::obedient(&clock);
     let options = CorrelatorOptions::default().spam_key(|event| {
         assert!(event.reason != "Bad", "a key function that panics");
@@ -686,6 +699,8 @@ fn a_key_function_that_panics_loses_that_event_only() {
     let stats = recording.stats();
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 1, 1));
     assert_balanced(&stats);
+    let cause = "rejected: a function of the correlator's options panicked: a key function that panics";
+    assert_eq!(*causes.lock().unwrap(), [cause]);
 }
 
 #[test]

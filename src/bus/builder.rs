@@ -3,15 +3,16 @@
 use std::fmt;
 
 use crate::error::{BuildError, WatchError};
+use crate::policy::OverflowPolicy;
 use crate::stats::DropReason;
 use crate::sync::{Arc, Parker, thread};
 
 use super::core::Core;
 use super::dispatcher::{self, Entry};
 use super::gate::Refusal;
-use super::handler::{Runner, WatchHandle};
+use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::inbox::Inbox;
-use super::options::{BusOptions, OverflowPolicy, check_name, check_queue_len};
+use super::options::{BusOptions, WatchOptions, check_name, check_queue_len};
 use super::outbox::{Filter, OnDrop, Outbox};
 use super::publisher::{Refused, Shared};
 use super::queue::Queue;
@@ -49,6 +50,8 @@ pub struct WatchBuilder<'b, T> {
     prefix: Vec<T>,
     filter: Option<Filter<T>>,
     on_drop: Option<OnDrop<T>>,
+    on_panic: Option<OnPanic<T>>,
+    stop_on_panic: bool,
 }
 
 impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
@@ -61,6 +64,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             prefix: Vec::new(),
             filter: None,
             on_drop: None,
+            on_panic: None,
+            stop_on_panic: false,
         }
     }
 
@@ -79,6 +84,25 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// What happens when the queue is full. Default as the bus's.
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.overflow = policy;
+        self
+    }
+
+    /// Sets what these options say, and leaves what they do not say as it is.
+    pub fn options(mut self, options: WatchOptions) -> Self {
+        let WatchOptions { name, queue_len, overflow, stop_on_panic } = options;
+        self.name = name.or(self.name);
+        self.queue_len = queue_len.unwrap_or(self.queue_len);
+        self.overflow = overflow.unwrap_or(self.overflow);
+        self.stop_on_panic = stop_on_panic.unwrap_or(self.stop_on_panic);
+        self
+    }
+
+    /// Whether a handler that panics ends its watcher. Default no: the panic is counted, and the handler goes on with
+    /// the next event. If yes, the event counts as delivered, what is queued as dropped (stopped), and
+    /// [`join`](WatchHandle::join) returns true; the bus and all others go on. It says nothing about a watcher that you
+    /// read yourself.
+    pub fn stop_on_panic(mut self, stops: bool) -> Self {
+        self.stop_on_panic = stops;
         self
     }
 
@@ -112,6 +136,13 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// As [`on_drop`](Self::on_drop), for a hook that serves several watchers.
     pub(crate) fn on_drop_named(mut self, hook: impl FnMut(&str, DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop = Some(Box::new(hook));
+        self
+    }
+
+    /// Learns, on the handler's thread, at which delivery the handler of the watcher of this name has just panicked.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn on_panic(mut self, hook: impl FnMut(&str, Delivery<&T>) + Send + 'static) -> Self {
+        self.on_panic = Some(Box::new(hook));
         self
     }
 
@@ -199,13 +230,15 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
 
     /// As [`spawn`](Self::spawn), for a handler that needs to know how the bus fares.
     pub(crate) fn spawn_with<H: FnMut(Delivery<&T>) + Send + 'static>(
-        self,
+        mut self,
         make: impl FnOnce(WatchHandle) -> H,
     ) -> Result<WatchHandle, WatchError> {
+        let (on_panic, stop_on_panic) = (self.on_panic.take(), self.stop_on_panic);
         let inbox = self.register(true)?;
         let handle = WatchHandle::new(&inbox);
         let name = inbox.core.name.to_string();
-        let runner = Runner::new(inbox, make(handle.clone()));
+        let handler = Handler { run: make(handle.clone()), on_panic, stop_on_panic };
+        let runner = Runner::new(inbox, handler);
         // When there is no thread the runner goes, and with it the registration.
         thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
@@ -217,9 +250,11 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// As [`watch`](Self::watch).
     pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
-        self,
+        mut self,
         handler: H,
     ) -> Result<Runner<T, H>, WatchError> {
+        let (on_panic, stop_on_panic) = (self.on_panic.take(), self.stop_on_panic);
+        let handler = Handler { run: handler, on_panic, stop_on_panic };
         Ok(Runner::new(self.register(true)?, handler))
     }
 

@@ -1,11 +1,11 @@
 //! What the two ends of a watcher's mailbox share, whatever the events are: counters with one writer each, flags, and
 //! the watcher's sleeper.
 
+use crate::policy::OverflowPolicy;
 use crate::stats::{DropCounts, WatcherStats};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{CachePadded, Parker};
 
-use super::options::OverflowPolicy;
 use super::sleeper::Sleeper;
 
 /// Somebody asked for the end: nothing more is offered.
@@ -265,14 +265,18 @@ impl Core {
             abandoned: sent.abandoned.load(Ordering::Acquire) + by_reader.1,
         };
         let queued = sent.queued.load(Ordering::Acquire);
+        // Relaxed, the rest: ordered by the Acquires above.
+        let offered = sent.offered.load(Ordering::Relaxed);
+        let delivered = consumed.saturating_sub(by_reader.0 + by_reader.1);
         WatcherStats {
             name: self.name.to_string(),
-            // Relaxed, the rest: ordered by the Acquires above.
-            offered: sent.offered.load(Ordering::Relaxed),
-            delivered: consumed.saturating_sub(by_reader.0 + by_reader.1),
+            policy: self.policy,
+            offered,
+            delivered,
             dropped,
             filtered: sent.filtered.load(Ordering::Relaxed),
             queued: queued.saturating_sub(consumed),
+            lag: offered.saturating_sub(delivered + dropped.total()),
             high_water: sent.high_water.load(Ordering::Relaxed),
             panics: self.panics.load(Ordering::Relaxed),
         }

@@ -60,7 +60,8 @@ pub(super) struct Dispatcher<T> {
     incoming: Receiver<Entry<T>>,
     parker: Parker,
     max_batch: usize,
-    outboxes: Vec<Outbox<T>>,
+    #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
+    outboxes: Vec<Box<Outbox<T>>>,
     /// Where each watcher stands in `outboxes`.
     index: HashMap<u64, usize>,
     /// Those in `outboxes` that have to be waited for.
@@ -94,7 +95,7 @@ impl<T: Clone> Dispatcher<T> {
             let (batch, control) = self.gather(first, &mut taken);
             self.distribute(batch, taken);
             match control {
-                Some(Entry::Register(outbox)) => self.register(*outbox),
+                Some(Entry::Register(outbox)) => self.register(outbox),
                 Some(Entry::Flush(ticket)) => self.answer(&ticket),
                 Some(entry) => self.carried = Some(entry),
                 None => {}
@@ -180,7 +181,7 @@ impl<T: Clone> Dispatcher<T> {
         full_fence();
         let abandoned = self.hub.is_abandoned();
         for outbox in &mut self.outboxes {
-            settle(outbox, abandoned);
+            settle(&self.hub, outbox, abandoned);
         }
         self.hub.room.wake(taken);
         if !self.pending.is_empty() {
@@ -207,7 +208,7 @@ impl<T: Clone> Dispatcher<T> {
             }
             full_fence();
             for &i in &pending {
-                settle(&mut self.outboxes[i], abandoned);
+                settle(&self.hub, &mut self.outboxes[i], abandoned);
             }
             pending.retain(|&i| self.outboxes[i].is_pending());
             if pending.is_empty() {
@@ -219,7 +220,7 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     fn park_for_room(&self, pending: &[usize]) {
-        let pending = || pending.iter().map(|&i| &self.outboxes[i]);
+        let pending = || pending.iter().map(|&i| &*self.outboxes[i]);
         pending().for_each(Outbox::want_room);
         self.hub.dispatcher.arm();
         // The second look, behind the fence: at all that can end the wait.
@@ -232,10 +233,10 @@ impl<T: Clone> Dispatcher<T> {
         pending().for_each(|outbox| outbox.core.has_room());
     }
 
-    fn register(&mut self, outbox: Outbox<T>) {
+    fn register(&mut self, outbox: Box<Outbox<T>>) {
         if outbox.core.is_stopped() {
             // It will not be found when its stop is reaped, which may be over already.
-            return close(&self.hub, outbox);
+            return close(&self.hub, *outbox);
         }
         self.index.insert(outbox.core.id, self.outboxes.len());
         self.outboxes.push(outbox);
@@ -258,7 +259,15 @@ impl<T: Clone> Dispatcher<T> {
             if let Some(moved) = self.outboxes.get(i) {
                 self.index.insert(moved.core.id, i);
             }
-            close(&self.hub, outbox);
+            close(&self.hub, *outbox);
+        }
+        // When most have gone, so does the room for them; not so soon that those who come next would have to make it
+        // again.
+        let held = self.outboxes.len();
+        if self.outboxes.capacity() > 64 && held < self.outboxes.capacity() / 4 {
+            self.outboxes.shrink_to(2 * held);
+            self.index.shrink_to(2 * held);
+            self.pending.shrink_to(2 * held);
         }
     }
 }
@@ -276,24 +285,24 @@ impl<T> Drop for Dispatcher<T> {
             }
         }
         for outbox in self.outboxes.drain(..) {
-            close(&self.hub, outbox);
+            close(&self.hub, *outbox);
         }
         self.hub.set_ended();
     }
 }
 
 /// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
-fn settle<T>(outbox: &mut Outbox<T>, abandoned: bool) {
+fn settle<T>(hub: &Hub, outbox: &mut Outbox<T>, abandoned: bool) {
     outbox.core.sleeper.wake();
     if outbox.core.is_gone() {
-        outbox.drain(abandoned);
+        outbox.drain(hub, abandoned);
     }
 }
 
 /// Nothing more goes to this watcher. What is queued stays readable.
 pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     if outbox.core.is_gone() {
-        outbox.drain(hub.is_abandoned());
+        outbox.drain(hub, hub.is_abandoned());
     }
     outbox.drop_closures();
     let core = outbox.core.clone();

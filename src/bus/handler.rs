@@ -13,6 +13,9 @@ use super::hub::Hub;
 use super::inbox::{Inbox, Next};
 use super::watcher::Delivery;
 
+/// Learns, on the handler's thread, of the watcher's name and of what the handler panicked at.
+pub(super) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
+
 /// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on any executor (feature
 /// `async`).
 ///
@@ -20,12 +23,33 @@ use super::watcher::Delivery;
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
     /// In this order: who waits for the end also waits for the closure's destructor.
-    running: Option<(H, Inbox<T>)>,
+    running: Option<(Handler<T, H>, Inbox<T>)>,
     handle: WatchHandle,
 }
 
+/// The handler itself, and what becomes of its panics.
+pub(super) struct Handler<T, H> {
+    pub(super) run: H,
+    pub(super) on_panic: Option<OnPanic<T>>,
+    pub(super) stop_on_panic: bool,
+}
+
+impl<T, H: FnMut(Delivery<&T>)> Handler<T, H> {
+    /// False: it panicked, and that is to be the end.
+    fn call(&mut self, core: &Core, delivery: Delivery<&T>) -> bool {
+        if guarded(|| (self.run)(delivery)).is_some() {
+            return true;
+        }
+        core.count_panic();
+        if let Some(tell) = &mut self.on_panic {
+            guarded(|| tell(&core.name, delivery));
+        }
+        !self.stop_on_panic
+    }
+}
+
 impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
-    pub(super) fn new(inbox: Inbox<T>, handler: H) -> Self {
+    pub(super) fn new(inbox: Inbox<T>, handler: Handler<T, H>) -> Self {
         let handle = WatchHandle::new(&inbox);
         Self { running: Some((handler, inbox)), handle }
     }
@@ -37,8 +61,9 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
 
     /// Handles everything that comes, until the watcher is stopped or the bus has ended.
     ///
-    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual.
-    /// After a shutdown by deadline the rest of the queue is given up.
+    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual,
+    /// unless [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was asked for. After a shutdown by deadline the rest
+    /// of the queue is given up.
     ///
     /// # Blocking
     ///
@@ -69,13 +94,17 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     /// Handles one delivery, which the inbox has just announced.
     pub(super) fn handle_next(&mut self, next: Next) {
         let Some((handler, inbox)) = &mut self.running else { return };
-        match (next, inbox.events().first()) {
+        let goes_on = match (next, inbox.events().first()) {
             (Next::Event, Some(event)) => {
-                call(&inbox.core, handler, Delivery::Event(event));
+                let goes_on = handler.call(&inbox.core, Delivery::Event(event));
                 inbox.pass(1);
+                goes_on
             }
-            (Next::Lagged(count), _) => call(&inbox.core, handler, Delivery::Lagged(count)),
-            _ => {}
+            (Next::Lagged(count), _) => handler.call(&inbox.core, Delivery::Lagged(count)),
+            _ => true,
+        };
+        if !goes_on {
+            self.finish();
         }
     }
 
@@ -84,12 +113,6 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
             guarded(|| drop(handler));
             drop(inbox);
         }
-    }
-}
-
-fn call<T>(core: &Core, handler: &mut impl FnMut(Delivery<&T>), delivery: Delivery<&T>) {
-    if guarded(|| handler(delivery)).is_none() {
-        core.count_panic();
     }
 }
 

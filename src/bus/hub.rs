@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
+use crate::policy::OverflowPolicy;
 use crate::stats::{BusStats, ShutdownReport, WatcherStats};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, unique_id};
@@ -38,6 +39,8 @@ pub(super) struct Hub {
     abandoned: AtomicBool,
     ended: AtomicBool,
     accepted: AtomicU64,
+    /// Abandoned in queues, where no hook learns of it.
+    untold: AtomicU64,
     reaping: AtomicBool,
     reapable: Mutex<Vec<u64>>,
     registry: Mutex<Registry>,
@@ -50,7 +53,12 @@ struct Registry {
     total: u64,
     watchers: BTreeMap<u64, Arc<Core>>,
     departed: WatcherStats,
+    /// Of these, the sums of those that had a name of their own.
+    named: BTreeMap<String, WatcherStats>,
 }
+
+/// So many names of watchers that have gone are remembered, so that one who makes up names does not fill the memory.
+const NAMES: usize = 256;
 
 /// How a bus ended.
 #[derive(Debug)]
@@ -81,9 +89,15 @@ impl Hub {
             abandoned: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
+            untold: AtomicU64::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
-            registry: Mutex::new(Registry { total: 0, watchers: BTreeMap::new(), departed }),
+            registry: Mutex::new(Registry {
+                total: 0,
+                watchers: BTreeMap::new(),
+                departed,
+                named: BTreeMap::new(),
+            }),
             report: Mutex::new(None),
         }
     }
@@ -291,7 +305,15 @@ impl Hub {
         // them than there were when it was closed.
         let ends_with_the_bus = core.is_handler && self.is_closing();
         if !ends_with_the_bus && registry.watchers.remove(&core.id).is_some() {
-            registry.departed.add(&core.stats());
+            let stats = core.stats();
+            registry.departed.add(&stats);
+            if let Some(sum) = registry.named.get_mut(&stats.name) {
+                sum.add(&stats);
+            } else if !stats.is_unnamed() && registry.named.len() < NAMES {
+                registry
+                    .named
+                    .insert(stats.name.clone(), WatcherStats { policy: OverflowPolicy::default(), ..stats });
+            }
         }
     }
 
@@ -300,6 +322,18 @@ impl Hub {
     pub(super) fn set_accepted(&self, events: u64) {
         // Release: pairs with the Acquire in `stats`.
         self.accepted.store(events, Ordering::Release);
+    }
+
+    /// Counts events that a queue held when it was given up. Before the watcher's own counters show them.
+    pub(super) fn count_untold(&self, events: u64) {
+        // Relaxed: who has seen the watcher's counters finds it counted.
+        self.untold.fetch_add(events, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "recorder")]
+    pub(super) fn untold(&self) -> u64 {
+        // Relaxed: a count.
+        self.untold.load(Ordering::Relaxed)
     }
 
     pub(super) fn count_refused(&self, refusal: Refusal, events: usize) {
@@ -316,6 +350,7 @@ impl Hub {
             rejected_stopped,
             watchers: registry.watchers.values().map(|core| core.stats()).collect(),
             departed: registry.departed.clone(),
+            departed_by_name: registry.named.values().cloned().collect(),
         }
     }
 }

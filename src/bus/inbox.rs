@@ -228,6 +228,9 @@ impl<T> Inbox<T> {
         let in_hand = hand.as_ref().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
         let discarded = in_hand + events_in(&queued);
         if discarded > 0 {
+            if abandoned {
+                self.hub.count_untold(discarded);
+            }
             self.core.count_discarded(discarded, abandoned);
             self.consumed += discarded;
             self.core.set_consumed(self.consumed);

@@ -19,13 +19,13 @@
 //!
 //! # Invariants
 //!
-//! 1. Nobody blocks in a channel: both kinds are used by `try_send` and `try_recv` alone, and every wait is the one
-//!    protocol of `sleeper.rs`, which the models see.
+//! 1. Nobody blocks in a queue: every wait is the one protocol of `sleeper.rs`, which the models see.
 //! 2. Each counter has one writer. What the dispatcher counts, it publishes in `Core::publish_sent`; what the reader
 //!    counts, in `set_consumed` and `count_discarded`.
 //! 3. For each watcher, `decided` is a position below which every event is in the queue, delivered or lost. A reader that
 //!    finds its queue empty behind a position that is decided has found a gap.
-//! 4. The queue has a slot for each event that there is credit for, so a send for which there is credit succeeds.
+//! 4. What is in a queue or in its reader's hand never is more than its length: the dispatcher sends what it has credit
+//!    for.
 //! 5. After its last word to a watcher (`set_closed`) the dispatcher puts nothing into its queue; after `set_gone` the
 //!    reader takes nothing out except to throw it away. Both may empty the queue of one that has gone: what each takes
 //!    out, it counts.
@@ -62,6 +62,7 @@
 //! | `Hub::ended` | dispatcher | release, fence after | waiters | acquire, fence before | the last counters |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Hub::accepted` | dispatcher | release | `stats` | acquire | a count |
+//! | `Hub::untold` | dispatcher, reader | relaxed RMW | shutdown | relaxed | a count |
 //! | `FlushTicket::reached` | dispatcher | release | flush | acquire | the handlers to wait for |
 //!
 //! # How little is lost to sleeping
@@ -93,6 +94,6 @@ mod watcher;
 pub use self::broadcaster::Broadcaster;
 pub use self::builder::WatchBuilder;
 pub use self::handler::{Runner, WatchHandle};
-pub use self::options::{BusOptions, OverflowPolicy};
+pub use self::options::{BusOptions, WatchOptions};
 pub use self::publisher::Publisher;
 pub use self::watcher::{Batch, Delivery, Events, IntoIter, Iter, StopHandle, Watcher};

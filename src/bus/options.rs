@@ -1,9 +1,11 @@
 //! Options of a bus and of its watchers: plain data, checked when something is built from it.
 
-use std::fmt;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+use crate::document::document;
 use crate::error::BuildError;
+use crate::policy::OverflowPolicy;
 
 /// The longest queue that can be asked for, in events or entries.
 const MAX_QUEUE: usize = 1 << 24;
@@ -11,46 +13,6 @@ const MAX_QUEUE: usize = 1 << 24;
 const MAX_SPIN: Duration = Duration::from_secs(1);
 /// The largest batch that can be asked for, in events.
 const MAX_BATCH: usize = 1 << 16;
-
-/// What the bus does for a watcher whose queue is full.
-///
-/// In a configuration file (feature `serde`) it is `drop_incoming`, `drop_oldest`, `wait`, or `wait_for` with a duration:
-/// `{"wait_for": "250ms"}`.
-#[doc(alias = "FullChannelBehavior")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum OverflowPolicy {
-    /// The watcher loses the incoming event. Nobody waits. The default.
-    #[default]
-    #[doc(alias = "DropIfChannelFull")]
-    DropIncoming,
-    /// The watcher loses the oldest event in its queue, so that the newest are kept. Nobody waits.
-    DropOldest,
-    /// The dispatcher waits for room, and with it, in time, all watchers and publishers. The watcher loses nothing.
-    #[doc(alias = "WaitIfChannelFull")]
-    Wait,
-    /// The dispatcher waits for room at most so long for each batch; then the watcher loses what has found no room.
-    WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
-}
-
-impl OverflowPolicy {
-    /// Whether the dispatcher waits for watchers of this policy.
-    pub(super) fn waits(self) -> bool {
-        matches!(self, Self::Wait | Self::WaitFor(_))
-    }
-}
-
-impl fmt::Display for OverflowPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DropIncoming => f.write_str("drop incoming"),
-            Self::DropOldest => f.write_str("drop oldest"),
-            Self::Wait => f.write_str("wait"),
-            Self::WaitFor(limit) => write!(f, "wait for {limit:?}"),
-        }
-    }
-}
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
@@ -69,7 +31,9 @@ impl fmt::Display for OverflowPolicy {
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file. What is left out has its default, and a name that does not exist is an error:
+    doc = r##"They can come from a configuration file, with the setters' names as keys. What is left out has its default, and a key that
+does not exist is an error. A value out of range, such as a queue of zero, is an error that names it when the bus is
+built, wherever it came from:
 
 ```
 use eventcast::{BusOptions, OverflowPolicy};
@@ -79,6 +43,10 @@ let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": 
 let limit = OverflowPolicy::WaitFor(Duration::from_millis(250));
 assert_eq!(options, BusOptions::default().queue_len(64).overflow(limit));
 assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
+
+let options = serde_json::from_str(r#"{"queue_len": 0}"#)?;
+let error = eventcast::Broadcaster::<u8>::with_options(options).unwrap_err();
+assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
 # Ok::<(), serde_json::Error>(())
 ```"##
 )]
@@ -86,7 +54,7 @@ assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a bus's options, as an object")
 )]
 pub struct BusOptions {
     pub(super) incoming_len: usize,
@@ -169,6 +137,86 @@ impl BusOptions {
             ));
         }
         check_name("thread_name", &self.thread_name)
+    }
+}
+
+/// Options of one watcher, as far as they are plain data. What they leave out stays as the
+/// [builder](crate::WatchBuilder::options) has it, which is at first as the bus's options say.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, BusOptions, OverflowPolicy, WatchOptions};
+///
+/// let bus = Broadcaster::<u8>::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
+/// let view = WatchOptions::default().name("view").queue_len(64);
+/// let watcher = bus.watch_builder().options(view).watch()?;
+/// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", OverflowPolicy::Wait));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not exist is an error; a value out of
+range, such as a queue of zero, is one that names it when the watcher is made, wherever it came from:
+
+```
+use eventcast::{Broadcaster, WatchOptions};
+
+let bus = Broadcaster::<u8>::new()?;
+let read = |json: &str| serde_json::from_str::<WatchOptions>(json);
+let options = read(r#"{"queue_len": 64, "overflow": {"wait_for": "50ms"}}"#)?;
+assert!(bus.watch_builder().options(options).watch().is_ok());
+
+assert!(read(r#"{"queue": 64}"#).is_err());
+let error = bus.watch_builder().options(read(r#"{"queue_len": 0}"#)?).watch().unwrap_err();
+assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+# Ok::<(), Box<dyn std::error::Error>>(())
+```"##
+)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a watcher's options, as an object")
+)]
+pub struct WatchOptions {
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) name: Option<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) queue_len: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) overflow: Option<OverflowPolicy>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(super) stop_on_panic: Option<bool>,
+}
+
+#[cfg(feature = "serde")]
+document!(BusOptions, WatchOptions);
+
+impl WatchOptions {
+    /// See [`WatchBuilder::name`](crate::WatchBuilder::name).
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.queue_len = Some(events);
+        self
+    }
+
+    /// See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.overflow = Some(policy);
+        self
+    }
+
+    /// See [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
+    pub fn stop_on_panic(mut self, stops: bool) -> Self {
+        self.stop_on_panic = Some(stops);
+        self
     }
 }
 

@@ -11,13 +11,13 @@ use std::ops::Range;
 
 use crate::clock::{Clock, Deadline};
 use crate::guard::guarded;
+use crate::policy::OverflowPolicy;
 use crate::stats::DropReason;
 use crate::sync::Arc;
 
 use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::hub::Hub;
-use super::options::OverflowPolicy;
 use super::queue::{Queue, events_in};
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.
@@ -71,12 +71,7 @@ impl<T> Outbox<T> {
     /// Queues a slice for which there is credit.
     fn send(&mut self, batch: &Arc<Frozen<T>>, range: Range<usize>) {
         let events = range.len() as u64;
-        let slice = Slice::new(batch.clone(), range.start, range.end, self.sent.decided);
-        if let Err(slice) = self.queue.push(slice) {
-            // A queue has a slot for each event that there can be credit for.
-            debug_assert!(false, "no slot in spite of credit");
-            return self.lose(DropReason::Incoming, slice.events());
-        }
+        self.queue.push(Slice::new(batch.clone(), range.start, range.end, self.sent.decided));
         self.sent.decided += events;
         self.sent.queued += events;
         self.note_high_water();
@@ -161,10 +156,13 @@ impl<T> Outbox<T> {
     }
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
-    pub(super) fn drain(&mut self, abandon: bool) {
+    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) {
         let slices = self.queue.take_all();
         let events = events_in(&slices);
         if events > 0 {
+            if abandon {
+                hub.count_untold(events);
+            }
             self.sent.queued -= events;
             let drops = &mut self.sent.drops;
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;

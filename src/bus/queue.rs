@@ -1,24 +1,25 @@
 //! A watcher's queue of slices, in one of two forms.
 //!
-//! The *channel* is crossbeam's bounded queue, one message per slice. It has as many slots as the queue may hold events,
-//! so a slice for which there is credit always finds one.
+//! The *chain* is crossbeam's segmented queue, one entry per slice. It takes memory as it fills, so that a queue that may
+//! be long costs nothing while it is short; what bounds it is the dispatcher's credit.
 //!
-//! The *ring* is for `DropOldest` alone: the sender has to take back exactly the oldest events, which a channel cannot
+//! The *ring* is for `DropOldest` alone: the sender has to take back exactly the oldest events, which a chain cannot
 //! do from its sending end. It is a deque under a lock of its own that is held for a few instructions, by the
 //! dispatcher and one reader, never by a publisher. The reader takes one event at a time, so that what is queued can
 //! still be given up; no event is cloned or dropped under the lock.
 
 use std::collections::VecDeque;
 
-use crate::sync::{Mutex, Receiver, Sender, bounded};
+use crate::policy::OverflowPolicy;
+use crate::sync::{Mutex, Segments};
 
 use super::batch::Slice;
-use super::options::OverflowPolicy;
 
 #[derive(Debug)]
 pub(super) enum Queue<T> {
-    Channel(Sender<Slice<T>>, Receiver<Slice<T>>),
-    Ring(Mutex<Ring<T>>),
+    /// In a box, whose padding the other form so does not have.
+    Chain(Box<Segments<Slice<T>>>),
+    Ring(Box<Mutex<Ring<T>>>),
 }
 
 #[derive(Debug)]
@@ -26,42 +27,44 @@ pub(super) struct Ring<T> {
     slices: VecDeque<Slice<T>>,
     /// The sum of their lengths.
     events: usize,
+    /// How many events there may be, and so slices.
+    most: usize,
 }
 
 impl<T> Queue<T> {
     pub(super) fn new(capacity: usize, policy: OverflowPolicy) -> Self {
         if policy == OverflowPolicy::DropOldest {
-            return Self::Ring(Mutex::new(Ring { slices: VecDeque::new(), events: 0 }));
+            return Self::Ring(Box::new(Mutex::new(Ring {
+                slices: VecDeque::new(),
+                events: 0,
+                most: capacity,
+            })));
         }
-        let (tx, rx) = bounded(capacity);
-        Self::Channel(tx, rx)
+        Self::Chain(Box::new(Segments::new(capacity)))
     }
 
-    /// Adds a slice for which there is room; hands it back when there is none.
+    /// Adds a slice for which there is credit.
     #[inline]
-    pub(super) fn push(&self, slice: Slice<T>) -> Result<(), Slice<T>> {
+    pub(super) fn push(&self, slice: Slice<T>) {
         match self {
-            Self::Channel(tx, _) => tx.try_send(slice),
-            Self::Ring(ring) => {
-                ring.lock().push(slice);
-                Ok(())
-            }
+            Self::Chain(chain) => chain.push(slice),
+            Self::Ring(ring) => ring.lock().push(slice),
         }
     }
 
     /// Takes the oldest events out until at most `capacity` are left; they come back, oldest first.
     pub(super) fn cut(&self, capacity: usize) -> Vec<Slice<T>> {
         match self {
-            Self::Channel(..) => Vec::new(),
+            Self::Chain(_) => Vec::new(),
             Self::Ring(ring) => ring.lock().cut(capacity),
         }
     }
 
-    /// A slice in a channel, one event in a ring.
+    /// A slice of a chain, one event of a ring.
     #[inline]
     pub(super) fn pop(&self) -> Option<Slice<T>> {
         match self {
-            Self::Channel(_, rx) => rx.try_recv(),
+            Self::Chain(chain) => chain.pop(),
             Self::Ring(ring) => ring.lock().pop(),
         }
     }
@@ -69,7 +72,7 @@ impl<T> Queue<T> {
     /// Empties the queue. What was in it comes back, so that the caller chooses when the events' destructors run.
     pub(super) fn take_all(&self) -> Vec<Slice<T>> {
         match self {
-            Self::Channel(_, rx) => std::iter::from_fn(|| rx.try_recv()).collect(),
+            Self::Chain(chain) => std::iter::from_fn(|| chain.pop()).collect(),
             Self::Ring(ring) => ring.lock().cut(0),
         }
     }
@@ -83,6 +86,11 @@ pub(super) fn events_in<T>(slices: &[Slice<T>]) -> u64 {
 impl<T> Ring<T> {
     fn push(&mut self, slice: Slice<T>) {
         self.events += slice.len();
+        let held = self.slices.len();
+        if held == self.slices.capacity() {
+            // Doubled, but never for more than there can be.
+            self.slices.reserve_exact(held.max(4).min(self.most.saturating_sub(held)).max(1));
+        }
         self.slices.push_back(slice);
     }
 

@@ -123,6 +123,49 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 ///
 /// A stream that always has something never lets its task rest: where that starves others, let the task yield now and
 /// then.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use futures::StreamExt;
+///
+/// let bus = Broadcaster::new()?;
+/// let even = bus.watch()?.filter_map(|delivery| async move { delivery.event().filter(|n| n % 2 == 0) });
+/// bus.publisher().publish_batch(vec![1, 2, 3, 4])?;
+/// bus.close();
+/// let even = futures::executor::block_on(even.collect::<Vec<_>>());
+/// assert_eq!(even, [2, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A watcher is not an `Iterator` as well, because then nobody could say which `next` is meant:
+///
+/// ```compile_fail,E0034
+/// use futures::{Stream, StreamExt};
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll};
+///
+/// struct Both;
+///
+/// impl Iterator for Both {
+///     type Item = ();
+///     fn next(&mut self) -> Option<()> {
+///         None
+///     }
+/// }
+///
+/// impl Stream for Both {
+///     type Item = ();
+///     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<()>> {
+///         Poll::Ready(None)
+///     }
+/// }
+///
+/// async fn next() {
+///     Both.next().await;
+/// }
+/// ```
 impl<T: Clone + Send + Sync + 'static> Stream for Watcher<T> {
     type Item = Delivery<T>;
 

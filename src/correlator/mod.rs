@@ -75,6 +75,7 @@ impl fmt::Display for SkipReason {
 ///
 /// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct CorrelatorStats {
     /// To be stored anew.

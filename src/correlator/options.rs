@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::document::document;
 use crate::error::BuildError;
-use crate::event::{Event, Text, document};
+use crate::event::{Event, Text};
 use crate::sync::Arc;
 
 pub(super) type KeyFn = Arc<dyn Fn(&Event) -> (Text, Text) + Send + Sync>;

@@ -17,8 +17,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use wire::{ObjectOnly, document};
-
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;

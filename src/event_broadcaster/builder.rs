@@ -104,12 +104,14 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Is told of every event that a recorder, watcher or recording loses, on the thread where that happens: the one that
+    /// Is told of every event that a recorder, watcher, handler or recording loses, on the thread where that happens: the one that
     /// records, the dispatcher's, or a recording's. So it must be quick, and must not wait for this broadcaster.
     ///
+    /// An event at which a handler or a log panics is told too, on the handler's thread: nobody knows how far it came.
+    ///
     /// If it panics, nothing else happens. What it loses itself, by recording, is counted and not told. Not told, too,
-    /// are what a watcher throws away by being dropped, and watchers that have an
-    /// [`on_drop`](crate::WatchBuilder::on_drop) of their own.
+    /// are what a watcher throws away by being dropped or [by panicking](crate::WatchBuilder::stop_on_panic), and what is
+    /// told to an [`on_drop`](crate::WatchBuilder::on_drop) of the watcher's own.
     ///
     /// Without it the feature `tracing` warns, at most once a second for each reason.
     pub fn on_loss(mut self, hook: impl Fn(&Loss<'_>) + Send + Sync + 'static) -> Self {

@@ -4,6 +4,7 @@ mod builder;
 mod logging;
 
 use std::fmt;
+use std::slice;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -95,15 +96,23 @@ impl EventBroadcaster {
 
     /// A watcher of the events as they were recorded, with its own queue, policy, filter; or a handler.
     ///
-    /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own.
+    /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own; and so is an
+    /// event at which its handler panics.
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
-        let losses = self.losses.clone();
-        self.bus.watch_builder().on_drop_named(move |name, reason, events| {
-            losses.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+        let (dropped, panicked) = (self.losses.clone(), self.losses.clone());
+        let builder = self.bus.watch_builder().on_drop_named(move |name, reason, events| {
+            dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+        });
+        builder.on_panic(move |name, delivery| {
+            // A gap was told of by who lost the events.
+            if let Delivery::Event(event) = delivery {
+                panicked.tell(&Loss::new(LossReason::HandlerPanicked, name, slice::from_ref(event)));
+            }
         })
     }
 
-    /// Calls `handler` with each event, on a thread of its own, one after the other. A panic in it is caught and counted.
+    /// Calls `handler` with each event, on a thread of its own, one after the other. A panic in it is caught,
+    /// counted, and told to `on_loss`; the next event is handled as usual.
     ///
     /// # Errors
     ///
@@ -290,15 +299,9 @@ impl EventBroadcaster {
             return report;
         }
         let report = self.report.lock().get_or_insert(report).clone();
-        self.tell_abandoned();
+        // What handlers had to give up by themselves is told when they are through.
+        self.losses.tell_abandoned("shutdown", self.bus.untold());
         report
-    }
-
-    /// What handlers had to give up by themselves is told when they are through.
-    fn tell_abandoned(&self) {
-        let stats = self.bus.stats();
-        let watchers = stats.watchers.iter().chain([&stats.departed]);
-        self.losses.tell_abandoned("shutdown", watchers.map(|watcher| watcher.dropped.abandoned).sum());
     }
 
     /// What has been done so far.
@@ -334,6 +337,7 @@ impl fmt::Debug for EventBroadcaster {
 ///
 /// Whenever it is quiet, the calls of recorders are `bus.accepted` + `recorder.refused()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterStats {
     /// What was accepted, and what became of it at each watcher.

@@ -45,6 +45,7 @@ struct Counters {
 
 /// What the recorders of one broadcaster have refused or cut so far, in events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct RecorderStats {
     /// See [`Recorded::Full`].

@@ -5,7 +5,7 @@ use std::slice;
 use crate::bus::{Delivery, WatchHandle};
 use crate::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use crate::event::{Event, EventPatch};
-use crate::guard::guarded;
+use crate::guard::{caught, guarded};
 use crate::loss::{Loss, LossHook, LossReason};
 use crate::sink::{EventSink, SinkError, SinkErrorKind};
 use crate::stats::RecordingStats;
@@ -33,7 +33,7 @@ enum Written {
 }
 
 /// Why an event is given up.
-struct GivenUp(LossReason, Option<SinkError>);
+struct GivenUp(LossReason, SinkError);
 
 impl<S> Drop for Driver<S> {
     /// The sink and the correlator's functions are the user's, and each may panic when it goes: two at once would end the
@@ -48,9 +48,12 @@ impl<S: EventSink> Driver<S> {
     pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
         // Who loses an event at the queue tells of it there.
         let Delivery::Event(event) = delivery else { return };
-        let Some(correlation) = guarded(|| self.correlator.correlate(event)) else {
-            self.count(|stats| stats.panics += 1);
-            return self.give_up(event, GivenUp(LossReason::Rejected, None));
+        let correlation = match caught(|| self.correlator.correlate(event)) {
+            Ok(correlation) => correlation,
+            Err(text) => {
+                let given_up = self.panicked("a function of the correlator's options", &text);
+                return self.give_up(event, given_up);
+            }
         };
         match correlation {
             Correlation::Create { event, key, .. } => self.write(event, None, key),
@@ -90,14 +93,14 @@ impl<S: EventSink> Driver<S> {
                 SinkErrorKind::Rejected | SinkErrorKind::NotFound => Some(LossReason::Rejected),
             };
             if let Some(reason) = reason {
-                return Err(GivenUp(reason, Some(error)));
+                return Err(GivenUp(reason, error));
             }
             failed += 1;
             if failed >= self.retry.attempts {
-                return Err(GivenUp(LossReason::Exhausted, Some(error)));
+                return Err(GivenUp(LossReason::Exhausted, error));
             }
             if !self.watch.pause(self.retry.pause(failed, error.wait())) {
-                return Err(GivenUp(LossReason::Abandoned, Some(error)));
+                return Err(GivenUp(LossReason::Abandoned, error));
             }
             self.discard(error);
             self.count(|stats| stats.retried += 1);
@@ -123,10 +126,17 @@ impl<S: EventSink> Driver<S> {
 
     /// A sink that panics is taken to have refused the event: it would do so again.
     fn call<R>(&self, run: impl FnOnce(&S) -> R) -> Result<R, GivenUp> {
-        guarded(|| self.sink.as_ref().map(run)).flatten().ok_or_else(|| {
-            self.count(|stats| stats.panics += 1);
-            GivenUp(LossReason::Rejected, None)
-        })
+        // It is there until it goes.
+        let run = || self.sink.as_ref().map(run);
+        match caught(run) {
+            Ok(answer) => answer.ok_or_else(|| self.panicked("the sink", "it has gone")),
+            Err(text) => Err(self.panicked("the sink", &text)),
+        }
+    }
+
+    fn panicked(&self, what: &str, text: &str) -> GivenUp {
+        self.count(|stats| stats.panics += 1);
+        GivenUp(LossReason::Rejected, SinkError::rejected(format!("{what} panicked: {text}")))
     }
 
     fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp) {
@@ -136,12 +146,9 @@ impl<S: EventSink> Driver<S> {
             LossReason::Abandoned => stats.abandoned += 1,
             _ => stats.rejected += 1,
         });
-        let cause = error.as_ref().map(|error| error as _);
-        let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(cause);
+        let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(&error);
         self.losses.tell(&loss);
-        if let Some(error) = error {
-            self.discard(error);
-        }
+        self.discard(error);
     }
 
     /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.

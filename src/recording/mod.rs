@@ -12,12 +12,13 @@ mod retry;
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{Delivery, OverflowPolicy, WatchBuilder, WatchHandle};
+use crate::bus::{Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
 use crate::correlator::{CorrelatorOptions, EventCorrelator};
 use crate::error::WatchError;
 use crate::event::Event;
 use crate::loss::LossHook;
+use crate::policy::OverflowPolicy;
 use crate::sink::EventSink;
 use crate::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};

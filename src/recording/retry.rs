@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::document;
 use crate::error::BuildError;
-use crate::event::document;
 
 /// How often, and when, a recording tries again what a sink could not do.
 ///

@@ -11,9 +11,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Deadline};
+use crate::document::document;
 use crate::error::BuildError;
 use crate::escape::escaped;
-use crate::event::{Event, EventPatch, Text, Timestamp, document};
+use crate::event::{Event, EventPatch, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
 use super::{EventSink, SinkError, table};
@@ -60,6 +61,7 @@ impl MemorySinkOptions {
 
 /// What has become of the events of a [`MemorySink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct MemorySinkStats {
     /// Held now.

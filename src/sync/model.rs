@@ -148,7 +148,7 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
-/// Stand-in for crossbeam's bounded channel (an array of stamped slots, after D. Vyukov's bounded queue).
+/// Stand-in for crossbeam's queues (an array of stamped slots, after D. Vyukov's bounded queue).
 #[derive(Debug)]
 struct Queue<T> {
     slots: Box<[Slot<T>]>,
@@ -250,6 +250,25 @@ impl<T> Receiver<T> {
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+/// Of the bounded queue; that it never is full is what its users promise.
+#[derive(Debug)]
+pub(crate) struct Segments<T>(Sender<T>, Receiver<T>);
+
+impl<T> Segments<T> {
+    pub(crate) fn new(most: usize) -> Self {
+        let (tx, rx) = bounded(most);
+        Self(tx, rx)
+    }
+
+    pub(crate) fn push(&self, value: T) {
+        assert!(self.0.try_send(value).is_ok(), "more is queued than there was credit for");
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        self.1.try_recv()
     }
 }
 

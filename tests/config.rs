@@ -1,0 +1,162 @@
+//! Options as configuration files have them, in TOML and in JSON: names as the setters, durations as text, defaults for
+//! what is left out; and a misspelt key or a value out of range is an error that names it.
+#![cfg(feature = "serde")]
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::{Broadcaster, BusOptions, Delivery, WatchOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const FIFTY_MS: Duration = Duration::from_millis(50);
+
+/// What each format reads, which must be the same.
+fn read<O: DeserializeOwned + PartialEq + Debug>(toml: &str, json: &str) -> O {
+    let options = toml::from_str::<O>(toml).unwrap();
+    assert_eq!(serde_json::from_str::<O>(json).unwrap(), options);
+    options
+}
+
+fn errors<O: DeserializeOwned + Debug>(toml: &str, json: &str) -> [String; 2] {
+    [
+        toml::from_str::<O>(toml).unwrap_err().to_string(),
+        serde_json::from_str::<O>(json).unwrap_err().to_string(),
+    ]
+}
+
+fn assert_round_trip<O: Serialize + DeserializeOwned + PartialEq + Debug>(options: &O) {
+    assert_eq!(toml::from_str::<O>(&toml::to_string(options).unwrap()).unwrap(), *options);
+    assert_eq!(serde_json::from_str::<O>(&serde_json::to_string(options).unwrap()).unwrap(), *options);
+}
+
+#[test]
+fn a_bus_is_configured_by_a_file() {
+    let options: BusOptions = read(
+        r#"
+        incoming_len = 1
+        queue_len = 64
+        overflow = { wait_for = "50ms" }
+        max_batch = 3
+        spin = "20us"
+        thread_name = "bus"
+        "#,
+        r#"{"incoming_len":1,"queue_len":64,"overflow":{"wait_for":"50ms"},"max_batch":3,"spin":"20us","thread_name":"bus"}"#,
+    );
+    let set = BusOptions::default()
+        .incoming_len(1)
+        .queue_len(64)
+        .overflow(WaitFor(FIFTY_MS))
+        .max_batch(3)
+        .spin(Duration::from_micros(20))
+        .thread_name("bus");
+    assert_eq!(options, set);
+    let bus = Broadcaster::<u8>::with_options(options).unwrap();
+    assert_eq!(bus.watch().unwrap().stats().policy, WaitFor(FIFTY_MS));
+}
+
+#[test]
+fn a_watcher_is_configured_by_a_file() {
+    let options: WatchOptions = read(
+        "name = \"view\"\nqueue_len = 2\nstop_on_panic = true\n[overflow]\nwait_for = \"50ms\"",
+        r#"{"name": "view", "queue_len": 2, "stop_on_panic": true, "overflow": {"wait_for": "50ms"}}"#,
+    );
+    let set =
+        WatchOptions::default().name("view").queue_len(2).overflow(WaitFor(FIFTY_MS)).stop_on_panic(true);
+    assert_eq!(options, set);
+    let bus = Broadcaster::<u8>::new().unwrap();
+    let stats = bus.watch_builder().options(options).watch().unwrap().stats();
+    assert_eq!((stats.name.as_str(), stats.policy), ("view", WaitFor(FIFTY_MS)));
+}
+
+/// What a watcher's options leave out is the bus's, or what was set before; what they say is set.
+#[test]
+fn what_is_left_out_stays_as_it_was() {
+    assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
+    assert_eq!(read::<WatchOptions>("", "{}"), WatchOptions::default());
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(2).overflow(DropOldest)).unwrap();
+    let nothing = bus.watch_builder().options(WatchOptions::default()).watch().unwrap();
+    let before = bus
+        .watch_builder()
+        .name("before")
+        .queue_len(1)
+        .options(WatchOptions::default().overflow(DropIncoming));
+    let mut before = before.watch().unwrap();
+    let after = bus.watch_builder().options(WatchOptions::default().name("x").overflow(Wait).queue_len(9));
+    let after = after.name("after").overflow(DropIncoming).watch().unwrap();
+    let shown = |watcher: &eventcast::Watcher<u64>| (watcher.stats().name, watcher.stats().policy);
+    assert_eq!(shown(&nothing), ("watcher-0".to_owned(), DropOldest));
+    assert_eq!(shown(&before), ("before".to_owned(), DropIncoming));
+    assert_eq!(shown(&after), ("after".to_owned(), DropIncoming));
+    bus.publisher().publish_batch((0..20).collect()).unwrap();
+    bus.shutdown();
+    assert_eq!([&nothing, &before, &after].map(|watcher| watcher.stats().queued), [2, 1, 9]);
+    assert_eq!(before.recv(), Ok(Delivery::Event(0)));
+}
+
+#[test]
+fn options_are_written_as_they_are_read() {
+    for policy in [DropIncoming, DropOldest, Wait, WaitFor(Duration::ZERO), WaitFor(Duration::MAX)] {
+        assert_round_trip(&BusOptions::default().overflow(policy));
+        assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
+    }
+    assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_len(usize::MAX >> 1));
+    // What was not said is not written, so that it stays the bus's.
+    assert_eq!(toml::to_string(&WatchOptions::default().queue_len(64)).unwrap(), "queue_len = 64\n");
+    assert_eq!(serde_json::to_string(&WatchOptions::default()).unwrap(), "{}");
+    for (name, policy) in [("drop_incoming", DropIncoming), ("drop_oldest", DropOldest), ("wait", Wait)] {
+        let options =
+            read::<WatchOptions>(&format!("overflow = '{name}'"), &format!(r#"{{"overflow": "{name}"}}"#));
+        assert_eq!(options, WatchOptions::default().overflow(policy));
+    }
+}
+
+#[test]
+fn a_key_that_does_not_exist_is_named() {
+    for error in errors::<BusOptions>("incomming_len = 5", r#"{"incomming_len": 5}"#) {
+        assert!(error.contains("unknown field `incomming_len`, expected one of `incoming_len`"), "{error}");
+    }
+    for error in errors::<WatchOptions>("queue = 5", r#"{"queue": 5}"#) {
+        assert!(error.contains("unknown field `queue`, expected one of `name`, `queue_len`"), "{error}");
+    }
+    for error in errors::<WatchOptions>("overflow = { wait = '5s' }", r#"{"overflow": {"waitfor": "5s"}}"#) {
+        assert!(error.contains("wait"), "{error}");
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_an_error() {
+    for error in
+        errors::<BusOptions>("overflow = { wait_for = 'soon' }", r#"{"overflow": {"wait_for": "soon"}}"#)
+    {
+        assert!(error.contains("`soon` is no duration such as 10m"), "{error}");
+    }
+    for error in errors::<WatchOptions>("queue_len = -1", r#"{"queue_len": -1}"#) {
+        assert!(error.contains("-1"), "{error}");
+    }
+    for text in ["[]", "[5]", "null", "5", r#""x""#] {
+        let (bus, watch) =
+            (serde_json::from_str::<BusOptions>(text), serde_json::from_str::<WatchOptions>(text));
+        let errors = [bus.unwrap_err().to_string(), watch.unwrap_err().to_string()];
+        assert!(errors.iter().all(|error| error.contains("as an object")), "{text}: {errors:?}");
+    }
+}
+
+/// What is out of range is refused where it is used, by name, as if it had been set in code.
+#[test]
+fn a_zero_is_named_when_something_is_built_from_it() {
+    for key in ["incoming_len", "queue_len", "max_batch"] {
+        let options: BusOptions = read(&format!("{key} = 0"), &format!(r#"{{"{key}": 0}}"#));
+        let error = Broadcaster::<u8>::with_options(options).unwrap_err();
+        assert_eq!(error.option(), key);
+        assert!(error.to_string().starts_with(&format!("{key} is 0, allowed is 1 to ")), "{error}");
+    }
+    let bus = Broadcaster::<u8>::new().unwrap();
+    let options: WatchOptions = read("queue_len = 0", r#"{"queue_len": 0}"#);
+    let error = bus.watch_builder().options(options).watch().unwrap_err().to_string();
+    assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");
+    let nul: WatchOptions = serde_json::from_str(r#"{"name": "a\u0000"}"#).unwrap();
+    let error = bus.watch_builder().options(nul).watch().unwrap_err().to_string();
+    assert_eq!(error, r"name is a\0, allowed is a name without NUL");
+}

@@ -1,0 +1,207 @@
+//! Thousands of watchers: those that come and go on an idle bus leave nothing behind, an idle one takes as much memory as
+//! `docs/guarantees.md` says, and none pays for the others.
+#![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
+#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
+use support::{LONG, available};
+
+/// Counts the bytes that live.
+struct Counting;
+
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// What is counted is the whole process, so the tests of this file run one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const POLICIES: [OverflowPolicy; 4] = [
+    OverflowPolicy::DropIncoming,
+    OverflowPolicy::DropOldest,
+    OverflowPolicy::Wait,
+    OverflowPolicy::WaitFor(Duration::from_secs(1)),
+];
+
+/// Until the dispatcher has let go of all that have been dropped, on its own.
+fn until_nobody_is_left(bus: &Broadcaster<u64>) {
+    while !bus.stats().watchers.is_empty() {
+        thread::yield_now();
+    }
+}
+
+/// Nothing is published: whatever goes, goes without another event.
+#[test]
+fn ten_thousand_that_come_and_go_leave_nothing_behind() {
+    const WATCHERS: u64 = 10_000;
+    let _alone = alone();
+    let held = Arc::new(());
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(32)).unwrap();
+    let watch = |number: u64| {
+        let (in_filter, in_hook) = (held.clone(), held.clone());
+        let builder = bus.watch_builder().overflow(POLICIES[number as usize % 4]);
+        let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
+        builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
+    };
+    // What the bus sets up once.
+    drop(watch(0));
+    until_nobody_is_left(&bus);
+    let before = live();
+
+    // All at once, gone in another order than they came in; and then one by one.
+    let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
+    assert!(live() - before > 1_000_000, "they are counted while they are there");
+    while !watchers.is_empty() {
+        let other = (watchers.len() * 7 + 3) % watchers.len();
+        drop(watchers.swap_remove(other));
+    }
+    drop(watchers);
+    for number in WATCHERS / 2..WATCHERS {
+        drop(watch(number));
+    }
+    until_nobody_is_left(&bus);
+
+    assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
+    // Less than a byte for each: lists keep some room, and a bus of the test before may be on its way out.
+    let left = live() - before;
+    assert!(left.abs() < 5000, "{left} bytes are left");
+    let stats = bus.stats();
+    assert_eq!((stats.accepted, stats.departed.offered), (0, 0));
+    assert_eq!(bus.watch().unwrap().stats().name, format!("watcher-{WATCHERS}"));
+}
+
+/// Bytes of each of a thousand watchers, the `Watcher` itself included.
+struct Measured {
+    idle: i64,
+    full: i64,
+    read: i64,
+}
+
+fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
+    const WATCHERS: usize = 1000;
+    let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
+    bus.flush(LONG).unwrap();
+    let before = live();
+    let each = || (live() - before) / WATCHERS as i64;
+    let watch = || bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
+    let mut watchers: Vec<Watcher<u64>> = (0..WATCHERS).map(|_| watch()).collect();
+    bus.flush(LONG).unwrap();
+    let idle = each();
+    // One by one, so that each event is a slice of its own; they share the events.
+    for event in 0..queue_len as u64 {
+        bus.publisher().publish(event).unwrap();
+        bus.flush(LONG).unwrap();
+    }
+    assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_len as u64));
+    let full = each();
+    assert!(watchers.iter_mut().all(|watcher| available(watcher).len() == queue_len));
+    // The dispatcher's hands are free again.
+    bus.flush(LONG).unwrap();
+    let read = each();
+    drop(watchers);
+    // Whoever measures next should not see this bus go.
+    assert!(bus.shutdown().complete);
+    Measured { idle, full, read }
+}
+
+/// The formulas of `docs/guarantees.md`, under G5.
+#[test]
+fn an_idle_watcher_takes_what_the_documents_say() {
+    const FIXED: i64 = 1536;
+    const SEGMENT: i64 = 1000;
+    let _alone = alone();
+    for policy in POLICIES {
+        for queue_len in [1, 32, 100] {
+            let Measured { idle, full, read } = measure(policy, queue_len);
+            println!("{policy}, queue_len {queue_len}: {idle} idle, {full} full, {read} read");
+            assert!(idle < 2048, "{policy}: {idle} bytes are 2 KiB or more");
+            assert!(idle <= FIXED, "{policy}: {idle} bytes idle");
+            let events = queue_len as i64;
+            let (most_full, most_read) = match policy {
+                OverflowPolicy::DropOldest => (FIXED + 24 * (events + 4), FIXED + 24 * (events + 4)),
+                _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
+            };
+            // The events themselves are shared.
+            assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_len} queued");
+            assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_len} have been read");
+        }
+    }
+}
+
+/// Says when the dispatcher has let go of a watcher's filter.
+struct Says(Sender<()>);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// To register or stop one takes as long among twenty thousand as among twenty. What walks over all of them takes a
+/// thousand times as long; the rounds are many and the shortest counts, so that a busy machine does not.
+#[test]
+fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
+    const ROUND: usize = 64;
+    let _alone = alone();
+    let shortest = |others: usize| {
+        let bus = Broadcaster::<u64>::with_options(BusOptions::default().queue_len(1)).unwrap();
+        let others: Vec<_> = (0..others).map(|_| bus.watch().unwrap()).collect();
+        bus.flush(LONG).unwrap();
+        let round = || {
+            let (gone_tx, gone) = mpsc::channel();
+            let watch = || {
+                let says = Says(gone_tx.clone());
+                let filter = move |_: &u64| std::ptr::from_ref(&says).is_aligned();
+                bus.watch_builder().filter(filter).watch().unwrap()
+            };
+            let start = Instant::now();
+            let watchers: Vec<_> = (0..ROUND).map(|_| watch()).collect();
+            watchers.iter().for_each(Watcher::stop);
+            drop(watchers);
+            for _ in 0..ROUND {
+                gone.recv_timeout(LONG).unwrap();
+            }
+            start.elapsed()
+        };
+        let shortest = (0..50).map(|_| round()).min().unwrap();
+        drop(others);
+        assert!(bus.shutdown().complete);
+        shortest
+    };
+    let (few, many) = (shortest(20), shortest(20_000));
+    println!("{few:?} among 20, {many:?} among 20,000");
+    assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
+}

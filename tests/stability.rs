@@ -1,0 +1,101 @@
+//! What `docs/stability.md` lists as API is what the code has: features, fields of statistics, keys of options. Its table of
+//! metrics is compared in `tests/metrics.rs`.
+#![cfg(feature = "recorder")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use eventcast::{
+    Aggregation, BusOptions, BusStats, CorrelatorOptions, CorrelatorStats, DropCounts, EventBroadcasterStats,
+    MemorySinkOptions, MemorySinkStats, OverflowPolicy, RecorderStats, RecordingStats, RetryPolicy,
+    ShutdownReport, SpamFilter, WatchOptions, WatcherStats,
+};
+use serde::Serialize;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// The rows of the table under a heading: the name in the first cell, and the names in the second.
+fn table(heading: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let text = read("docs/stability.md");
+    let section =
+        text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section is there");
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        (quoted(cells[1]).remove(0), quoted(cells[2]).into_iter().collect())
+    })
+    .collect()
+}
+
+fn keys(value: &impl Serialize) -> BTreeSet<String> {
+    let json = serde_json::to_value(value).unwrap();
+    json.as_object().expect("an object").keys().cloned().collect()
+}
+
+macro_rules! keys_of {
+    ($($type:ident = $value:expr),* $(,)?) => {
+        BTreeMap::from([$((stringify!($type).to_owned(), keys(&$value))),*])
+    };
+}
+
+#[test]
+fn features_are_those_of_the_document() {
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+    let features: BTreeSet<&str> =
+        manifest["features"].as_table().unwrap().keys().map(String::as_str).collect();
+    let documented = table("Features");
+    assert_eq!(documented.keys().map(String::as_str).collect::<BTreeSet<_>>(), features);
+    let rust = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    assert!(
+        read("docs/stability.md").contains(&format!("`rust-version` in `Cargo.toml`, now {rust}.")),
+        "{rust}"
+    );
+}
+
+#[test]
+fn fields_of_statistics_are_those_of_the_document() {
+    let code = keys_of! {
+        BusStats = BusStats::default(),
+        WatcherStats = WatcherStats::default(),
+        DropCounts = DropCounts::default(),
+        ShutdownReport = ShutdownReport::default(),
+        EventBroadcasterStats = EventBroadcasterStats::default(),
+        RecorderStats = RecorderStats::default(),
+        RecordingStats = RecordingStats::default(),
+        CorrelatorStats = CorrelatorStats::default(),
+        MemorySinkStats = MemorySinkStats::default(),
+    };
+    assert_eq!(table("Statistics"), code);
+}
+
+#[test]
+fn configuration_keys_are_those_of_the_document() {
+    // What is not set is not written.
+    let watch =
+        WatchOptions::default().name("a").queue_len(1).overflow(OverflowPolicy::Wait).stop_on_panic(true);
+    let code = keys_of! {
+        BusOptions = BusOptions::default(),
+        WatchOptions = watch,
+        CorrelatorOptions = CorrelatorOptions::default(),
+        Aggregation = Aggregation::default(),
+        SpamFilter = SpamFilter::default(),
+        RetryPolicy = RetryPolicy::default(),
+        MemorySinkOptions = MemorySinkOptions::default(),
+    };
+    assert_eq!(table("Configuration"), code);
+    // And none is read that is not written: an unknown key's error lists all there are.
+    let refusals: [(&str, String); 3] = [
+        ("BusOptions", toml::from_str::<BusOptions>("no_such_key = 1").unwrap_err().to_string()),
+        ("WatchOptions", toml::from_str::<WatchOptions>("no_such_key = 1").unwrap_err().to_string()),
+        ("RetryPolicy", toml::from_str::<RetryPolicy>("no_such_key = 1").unwrap_err().to_string()),
+    ];
+    for (options, error) in refusals {
+        let listed =
+            error.split('`').skip(1).step_by(2).filter(|key| *key != "no_such_key").map(str::to_owned);
+        assert_eq!(listed.collect::<BTreeSet<_>>(), code[options], "{error}");
+    }
+}

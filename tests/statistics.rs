@@ -1,0 +1,126 @@
+//! What the statistics say: of each watcher its policy, how far it is behind, and what became of all that it was offered.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+mod support;
+
+use std::time::Duration;
+
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::{Broadcaster, BusOptions};
+use support::{LONG, assert_balanced, bus, hold};
+
+#[test]
+fn each_watcher_names_its_policy() {
+    let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::from_millis(50))];
+    let bus = Broadcaster::<u64>::with_options(BusOptions::default().overflow(Wait)).unwrap();
+    let own = policies.map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
+    let default = bus.watch().unwrap();
+    assert_eq!(own.each_ref().map(|watcher| watcher.stats().policy), policies);
+    assert_eq!(default.stats().policy, Wait);
+    bus.flush(LONG).unwrap();
+    let listed: Vec<_> = bus.stats().watchers.iter().map(|watcher| watcher.policy).collect();
+    assert_eq!(listed, [&policies[..], &[Wait]].concat());
+}
+
+/// What waits for room is behind, but not in the queue.
+#[test]
+fn lag_is_what_is_queued_and_what_waits_for_room() {
+    let bus = bus(100, 10);
+    let held = hold(&bus);
+    let mut stats = held.watcher.stats();
+    // The dispatcher publishes what it has queued when it has offered, and may be about to.
+    while stats.queued == 0 || stats.offered < 2 {
+        std::thread::yield_now();
+        stats = held.watcher.stats();
+    }
+    assert_eq!((stats.offered, stats.queued, stats.lag), (2, 1, 2), "{stats}");
+    let mut watcher = held.watcher;
+    watcher.recv().unwrap();
+    watcher.recv().unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!((watcher.stats().queued, watcher.stats().lag), (0, 0));
+}
+
+/// What is lost or filtered is not behind; what is lent to the reader is.
+#[test]
+fn on_a_quiet_bus_lag_is_what_is_queued() {
+    let bus = bus(100, 5);
+    let mut full = bus.watch().unwrap();
+    let mut odd = bus.watch_builder().queue_len(100).filter(|n| n % 2 == 1).watch().unwrap();
+    bus.publisher().publish_batch((0..20_u64).collect()).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!((full.stats().queued, full.stats().lag), (5, 5));
+    assert_eq!((odd.stats().queued, odd.stats().lag), (10, 10));
+    assert_eq!(full.recv_batch().unwrap().len(), 5);
+    assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "in the reader's hand");
+    odd.recv().unwrap();
+    assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
+    // Receiving once more ends what was lent, and finds the gap.
+    assert_eq!(full.recv().unwrap(), eventcast::Delivery::Lagged(15));
+    assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
+}
+
+/// Who has gone is behind no more, and the sum has no policy.
+#[test]
+fn departed_watchers_add_up() {
+    let bus = bus(100, 3);
+    for policy in [DropIncoming, DropOldest, Wait] {
+        let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
+        bus.publisher().publish_batch(vec![1_u64, 2, 3]).unwrap();
+        assert!(watcher.recv().is_ok());
+        bus.flush(LONG).unwrap();
+    }
+    // The dispatcher takes a watcher that has gone off its list when it comes to it.
+    while !bus.stats().watchers.is_empty() {
+        std::thread::yield_now();
+    }
+    let stats = bus.stats();
+    assert_balanced(&stats);
+    let departed = &stats.departed;
+    assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (9, 3, 6));
+    assert_eq!((departed.queued, departed.lag, departed.policy), (0, 0, DropIncoming));
+    let text = stats.to_string();
+    assert!(text.ends_with("; departed: offered 9, delivered 3, dropped 6, queued 0, lag 0"), "{text}");
+}
+
+#[test]
+fn statistics_are_written_on_one_line() {
+    let bus = bus(100, 2);
+    let watcher = bus.watch_builder().name("view").overflow(DropOldest).watch().unwrap();
+    bus.publisher().publish_batch(vec![1_u64, 2, 3]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(
+        bus.stats().to_string(),
+        "published 3, accepted 3, rejected 0 (full 0, stopped 0); \
+         view (drop oldest): offered 3, delivered 0, dropped 1, queued 2, lag 2"
+    );
+    drop(watcher);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn statistics_are_plain_data() {
+    use eventcast::{BusStats, WatcherStats};
+    let bus = bus(100, 2);
+    let policy = WaitFor(Duration::from_millis(50));
+    let _watcher = bus.watch_builder().name("view").overflow(policy).watch().unwrap();
+    bus.publisher().publish_batch(vec![1_u64, 2]).unwrap();
+    bus.flush(LONG).unwrap();
+    let stats = bus.stats();
+    let json = serde_json::to_value(&stats).unwrap();
+    let view = &json["watchers"][0];
+    assert_eq!((&view["policy"]["wait_for"], &view["lag"]), (&"50ms".into(), &2.into()), "{json}");
+    assert_eq!(serde_json::from_value::<BusStats>(json).unwrap(), stats);
+    // What an older version wrote can be read: what it did not know is at its default.
+    let older: WatcherStats = serde_json::from_str(r#"{"name": "view", "offered": 3}"#).unwrap();
+    assert_eq!((older.name.as_str(), older.offered, older.lag), ("view", 3, 0));
+}
+
+#[cfg(feature = "recorder")]
+#[test]
+fn a_recording_shows_what_its_correlator_forgot() {
+    let mut stats = eventcast::RecordingStats::default();
+    assert!(!stats.to_string().contains("evicted"));
+    stats.evicted = 7;
+    assert!(stats.to_string().ends_with(", evicted 7"), "{stats}");
+}
