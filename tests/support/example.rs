@@ -13,8 +13,14 @@ pub(crate) fn program(name: &str) -> PathBuf {
         program.pop();
     }
     program.push(format!("examples/{name}{EXE_SUFFIX}"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
-    let newest = if source.is_dir() { newest(&source) } else { changed(&source.with_extension("rs")) };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let source = examples.join(name);
+    let newest = if source.is_dir() {
+        // Those of several files share some.
+        newest(&source).max(newest(&examples.join("support")))
+    } else {
+        changed(&source.with_extension("rs"))
+    };
     assert!(
         changed(&program) >= newest,
         "{} is missing or older than its sources: run `cargo build --example {name}` first",
