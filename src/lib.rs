@@ -10,7 +10,9 @@
 client-go's `tools/record`, and differs where that loses events silently."
 )]
 //!
-//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps.
+//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps. With the feature `async` all that waits can
+//! also be awaited, on any executor, beside threads on the same bus; with `select`, a watcher can be one of several
+//! channels in crossbeam's `Select`.
 //!
 //! # The bus in ten lines
 //!
@@ -122,7 +124,7 @@ pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
 
 /// The long documents, compiled so that their examples cannot rot.
-#[cfg(all(doctest, feature = "recorder"))]
+#[cfg(all(doctest, feature = "recorder", feature = "async"))]
 mod documents {
     #[doc = include_str!("../README.md")]
     mod readme {}

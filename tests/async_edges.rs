@@ -330,7 +330,7 @@ fn deadlines_are_kept_one_by_one() {
     }
     assert!(ears[0].poll(flushing[0].as_mut()).is_pending());
     // Dropped before its time, the last deadline is forgotten, and with it the thread.
-    flushing.remove(0);
+    drop(flushing.remove(0));
     while clock.waiters() > 0 {
         std::thread::yield_now();
     }

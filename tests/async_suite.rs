@@ -482,7 +482,9 @@ on_every_executor! {
         let report = bus.shutdown_async(LONG).await;
         assert!(report.complete);
         join_all(tasks).await;
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         let orders = orders.lock().unwrap();
         assert_eq!(orders.len(), 6);
         assert_eq!(orders[0].len(), 2000);

@@ -114,7 +114,9 @@ fn no_wake_up_is_lost() {
                 *seen += 1;
             }
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         sending.join().unwrap();
     });
 }

@@ -274,9 +274,9 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.inbox.core.stats()
     }
 
-    /// Adds "something to receive, or the end" to a crossbeam [`Select`](crossbeam_channel::Select), and returns the operation's index.
+    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the operation's index.
     ///
-    /// It is for the readiness mode ([`Select::ready`](crossbeam_channel::Select::ready) and its like): when the index comes back, receive with
+    /// It is for the readiness mode ([`Select::ready`] and its like): when the index comes back, receive with
     /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing. Build the `Select` anew for
     /// each wait, as the borrow demands.
     ///
