@@ -43,10 +43,42 @@ impl Check {
     }
 }
 
+/// Queues of the common length, and nothing lost.
+fn lossless() -> BusOptions {
+    BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait)
+}
+
+/// An event goes to another thread by one bus and back by another, `rounds` times; before each, all is quiet for as long
+/// as `pause`. What counts is the time under way.
+#[must_use]
+pub fn there_and_back(rounds: u64, pause: Duration, spin: Duration) -> Duration {
+    let bus = || Broadcaster::<Payload>::with_options(lossless().spin(spin)).unwrap();
+    let (there, back) = (bus(), bus());
+    let (mut echoed, mut answers) = (there.watch().unwrap(), back.watch().unwrap());
+    let (asks, echoes) = (there.publisher(), back.publisher());
+    let echo = thread::spawn(move || {
+        for payload in echoed.events() {
+            echoes.publish(payload).unwrap();
+        }
+    });
+    let mut under_way = Duration::ZERO;
+    for number in 0..rounds {
+        thread::sleep(pause);
+        let start = Instant::now();
+        asks.publish(Payload::new(number)).unwrap();
+        let answer = answers.recv().unwrap().event().unwrap();
+        under_way += start.elapsed();
+        assert_eq!(answer.number(), number);
+    }
+    there.close();
+    echo.join().unwrap();
+    under_way
+}
+
 /// One publisher, `watchers` watchers, `events` events published in batches of `batch` (1: one by one), lossless.
 #[must_use]
-pub fn eventcast_round(watchers: usize, events: u64, batch: usize) -> Duration {
-    let options = BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait);
+pub fn eventcast_round(watchers: usize, events: u64, batch: usize, spin: Duration) -> Duration {
+    let options = lossless().spin(spin);
     let bus = Broadcaster::with_options(options).unwrap();
     let readers: Vec<_> = (0..watchers)
         .map(|_| {

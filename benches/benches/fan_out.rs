@@ -25,8 +25,8 @@ fn fan_out(criterion: &mut Criterion) {
                 bencher.iter_custom(|rounds| (0..rounds).map(|_| round()).sum());
             });
         };
-        bench("eventcast", &|| eventcast_round(watchers, EVENTS, 1));
-        bench("eventcast, batches of 64", &|| eventcast_round(watchers, EVENTS, 64));
+        bench("eventcast", &|| eventcast_round(watchers, EVENTS, 1, Duration::ZERO));
+        bench("eventcast, batches of 64", &|| eventcast_round(watchers, EVENTS, 64, Duration::ZERO));
         bench("crossbeam, one message per event", &|| crossbeam_round(watchers, EVENTS));
         group.finish();
     }

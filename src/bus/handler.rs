@@ -143,7 +143,8 @@ impl WatchHandle {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, await the [`Runner`] itself, or the end of the bus with `shutdown_async`
+    /// (feature `async`).
     pub fn join(&self, timeout: Duration) -> bool {
         let deadline = self.hub.clock.deadline(if self.hub.is_current() { Duration::ZERO } else { timeout });
         self.hub.done.wait(&self.hub.clock, deadline, || self.core.is_finished().then_some(())).is_ok()

@@ -277,7 +277,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Blocking
     ///
-    /// As [`publish`](Self::publish), for each piece.
+    /// As [`publish`](Self::publish), for each piece. In an async task, await `ready` (feature `async`) and then
+    /// [`try_publish_batch`](Self::try_publish_batch), as often as it hands something back.
     ///
     /// # Examples
     ///

@@ -173,7 +173,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, put `recv_async` (feature `async`) under your runtime's timeout.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
         let next = self.inbox.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
@@ -246,7 +246,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, put `recv_async` (feature `async`) under your runtime's timeout.
     pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
         let next = self.inbox.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };

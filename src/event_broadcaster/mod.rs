@@ -219,7 +219,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, use `flush_async` (feature `async`).
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
         self.bus.flush(timeout)
     }
@@ -255,7 +255,8 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// At most `timeout`. In an async task, use `shutdown_async` (feature `async`): on a runtime's only thread this one
+    /// could wait for a sink or a handler that needs that very thread.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         self.report(self.bus.shutdown_timeout(timeout))
     }
