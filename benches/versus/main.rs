@@ -1,0 +1,174 @@
+//! eventcast beside everything else that carries events to several readers inside a process: one program, one run, the
+//! contenders taking turns.
+//!
+//! ```sh
+//! cargo run --release -p eventcast-benches --bin versus
+//! ```
+//!
+//! Every round checks that each reader got every event of each publisher in order, or counts what it lost. A contender's
+//! figure is the median of its rounds; what is compared is the ratio within this run, because machines differ and other
+//! work disturbs all of them alike.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a benchmark, not part of the library"
+)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "figures for people"
+)]
+#![allow(clippy::print_stdout, reason = "what it finds is its output")]
+
+mod case;
+mod idle;
+mod ours;
+mod report;
+mod rivals;
+mod tasks;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cpu_time::ProcessTime;
+use lexopt::prelude::{Long, Short, ValueExt};
+
+use case::{Case, Contender};
+use report::{Figures, Form, Table};
+
+#[global_allocator]
+static ALLOCATOR: idle::Counting = idle::Counting;
+
+const HELP: &str = "\
+eventcast beside everything else that carries events to several readers inside a process.
+
+Usage: versus [OPTIONS]
+
+Options:
+      --rounds N      Rounds of each contender in each case, at least 1 [default: 7]
+      --case TEXT     Only cases whose name holds TEXT, such as \"1 to 16\" or \"tasks\"
+      --only TEXT     Only contenders whose name holds TEXT; eventcast is always there
+      --no-idle       Do not measure what it costs to wait for nothing
+      --quick         A tenth of the events, one round: to see that it works
+      --json          One JSON document instead of tables
+      --markdown      Tables in Markdown
+  -h, --help          Print this
+
+Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an event unnoticed
+ends the program with a panic.
+";
+
+struct Settings {
+    rounds: usize,
+    case: String,
+    only: String,
+    idle: bool,
+    quick: bool,
+    form: Form,
+}
+
+fn main() -> ExitCode {
+    let settings = match read() {
+        Ok(Some(settings)) => settings,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("versus: {error}\nTry `versus --help`.");
+            return ExitCode::from(2);
+        }
+    };
+    let mut tables = Vec::new();
+    let threads: Vec<Contender> = ours::CONTENDERS.iter().chain(rivals::CONTENDERS).copied().collect();
+    for (cases, contenders) in [(case::CASES, &threads[..]), (tasks::CASES, tasks::CONTENDERS)] {
+        for case in cases.iter().filter(|case| case.name.contains(&settings.case)) {
+            tables.push(measure(case, contenders, &settings));
+        }
+    }
+    let idle = if settings.idle {
+        progress("waiting for nothing");
+        idle::measure(Duration::from_secs(if settings.quick { 1 } else { 3 }))
+    } else {
+        Vec::new()
+    };
+    progress("");
+    print!("{}", report::render(&tables, &idle, settings.form));
+    ExitCode::SUCCESS
+}
+
+fn read() -> Result<Option<Settings>, lexopt::Error> {
+    let mut settings = Settings {
+        rounds: 7,
+        case: String::new(),
+        only: String::new(),
+        idle: true,
+        quick: false,
+        form: Form::Text,
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("rounds") => {
+                settings.rounds = parser.value()?.parse()?;
+                if settings.rounds == 0 {
+                    return Err("--rounds takes a number from 1".into());
+                }
+            }
+            Long("case") => settings.case = parser.value()?.string()?,
+            Long("only") => settings.only = parser.value()?.string()?,
+            Long("no-idle") => settings.idle = false,
+            Long("quick") => (settings.quick, settings.rounds) = (true, 1),
+            Long("json") => settings.form = Form::Json,
+            Long("markdown") => settings.form = Form::Markdown,
+            argument => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// What is going on, for somebody who waits.
+fn progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}
+
+/// How long a round should take: long enough for the threads' first steps not to count.
+const ROUND: Duration = Duration::from_millis(100);
+/// Fewer events than this say nothing.
+const FEWEST: u64 = 4000;
+
+fn measure(case: &Case, contenders: &[Contender], settings: &Settings) -> Table {
+    let most = if settings.quick { case.events / 10 } else { case.events };
+    let wanted = |name: &str| name == "eventcast" || name.contains(&settings.only);
+    let mut running: Vec<(Contender, u64, Figures)> = contenders
+        .iter()
+        .filter(|contender| (contender.can)(case) && wanted(contender.name))
+        .map(|contender| {
+            progress(&format!("{}: {} warms up", case.name, contender.name));
+            // A short round first: those that are a hundred times slower get fewer events.
+            let trial = (contender.round)(case, FEWEST);
+            let in_time = FEWEST as f64 * ROUND.as_secs_f64() / trial.elapsed.as_secs_f64();
+            let events =
+                (in_time as u64).clamp(FEWEST, most) / case.publishers as u64 * case.publishers as u64;
+            (*contender, events, Figures::new(contender.name, contender.manner))
+        })
+        .collect();
+    for round in 1..=settings.rounds {
+        for (contender, events, figures) in &mut running {
+            progress(&format!("{}: round {round} of {}, {}", case.name, settings.rounds, contender.name));
+            let before = ProcessTime::now();
+            let outcome = (contender.round)(case, *events);
+            figures.add(*events, outcome, before.elapsed());
+        }
+    }
+    Table {
+        case: *case,
+        rounds: settings.rounds,
+        rows: running.into_iter().map(|(_, _, figures)| figures).collect(),
+    }
+}

@@ -1,0 +1,177 @@
+//! The tables: for people, for documents, for machines.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::case::{Case, Outcome};
+use crate::idle::Idle;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Markdown,
+    Json,
+}
+
+pub(crate) struct Table {
+    pub(crate) case: Case,
+    pub(crate) rounds: usize,
+    /// eventcast first.
+    pub(crate) rows: Vec<Figures>,
+}
+
+/// What the rounds of one contender gave.
+pub(crate) struct Figures {
+    name: &'static str,
+    manner: &'static str,
+    /// Deliveries a second, round by round.
+    rates: Vec<f64>,
+    events: u64,
+    delivered: u64,
+    lost: u64,
+    cpu: Duration,
+}
+
+impl Figures {
+    pub(crate) fn new(name: &'static str, manner: &'static str) -> Self {
+        Self { name, manner, rates: Vec::new(), events: 0, delivered: 0, lost: 0, cpu: Duration::ZERO }
+    }
+
+    pub(crate) fn add(&mut self, events: u64, outcome: Outcome, cpu: Duration) {
+        self.rates.push(outcome.delivered as f64 / outcome.elapsed.as_secs_f64());
+        self.events += events;
+        self.delivered += outcome.delivered;
+        self.lost += outcome.lost;
+        self.cpu += cpu;
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut rates = self.rates.clone();
+        rates.sort_by(f64::total_cmp);
+        rates
+    }
+
+    fn median(&self) -> f64 {
+        let rates = self.sorted();
+        let middle = rates.len() / 2;
+        if rates.len() % 2 == 1 { rates[middle] } else { f64::midpoint(rates[middle - 1], rates[middle]) }
+    }
+
+    /// Processor seconds for a million events.
+    fn cpu_per_million(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.events as f64
+    }
+
+    fn lost_share(&self) -> f64 {
+        self.lost as f64 / (self.delivered + self.lost) as f64
+    }
+}
+
+pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
+    match form {
+        Form::Json => json_of(tables, idle),
+        Form::Text => grids(tables, idle, text),
+        Form::Markdown => grids(tables, idle, markdown),
+    }
+}
+
+fn grids(tables: &[Table], idle: &[Idle], grid: impl Fn(&[Vec<String>]) -> String) -> String {
+    let mut out = String::new();
+    for table in tables {
+        let ours = table.rows.first().map_or(0.0, Figures::median);
+        let head =
+            ["", "M deliveries/s", "least", "most", "ours / this", "lost", "CPU s per M events", "manner"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for figures in &table.rows {
+            let rates = figures.sorted();
+            let million = |rate: f64| format!("{:.2}", rate / 1e6);
+            rows.push(vec![
+                figures.name.to_owned(),
+                million(figures.median()),
+                rates.first().map_or_else(String::new, |rate| million(*rate)),
+                rates.last().map_or_else(String::new, |rate| million(*rate)),
+                format!("{:.2}", ours / figures.median()),
+                format!("{:.1} %", 100.0 * figures.lost_share()),
+                format!("{:.2}", figures.cpu_per_million()),
+                figures.manner.to_owned(),
+            ]);
+        }
+        let (name, rounds) = (table.case.name, table.rounds);
+        let _ = write!(out, "{name} (median of {rounds} rounds)\n\n{}\n", grid(&rows));
+    }
+    if !idle.is_empty() {
+        let head = ["", "CPU s per s, 4 readers", "bytes per reader"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for row in idle {
+            let bytes = row.bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+            rows.push(vec![row.name.to_owned(), format!("{:.3}", row.cpu), bytes]);
+        }
+        let _ = write!(out, "Waiting for nothing\n\n{}", grid(&rows));
+    }
+    out
+}
+
+fn text(rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if column == 0 || column + 1 == row.len() {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+fn markdown(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+        }
+    }
+    out
+}
+
+fn json_of(tables: &[Table], idle: &[Idle]) -> String {
+    let cases: Vec<_> = tables
+        .iter()
+        .map(|table| {
+            let ours = table.rows.first().map_or(0.0, Figures::median);
+            let rows: Vec<_> = table
+                .rows
+                .iter()
+                .map(|figures| {
+                    json!({
+                        "name": figures.name,
+                        "manner": figures.manner,
+                        "deliveries_per_second": figures.rates,
+                        "median": figures.median(),
+                        "ours_to_this": ours / figures.median(),
+                        "events": figures.events,
+                        "lost": figures.lost_share(),
+                        "cpu_seconds_per_million_events": figures.cpu_per_million(),
+                    })
+                })
+                .collect();
+            json!({"case": table.case.name, "publishers": table.case.publishers, "watchers": table.case.watchers, "rows": rows})
+        })
+        .collect();
+    let idle: Vec<_> = idle
+        .iter()
+        .map(
+            |row| json!({"name": row.name, "cpu_seconds_per_second": row.cpu, "bytes_per_reader": row.bytes}),
+        )
+        .collect();
+    format!("{}\n", json!({"cases": cases, "idle": idle}))
+}
