@@ -2,103 +2,37 @@
 //!
 //! Three stages, in client-go's order: [`aggregator`] folds similar events, [`observer`] counts equal ones, [`spam_filter`]
 //! cuts off who writes too much. Counting comes before cutting, so skipped events are in the count. Each stage remembers
-//! in an [`lru`] cache of its own, by [`key`]s made of an event's fields. A decision is about one event at one moment of the
-//! clock; nothing is locked between the stages.
+//! in a [`cache`] of its own, by [`key`]s made of an event's fields; [`memory`] cuts the three into shards for many threads
+//! and bounds them. A decision is about one event at one moment of the clock.
+//!
+//! The stages know nothing of each other, so the order in which they are asked does not matter, only what is made of
+//! their answers. The budget is asked first, because its key is the beginning of the others.
 
 mod aggregator;
+mod cache;
+mod decision;
 mod key;
-mod lru;
+mod memory;
 mod observer;
 mod options;
 mod spam_filter;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::event::{Event, EventPatch, Timestamp, name};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::event::{Event, EventPatch, Text, Timestamp, name};
+use crate::sync::{Arc, stamp};
 
-use aggregator::Aggregator;
-use key::KeyRef;
-use observer::Observer;
+use aggregator::{Aggregator, Group};
+use key::{Base, Hashes, Key, text_hash};
+use memory::{Added, BudgetKey, Counts, Events, Memory, Shard};
+use observer::{Seen, Stored};
 use spam_filter::Filter;
 
+pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
 pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
-
-/// What is to become of an event.
-#[doc(alias = "EventCorrelateResult")]
-#[doc(alias = "Skip")]
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Correlation {
-    /// Store it as a new event.
-    Create {
-        /// The event, or one that stands for it and others like it.
-        event: Event,
-        /// For [`EventCorrelator::confirm`].
-        key: CorrelationKey,
-    },
-    /// It is one that is stored already: change that.
-    Update {
-        /// The result: the stored event's name, resource version and first time, this one's message and time, the new count.
-        event: Event,
-        /// What changes, as client-go would send it.
-        patch: EventPatch,
-        /// For [`EventCorrelator::confirm`].
-        key: CorrelationKey,
-    },
-    /// Do nothing. It has been counted.
-    Skip(SkipReason),
-}
-
-/// Why an event is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// Its source has used up the budget for its object.
-    SpamFilter,
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SpamFilter => "spam filter",
-        })
-    }
-}
-
-/// What a correlator has decided so far, in events.
-///
-/// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct CorrelatorStats {
-    /// To be stored anew.
-    pub created: u64,
-    /// To be counted on a stored event.
-    pub updated: u64,
-    /// Folded into an event that stands for a group, whatever became of that then.
-    pub aggregated: u64,
-    /// Skipped by the spam filter.
-    pub filtered: u64,
-    /// Entries of the caches that were forgotten to make room; where this grows, counts start again from one and budgets
-    /// are full again, and `lru_cache_size` is too small.
-    pub evicted: u64,
-}
-
-impl fmt::Display for CorrelatorStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { created, updated, aggregated, filtered, evicted } = self;
-        write!(
-            f,
-            "created {created}, updated {updated}, aggregated {aggregated}, filtered {filtered}, evicted {evicted}"
-        )
-    }
-}
 
 /// Folds, counts and limits events, as client-go's correlator does. `Send` and `Sync`: any number of threads may use one.
 ///
@@ -133,12 +67,30 @@ impl fmt::Display for CorrelatorStats {
 pub struct EventCorrelator {
     clock: Clock,
     aggregator: Option<Aggregator>,
-    observer: Observer,
     filter: Option<Filter>,
-    created: AtomicU64,
-    updated: AtomicU64,
-    aggregated: AtomicU64,
-    filtered: AtomicU64,
+    memory: Memory,
+    hasher: ahash::RandomState,
+}
+
+/// One event on its way through the stages.
+struct Turn<'a> {
+    event: &'a Event,
+    hashes: Hashes,
+    now: Timestamp,
+    stamp: u64,
+}
+
+/// What the second stage says.
+struct Observed {
+    key: Arc<Key>,
+    is_folded: bool,
+    found: Found,
+}
+
+enum Found {
+    /// With its name, if it stands for a group.
+    New(Option<Text>),
+    Repeat(Stored),
 }
 
 impl EventCorrelator {
@@ -155,19 +107,12 @@ impl EventCorrelator {
         Ok(Self {
             clock,
             aggregator: aggregation.map(|aggregation| {
-                Aggregator::new(
-                    &aggregation,
-                    lru_cache_size,
-                    functions.aggregate_key,
-                    functions.aggregate_message,
-                )
+                Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
             }),
-            observer: Observer::new(lru_cache_size),
-            filter: spam_filter.map(|filter| Filter::new(filter, lru_cache_size, functions.spam_key)),
-            created: AtomicU64::new(0),
-            updated: AtomicU64::new(0),
-            aggregated: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
+            filter: spam_filter.map(|filter| Filter::new(filter, functions.spam_key)),
+            memory: Memory::new(lru_cache_size),
+            // Seeded by the system: the names of objects come from outside.
+            hasher: ahash::RandomState::new(),
         })
     }
 
@@ -182,31 +127,43 @@ impl EventCorrelator {
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
-        let folded = self.aggregator.as_ref().and_then(|aggregator| aggregator.fold(event, now));
-        let (event, key, is_repeat) = if let Some((mut combined, group)) = folded {
-            count(&self.aggregated);
-            let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
-                // As client-go's, but never one that a recorder has given to an event of its own.
-                let object = &event.involved_object.name;
-                let number = self.clock.numbers().share(name::hash(object), now.name_number());
-                Some(name::plain(object, number))
-            });
-            (combined, key, is_repeat)
-        } else {
-            let mut own = event.clone();
-            let (key, is_repeat) = self.observer.observe(&KeyRef::Event(event), &mut own, || None);
-            (own, key, is_repeat)
+        let turn = Turn { event, hashes: Hashes::of(event, &self.hasher), now, stamp: stamp() };
+        let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
+        let folded = match custom_group {
+            None => Fold::ByFields,
+            Some(texts) => Fold::Done(self.fold_custom(&turn, texts)),
         };
-        let key = CorrelationKey(key);
-        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(&event, now)) {
-            count(&self.filtered);
+        let (is_accepted, observed) =
+            self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, folded, shard, added));
+        if !is_accepted {
             return Correlation::Skip(SkipReason::SpamFilter);
         }
+        let Observed { key, is_folded, found } = observed;
+        let mut event = match &self.aggregator {
+            Some(aggregator) if is_folded => aggregator.combined(event, now),
+            _ => event.clone(),
+        };
+        let is_repeat = match found {
+            Found::New(name) => {
+                if let Some(name) = name {
+                    event.metadata.name = name;
+                }
+                false
+            }
+            Found::Repeat(stored) => {
+                stored.carry_over_to(&mut event);
+                true
+            }
+        };
+        if let Some(budget) = self.filter.as_ref().and_then(|filter| filter.custom_key(&event)) {
+            if !self.accepts_custom(&turn, budget, is_repeat) {
+                return Correlation::Skip(SkipReason::SpamFilter);
+            }
+        }
+        let key = CorrelationKey(key);
         if is_repeat {
-            count(&self.updated);
             Correlation::Update { patch: EventPatch::new(&event), event, key }
         } else {
-            count(&self.created);
             Correlation::Create { event, key }
         }
     }
@@ -218,29 +175,141 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
-        self.observer.confirm(&key.0, stored);
+        let key = key.0;
+        let keeps_name = !key.is_of_one_event();
+        self.memory.with(key.place, |shard, added| {
+            let (_, seen) = entry_of(&key, &mut shard.events, stamp(), added);
+            seen.confirm(stored, keeps_name);
+        });
     }
 
     /// What has been decided so far.
     pub fn stats(&self) -> CorrelatorStats {
-        let evicted = [
-            self.aggregator.as_ref().map_or(0, Aggregator::evicted),
-            self.observer.evicted(),
-            self.filter.as_ref().map_or(0, Filter::evicted),
-        ];
-        CorrelatorStats {
-            created: self.created.load(Ordering::Relaxed),
-            updated: self.updated.load(Ordering::Relaxed),
-            aggregated: self.aggregated.load(Ordering::Relaxed),
-            filtered: self.filtered.load(Ordering::Relaxed),
-            evicted: evicted.iter().sum(),
+        let mut stats = CorrelatorStats::default();
+        self.memory.each_shard(|shard| {
+            let Counts { created, updated, aggregated, filtered, evicted } = shard.counts;
+            stats.created += created;
+            stats.updated += updated;
+            stats.aggregated += aggregated;
+            stats.filtered += filtered;
+            stats.evicted += evicted;
+        });
+        stats
+    }
+
+    /// All that lies in the shard of the event's own keys.
+    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (bool, Observed) {
+        let Shard { groups, events, budgets, counts } = shard;
+        let Turn { event, hashes, now, stamp } = *turn;
+        let mut base = None;
+        let mut is_accepted = true;
+        let filter = self.filter.as_ref();
+        if let Some(filter) = filter.filter(|filter| !filter.has_custom_key()) {
+            let make = || (BudgetKey::Base(Arc::new(Base::of(event))), filter.full(now));
+            let (key, bucket, is_new) = budgets.entry(hashes.base, stamp, |key| key.is_base(event), make);
+            added.budget = is_new;
+            is_accepted = filter.take(bucket, now);
+            base = key.base();
         }
+        let folded = match (fold, &self.aggregator) {
+            (Fold::Done(folded), _) => folded,
+            (Fold::ByFields, None) => None,
+            (Fold::ByFields, Some(aggregator)) => {
+                let make = || (Arc::new(Key::group(event, hashes, base)), Group::new(now));
+                let (key, group, is_new) =
+                    groups.entry(hashes.group, stamp, |key| key.is_group(event, base), make);
+                added.group = is_new;
+                base = base.or(key.base());
+                let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
+                is_folded.then(|| self.observe_group(turn, key, events, added))
+            }
+        };
+        let observed = folded.unwrap_or_else(|| {
+            let make = || (Arc::new(Key::event(event, hashes, base)), Seen::nothing());
+            let (key, seen, is_new) =
+                events.entry(hashes.event, stamp, |key| key.is_event(event, base), make);
+            added.event = is_new;
+            let found = if seen.count() {
+                Found::Repeat(seen.stored())
+            } else {
+                seen.store(event);
+                Found::New(None)
+            };
+            Observed { key: key.clone(), is_folded: false, found }
+        });
+        counts.aggregated += u64::from(observed.is_folded);
+        // A user's filter has yet to be asked.
+        if filter.is_none_or(|filter| !filter.has_custom_key()) {
+            counts.decided(is_accepted, matches!(observed.found, Found::Repeat(_)));
+        }
+        (is_accepted, observed)
+    }
+
+    /// The first two stages where the user has said what is similar; `None` if the event stays one of its own.
+    fn fold_custom(&self, turn: &Turn<'_>, (group, member): (Text, Text)) -> Option<Observed> {
+        let aggregator = self.aggregator.as_ref()?;
+        let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, &self.hasher));
+        self.memory.with(hash, |shard, added| {
+            let make = || (Arc::new(Key::custom(group.clone(), hash)), Group::new(turn.now));
+            let (key, group, is_new) =
+                shard.groups.entry(hash, turn.stamp, |key| key.is_custom(&group), make);
+            added.group = is_new;
+            let is_folded = aggregator.folds(group, &member, member_hash, turn.now);
+            is_folded.then(|| self.observe_group(turn, key, &mut shard.events, added))
+        })
+    }
+
+    /// The second stage for the event that stands for a group.
+    fn observe_group(&self, turn: &Turn<'_>, key: &Arc<Key>, events: &mut Events, added: &mut Added) -> Observed {
+        let (key, seen) = entry_of(key, events, turn.stamp, added);
+        let found = if seen.count() {
+            Found::Repeat(seen.stored())
+        } else {
+            // As client-go's, but never one that a recorder has given to an event of its own.
+            let object = &turn.event.involved_object.name;
+            let number = self.clock.numbers().share(name::hash(object), turn.now.name_number());
+            let name = name::plain(object, number);
+            seen.store_combined(name.clone(), turn.now);
+            Found::New(Some(name))
+        };
+        Observed { key: key.clone(), is_folded: true, found }
+    }
+
+    /// The last stage where the user has said what shares a budget.
+    fn accepts_custom(&self, turn: &Turn<'_>, budget: Text, is_repeat: bool) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let hash = text_hash(&budget, &self.hasher);
+        self.memory.with(hash, |shard, added| {
+            let make = || (BudgetKey::Custom(budget.clone()), filter.full(turn.now));
+            let (_, bucket, is_new) =
+                shard.budgets.entry(hash, turn.stamp, |key| key.is_custom(&budget), make);
+            added.budget = is_new;
+            let is_accepted = filter.take(bucket, turn.now);
+            shard.counts.decided(is_accepted, is_repeat);
+            is_accepted
+        })
     }
 }
 
-/// Relaxed: nothing is read on the strength of a counter.
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+/// Whether an event is folded.
+enum Fold {
+    /// By its fields; yet to be found out.
+    ByFields,
+    /// As the user's key has said.
+    Done(Option<Observed>),
+}
+
+/// The entry of a key that exists already.
+fn entry_of<'a>(
+    key: &Arc<Key>,
+    events: &'a mut Events,
+    stamp: u64,
+    added: &mut Added,
+) -> (&'a Arc<Key>, &'a mut Seen) {
+    let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
+    let (key, seen, is_new) = events.entry(key.hash, stamp, same, || (key.clone(), Seen::nothing()));
+    added.event = is_new;
+    (key, seen)
 }
 
 impl fmt::Debug for EventCorrelator {

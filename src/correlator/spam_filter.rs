@@ -1,33 +1,29 @@
 //! The last stage: a budget for each source and object, so that one of them cannot drown the rest.
 //!
-//! A token bucket for each key, full at first. Every event takes one token; where there is none it is skipped, after
-//! it has been counted. The arithmetic is that of Go's `x/time/rate` in its order of operations, so that decisions on the
-//! edge come out alike.
+//! A token bucket for each key, full at first. Every event takes one token; where there is none it is skipped, but
+//! counted. The arithmetic is that of Go's `x/time/rate` in its order of operations, so that decisions on the edge come
+//! out alike.
 
 use std::time::Duration;
 
-use super::key::KeyRef;
-use super::lru::LruCache;
 use super::options::{SpamFilter, SpamKeyFn};
-use crate::event::{Event, Timestamp};
+use crate::event::{Event, Text, Timestamp};
 
 pub(super) struct Filter {
-    buckets: LruCache<Bucket>,
     burst: f64,
     /// Tokens a second.
     rate: f64,
     key: Option<SpamKeyFn>,
 }
 
-struct Bucket {
+pub(super) struct Bucket {
     tokens: f64,
     last: Timestamp,
 }
 
 impl Filter {
-    pub(super) fn new(options: SpamFilter, entries: usize, key: Option<SpamKeyFn>) -> Self {
+    pub(super) fn new(options: SpamFilter, key: Option<SpamKeyFn>) -> Self {
         Self {
-            buckets: LruCache::new(entries),
             burst: f64::from(options.burst),
             // Widened, not converted by its digits: 1/300 is 0.0033333334140479565 here as it is there.
             rate: f64::from(options.qps),
@@ -35,32 +31,31 @@ impl Filter {
         }
     }
 
-    /// Whether there is still budget for this event; if so it is used.
-    pub(super) fn accepts(&self, event: &Event, now: Timestamp) -> bool {
-        match &self.key {
-            None => self.take(&KeyRef::Spam(event), now),
-            Some(key) => self.take(&KeyRef::Custom(&key(event)), now),
+    pub(super) fn has_custom_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// The budget's key, if the user has a function for it.
+    pub(super) fn custom_key(&self, event: &Event) -> Option<Text> {
+        self.key.as_ref().map(|key| key(event))
+    }
+
+    pub(super) fn full(&self, now: Timestamp) -> Bucket {
+        Bucket { tokens: self.burst, last: now }
+    }
+
+    /// Whether there is still budget for one more event; if so it is used.
+    pub(super) fn take(&self, bucket: &mut Bucket, now: Timestamp) -> bool {
+        // Nothing where the clock went backwards.
+        let gained = go_seconds(now.duration_since(bucket.last)) * self.rate;
+        let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
+        // A wait of less than a nanosecond is none.
+        let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
+        // Only what was granted moves the time, also backwards.
+        if accepted {
+            *bucket = Bucket { tokens, last: now };
         }
-    }
-
-    fn take(&self, key: &KeyRef<'_>, now: Timestamp) -> bool {
-        let make = || Bucket { tokens: self.burst, last: now };
-        self.buckets.with(key, make, |_, bucket| {
-            // Nothing where the clock went backwards.
-            let gained = go_seconds(now.duration_since(bucket.last)) * self.rate;
-            let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
-            // A wait of less than a nanosecond is none.
-            let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
-            // Only what was granted moves the time, also backwards.
-            if accepted {
-                *bucket = Bucket { tokens, last: now };
-            }
-            accepted
-        })
-    }
-
-    pub(super) fn evicted(&self) -> u64 {
-        self.buckets.evicted()
+        accepted
     }
 }
 
