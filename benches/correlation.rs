@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::{
-    Correlation, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator, FakeClock, ObjectReference, Timestamp,
+    Correlation, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator, FakeClock, ObjectReference,
+    Timestamp,
 };
 
 /// What client-go was measured with.
@@ -35,7 +36,9 @@ pub fn cluster() -> (&'static str, Stream) {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
     let file = folder.join("openshift-must-gather-clean-metal.jsonl");
     match std::fs::read_to_string(&file) {
-        Ok(text) => ("must-gather", text.lines().map(|line| timed(Event::from_json(line).unwrap())).collect()),
+        Ok(text) => {
+            ("must-gather", text.lines().map(|line| timed(Event::from_json(line).unwrap())).collect())
+        }
         Err(error) => {
             eprintln!("{}: {error}: measuring events that are made instead", file.display());
             ("made", made(5169))
@@ -61,7 +64,8 @@ fn made(events: u32) -> Stream {
         event.metadata.namespace = "openshift-monitoring".into();
         event.metadata.name = format!("{name}.16a4b5571ec1{i:04x}").into();
         event.metadata.set_uid(format!("f5ba02d9-cdc8-4790-904f-{i:012x}"));
-        event.involved_object = ObjectReference::new("Pod", name.clone()).in_namespace("openshift-monitoring");
+        event.involved_object =
+            ObjectReference::new("Pod", name.clone()).in_namespace("openshift-monitoring");
         event.involved_object.uid = format!("a93e8ff4-70df-47f1-81fa-{object:012x}").into();
         event.involved_object.api_version = "v1".into();
         event.source.component = "kubelet".into();
@@ -99,7 +103,8 @@ pub fn flooded(stream: &Stream) -> Stream {
 /// The half of the objects that belongs to this thread of two: different keys in every cache.
 #[must_use]
 pub fn half(stream: &Stream, thread: usize) -> Stream {
-    let sum = |text: &str| text.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let sum =
+        |text: &str| text.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let mine = |event: &Event| sum(&event.involved_object.name) / 7 % 2 == thread;
     stream.iter().filter(|(_, event)| mine(event)).cloned().collect()
 }

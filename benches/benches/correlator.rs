@@ -39,9 +39,8 @@ fn correlator(criterion: &mut Criterion) {
         println!("halves of {} and {} events", halves[0].len(), halves[1].len());
         let mut threads = |name: &str, streams: &[_], is_shared| {
             group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-                bencher.iter_custom(|rounds| {
-                    (0..rounds).map(|_| round_of_threads(streams, is_shared).0).sum()
-                });
+                bencher
+                    .iter_custom(|rounds| (0..rounds).map(|_| round_of_threads(streams, is_shared).0).sum());
             });
         };
         threads("one thread", &whole, true);

@@ -25,14 +25,15 @@ pub(super) struct Aggregator {
 
 /// The messages of similar events that stay events of their own.
 pub(super) struct Group {
-    /// Each with its hash.
-    messages: HashTable<(u64, Text)>,
+    /// Each with its hash. Most groups never have another than the first, and need no table.
+    first: Option<(u64, Text)>,
+    more: HashTable<(u64, Text)>,
     last: Timestamp,
 }
 
 impl Group {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { messages: HashTable::new(), last: now }
+        Self { first: None, more: HashTable::new(), last: now }
     }
 }
 
@@ -50,15 +51,26 @@ impl Aggregator {
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
         // More than, not as long as: exactly the interval still belongs to the group.
         if now.duration_since(group.last) > self.options.max_interval {
-            group.messages.clear();
+            group.first = None;
+            group.more.clear();
         }
         group.last = now;
-        let is_full = group.messages.len() + 1 >= self.options.max_events;
         let same = |(other, text): &(u64, Text)| *other == hash && text == message;
-        if is_full {
-            return group.messages.find(hash, same).is_none();
+        let Some(first) = &group.first else {
+            let is_folded = self.options.max_events <= 1;
+            if !is_folded {
+                group.first = Some((hash, message.clone()));
+            }
+            return is_folded;
+        };
+        if same(first) {
+            return false;
         }
-        if let Entry::Vacant(vacant) = group.messages.entry(hash, same, |(hash, _)| *hash) {
+        // The first one, and the one that has just come.
+        if group.more.len() + 2 >= self.options.max_events {
+            return group.more.find(hash, same).is_none();
+        }
+        if let Entry::Vacant(vacant) = group.more.entry(hash, same, |(hash, _)| *hash) {
             vacant.insert((hash, message.clone()));
         }
         false

@@ -10,14 +10,16 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use crate::event::{Event, Text};
+use crate::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
 
 /// Fields of a [`Base`].
 const FIELDS: usize = 8;
 
 /// The fields that all keys of an event have in common. The object's resource version is in no key.
-fn base_fields(event: &Event) -> [&Text; FIELDS] {
+pub(super) type BaseFields<'a> = [&'a str; FIELDS];
+
+pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
     let object = &event.involved_object;
     [
         &event.source.component,
@@ -39,16 +41,14 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn of(event: &Event) -> Self {
-        let fields = base_fields(event);
+    pub(super) fn of(fields: &BaseFields<'_>) -> Self {
         let lens = fields.map(|field| field.len());
         let mut text = String::with_capacity(lens.iter().sum());
         fields.iter().for_each(|field| text.push_str(field));
         Self { lens, text: text.into() }
     }
 
-    pub(super) fn is(&self, event: &Event) -> bool {
-        let fields = base_fields(event);
+    pub(super) fn is(&self, fields: &BaseFields<'_>) -> bool {
         if fields.map(|field| field.len()) != self.lens {
             return false;
         }
@@ -70,6 +70,15 @@ impl PartialEq for Base {
 
 impl Eq for Base {}
 
+/// One event on its way through the stages, with what every key is made of.
+pub(super) struct Turn<'a> {
+    pub(super) event: &'a Event,
+    pub(super) base: BaseFields<'a>,
+    pub(super) hashes: Hashes,
+    pub(super) now: Timestamp,
+    pub(super) stamp: u64,
+}
+
 /// The hashes of an event's keys, each field hashed once.
 #[derive(Clone, Copy)]
 pub(super) struct Hashes {
@@ -80,10 +89,10 @@ pub(super) struct Hashes {
 }
 
 impl Hashes {
-    pub(super) fn of(event: &Event, state: &ahash::RandomState) -> Self {
+    pub(super) fn of(event: &Event, fields: &BaseFields<'_>, state: &ahash::RandomState) -> Self {
         let mut base = state.build_hasher();
         // Without marks between them: where two keys have one hash by that, the texts are compared.
-        base_fields(event).iter().for_each(|field| base.write(field.as_bytes()));
+        fields.iter().for_each(|field| base.write(field.as_bytes()));
         let mut reason = base.clone();
         reason.write(event.reason.as_bytes());
         let mut group = reason.clone();
@@ -131,22 +140,24 @@ fn group_fields(event: &Event) -> [&Text; 3] {
 }
 
 /// `known` is the event's base, where somebody has it at hand.
-fn is_base(base: &Arc<Base>, event: &Event, known: Option<&Arc<Base>>) -> bool {
-    known.is_some_and(|known| Arc::ptr_eq(base, known)) || base.is(event)
+fn is_base(base: &Arc<Base>, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
+    known.is_some_and(|known| Arc::ptr_eq(base, known)) || base.is(&turn.base)
 }
 
-fn base_of(event: &Event, known: Option<&Arc<Base>>) -> Arc<Base> {
-    known.map_or_else(|| Arc::new(Base::of(event)), Arc::clone)
+fn base_of(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Arc<Base> {
+    known.map_or_else(|| Arc::new(Base::of(&turn.base)), Arc::clone)
 }
 
 impl Key {
-    pub(super) fn event(event: &Event, hashes: Hashes, known: Option<&Arc<Base>>) -> Self {
-        let subject = Subject::Event(base_of(event, known), event_fields(event).map(Text::clone));
+    pub(super) fn event(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
+        let Turn { event, hashes, .. } = turn;
+        let subject = Subject::Event(base_of(turn, known), event_fields(event).map(Text::clone));
         Self { place: hashes.base, hash: hashes.event, subject }
     }
 
-    pub(super) fn group(event: &Event, hashes: Hashes, known: Option<&Arc<Base>>) -> Self {
-        let subject = Subject::Group(base_of(event, known), group_fields(event).map(Text::clone));
+    pub(super) fn group(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
+        let Turn { event, hashes, .. } = turn;
+        let subject = Subject::Group(base_of(turn, known), group_fields(event).map(Text::clone));
         Self { place: hashes.base, hash: hashes.group, subject }
     }
 
@@ -155,15 +166,15 @@ impl Key {
     }
 
     /// Whether it is the key by which this event is counted.
-    pub(super) fn is_event(&self, event: &Event, known: Option<&Arc<Base>>) -> bool {
+    pub(super) fn is_event(&self, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
         matches!(&self.subject, Subject::Event(base, fields)
-            if fields.each_ref() == event_fields(event) && is_base(base, event, known))
+            if fields.each_ref() == event_fields(turn.event) && is_base(base, turn, known))
     }
 
     /// Whether it is the key of the group that this event belongs to.
-    pub(super) fn is_group(&self, event: &Event, known: Option<&Arc<Base>>) -> bool {
+    pub(super) fn is_group(&self, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
         matches!(&self.subject, Subject::Group(base, fields)
-            if fields.each_ref() == group_fields(event) && is_base(base, event, known))
+            if fields.each_ref() == group_fields(turn.event) && is_base(base, turn, known))
     }
 
     pub(super) fn is_custom(&self, text: &Text) -> bool {

@@ -15,9 +15,9 @@
 //!   without asking each other (`sync::stamp`), so between threads the order is right but for the latest hundred uses.
 
 use super::cache::{Cache, NEVER};
-use super::key::{Base, Key};
+use super::key::{Base, BaseFields, Key};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
-use crate::event::{Event, Text};
+use crate::event::Text;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, Mutex};
 
@@ -53,8 +53,8 @@ impl BudgetKey {
         }
     }
 
-    pub(super) fn is_base(&self, event: &Event) -> bool {
-        self.base().is_some_and(|base| base.is(event))
+    pub(super) fn is_base(&self, fields: &BaseFields<'_>) -> bool {
+        self.base().is_some_and(|base| base.is(fields))
     }
 
     pub(super) fn is_custom(&self, text: &Text) -> bool {

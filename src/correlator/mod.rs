@@ -25,7 +25,7 @@ use crate::event::{Event, EventPatch, Text, Timestamp, name};
 use crate::sync::{Arc, stamp};
 
 use aggregator::{Aggregator, Group};
-use key::{Base, Hashes, Key, text_hash};
+use key::{Base, Hashes, Key, Turn, base_fields, text_hash};
 use memory::{Added, BudgetKey, Counts, Events, Memory, Shard};
 use observer::{Seen, Stored};
 use spam_filter::Filter;
@@ -70,14 +70,6 @@ pub struct EventCorrelator {
     filter: Option<Filter>,
     memory: Memory,
     hasher: ahash::RandomState,
-}
-
-/// One event on its way through the stages.
-struct Turn<'a> {
-    event: &'a Event,
-    hashes: Hashes,
-    now: Timestamp,
-    stamp: u64,
 }
 
 /// What the second stage says.
@@ -127,7 +119,8 @@ impl EventCorrelator {
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
-        let turn = Turn { event, hashes: Hashes::of(event, &self.hasher), now, stamp: stamp() };
+        let base = base_fields(event);
+        let turn = Turn { event, base, hashes: Hashes::of(event, &base, &self.hasher), now, stamp: stamp() };
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
         let folded = match custom_group {
             None => Fold::ByFields,
@@ -200,13 +193,14 @@ impl EventCorrelator {
     /// All that lies in the shard of the event's own keys.
     fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (bool, Observed) {
         let Shard { groups, events, budgets, counts } = shard;
-        let Turn { event, hashes, now, stamp } = *turn;
+        let Turn { event, hashes, now, stamp, .. } = *turn;
         let mut base = None;
         let mut is_accepted = true;
         let filter = self.filter.as_ref();
         if let Some(filter) = filter.filter(|filter| !filter.has_custom_key()) {
-            let make = || (BudgetKey::Base(Arc::new(Base::of(event))), filter.full(now));
-            let (key, bucket, is_new) = budgets.entry(hashes.base, stamp, |key| key.is_base(event), make);
+            let make = || (BudgetKey::Base(Arc::new(Base::of(&turn.base))), filter.full(now));
+            let (key, bucket, is_new) =
+                budgets.entry(hashes.base, stamp, |key| key.is_base(&turn.base), make);
             added.budget = is_new;
             is_accepted = filter.take(bucket, now);
             base = key.base();
@@ -215,9 +209,9 @@ impl EventCorrelator {
             (Fold::Done(folded), _) => folded,
             (Fold::ByFields, None) => None,
             (Fold::ByFields, Some(aggregator)) => {
-                let make = || (Arc::new(Key::group(event, hashes, base)), Group::new(now));
+                let make = || (Arc::new(Key::group(turn, base)), Group::new(now));
                 let (key, group, is_new) =
-                    groups.entry(hashes.group, stamp, |key| key.is_group(event, base), make);
+                    groups.entry(hashes.group, stamp, |key| key.is_group(turn, base), make);
                 added.group = is_new;
                 base = base.or(key.base());
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
@@ -225,9 +219,8 @@ impl EventCorrelator {
             }
         };
         let observed = folded.unwrap_or_else(|| {
-            let make = || (Arc::new(Key::event(event, hashes, base)), Seen::nothing());
-            let (key, seen, is_new) =
-                events.entry(hashes.event, stamp, |key| key.is_event(event, base), make);
+            let make = || (Arc::new(Key::event(turn, base)), Seen::nothing());
+            let (key, seen, is_new) = events.entry(hashes.event, stamp, |key| key.is_event(turn, base), make);
             added.event = is_new;
             let found = if seen.count() {
                 Found::Repeat(seen.stored())
@@ -260,7 +253,13 @@ impl EventCorrelator {
     }
 
     /// The second stage for the event that stands for a group.
-    fn observe_group(&self, turn: &Turn<'_>, key: &Arc<Key>, events: &mut Events, added: &mut Added) -> Observed {
+    fn observe_group(
+        &self,
+        turn: &Turn<'_>,
+        key: &Arc<Key>,
+        events: &mut Events,
+        added: &mut Added,
+    ) -> Observed {
         let (key, seen) = entry_of(key, events, turn.stamp, added);
         let found = if seen.count() {
             Found::Repeat(seen.stored())

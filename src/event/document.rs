@@ -112,8 +112,7 @@ impl<'a> Object<'a> {
 
     pub(super) fn number(&mut self, name: &str, number: i32) {
         if number != 0 {
-            // A string takes everything.
-            let _ = write!(self.value(name), "{number}");
+            push_number(self.value(name), number);
         }
     }
 
@@ -145,6 +144,25 @@ impl<'a> Object<'a> {
         }
         out.push('}');
     }
+}
+
+fn push_number(out: &mut String, number: i32) {
+    let mut digits = [0; 10];
+    let mut rest = number.unsigned_abs();
+    let mut len = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        len += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push('-');
+    }
+    // Never empty: it is digits.
+    out.push_str(std::str::from_utf8(&digits[digits.len() - len..]).unwrap_or_default());
 }
 
 /// Appends a text in quotes, with the escapes of JSON and those that make it safe inside HTML and JavaScript, which Go
@@ -185,20 +203,23 @@ fn push_escaped(out: &mut String, c: char) {
 fn clean_len(bytes: &[u8]) -> usize {
     /// As many as the compiler looks at in one go.
     const CHUNK: usize = 16;
-    let chunks = bytes.chunks_exact(CHUNK);
-    let clean = chunks.take_while(|chunk| !chunk.iter().fold(false, |found, byte| found | may_need_escape(*byte)));
-    let start = clean.count() * CHUNK;
-    let rest = bytes.get(start..).unwrap_or_default();
-    start + rest.iter().position(|byte| may_need_escape(*byte)).unwrap_or(rest.len())
+    let is_clean =
+        |chunk: &[u8; CHUNK]| chunk.iter().fold(0, |found, byte| found | may_need_escape(*byte)) == 0;
+    let mut rest = bytes;
+    while let Some((_, after)) = rest.split_first_chunk().filter(|(chunk, _)| is_clean(chunk)) {
+        rest = after;
+    }
+    let in_rest = rest.iter().position(|byte| may_need_escape(*byte) != 0).unwrap_or(rest.len());
+    bytes.len() - rest.len() + in_rest
 }
 
-/// 0xE2 begins the two separators, and much else.
-fn may_need_escape(byte: u8) -> bool {
-    (byte < b' ')
-        | (byte == b'"')
-        | (byte == b'\\')
-        | (byte == b'<')
-        | (byte == b'>')
-        | (byte == b'&')
-        | (byte == 0xE2)
+/// 0xE2 begins the two separators, and much else. A number, so that no comparison needs a branch.
+fn may_need_escape(byte: u8) -> u8 {
+    u8::from(byte < b' ')
+        | u8::from(byte == b'"')
+        | u8::from(byte == b'\\')
+        | u8::from(byte == b'<')
+        | u8::from(byte == b'>')
+        | u8::from(byte == b'&')
+        | u8::from(byte == 0xE2)
 }

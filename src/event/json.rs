@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use super::document::push_event;
 use super::Event;
+use super::document::push_event;
 use crate::escape::escaped_to;
 
 impl Event {

@@ -58,7 +58,8 @@ impl Text {
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();
         let mut buffer = [0; 256];
-        let Some((start, end)) = buffer.get_mut(..len).and_then(|b| b.split_at_mut_checked(first.len())) else {
+        let Some((start, end)) = buffer.get_mut(..len).and_then(|b| b.split_at_mut_checked(first.len()))
+        else {
             return format_args!("{first}{second}").into();
         };
         // Most fit here, so that the only allocation is that of the text.

@@ -129,23 +129,17 @@ impl Timestamp {
     /// `YYYY-MM-DDThh:mm:ss` in UTC.
     fn to_seconds(self) -> Ascii<19> {
         let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
-        let [year, month, day] = date_of(days).map(i64::unsigned_abs);
-        let second = second.unsigned_abs();
-        let mut text = *b"0000-00-00T00:00:00";
-        for (place, width, mut number) in [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, second / 3600),
-            (14, 2, second / 60 % 60),
-            (17, 2, second % 60),
-        ] {
-            for digit in text.iter_mut().skip(place).take(width).rev() {
-                *digit = b'0' + (number % 10) as u8;
-                number /= 10;
-            }
-        }
-        Ascii(text)
+        let [year, month, day] = date_of(days);
+        let [y0, y1] = two_digits(year / 100);
+        let [y2, y3] = two_digits(year);
+        let [month0, month1] = two_digits(month);
+        let [day0, day1] = two_digits(day);
+        let [h0, h1] = two_digits(second / 3600);
+        let [m0, m1] = two_digits(second / 60 % 60);
+        let [s0, s1] = two_digits(second % 60);
+        Ascii([
+            y0, y1, y2, y3, b'-', month0, month1, b'-', day0, day1, b'T', h0, h1, b':', m0, m1, b':', s0, s1,
+        ])
     }
 
     /// A point and digits, of which there are nine; who wants more gets zeros.
@@ -165,6 +159,12 @@ impl<const N: usize> Ascii<N> {
         // Never empty: it is ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+}
+
+/// The last two digits of a number that is not negative.
+fn two_digits(number: i64) -> [u8; 2] {
+    let number = number.unsigned_abs() % 100;
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
 }
 
 /// Year, month and day in the proleptic Gregorian calendar, so many days after 1970-01-01. Counted in years that begin in
