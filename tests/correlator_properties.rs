@@ -24,7 +24,8 @@ impl Occurrence {
         let mut event = Event::default();
         event.metadata.namespace = "ns".into();
         event.metadata.name = format!("pod-{}.{}", self.object, self.message).into();
-        event.involved_object = ObjectReference::new("Pod", format!("pod-{}", self.object)).in_namespace("ns");
+        event.involved_object =
+            ObjectReference::new("Pod", format!("pod-{}", self.object)).in_namespace("ns");
         event.source.component = "kubelet".into();
         event.reason = format!("Reason{}", self.reason).into();
         event.message = format!("message {} <&>", self.message).into();
@@ -44,7 +45,13 @@ fn occurrences() -> impl Strategy<Value = Vec<Occurrence>> {
     // Mostly in bursts, sometimes after a long time.
     let after = prop_oneof![4 => Just(0_u16), 4 => 1_u16..30, 1 => 300_u16..2000];
     let one = (0_u8..4, 0_u8..2, 0_u8..7, any::<bool>(), after).prop_map(
-        |(object, reason, message, is_warning, after)| Occurrence { object, reason, message, is_warning, after },
+        |(object, reason, message, is_warning, after)| Occurrence {
+            object,
+            reason,
+            message,
+            is_warning,
+            after,
+        },
     );
     prop::collection::vec(one, 1..150)
 }

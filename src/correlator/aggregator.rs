@@ -47,6 +47,16 @@ impl Aggregator {
         self.key.as_ref().map(|key| key(event))
     }
 
+    /// Whether each event that stands for a group has a name of its own.
+    pub(super) fn has_own_names(&self) -> bool {
+        self.options.own_names
+    }
+
+    /// Whether the store's name for an event that stands for a group counts.
+    pub(super) fn keeps_stored_name(&self) -> bool {
+        self.options.keep_stored_name
+    }
+
     /// Whether a message is folded.
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
         // More than, not as long as: exactly the interval still belongs to the group.
@@ -76,8 +86,8 @@ impl Aggregator {
         false
     }
 
-    /// The event that stands for the group of this one, without a name. Like client-go's, it has neither annotations nor
-    /// a reporting controller.
+    /// The event that stands for the group of this one, without a name. Unless asked otherwise it has neither
+    /// annotations nor a reporting controller, like client-go's.
     pub(super) fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();
         combined.metadata.namespace = event.metadata.namespace.clone();
@@ -92,6 +102,16 @@ impl Aggregator {
         combined.last_timestamp = Some(now);
         combined.count = 1;
         combined.type_ = event.type_.clone();
+        if self.options.keep_metadata {
+            if !event.metadata.labels().is_empty() {
+                *combined.metadata.labels_mut() = event.metadata.labels().clone();
+            }
+            if !event.metadata.annotations().is_empty() {
+                *combined.metadata.annotations_mut() = event.metadata.annotations().clone();
+            }
+            combined.reporting_controller = event.reporting_controller.clone();
+            combined.reporting_instance = event.reporting_instance.clone();
+        }
         combined
     }
 }

@@ -31,6 +31,14 @@ pub enum Correlation {
     },
     /// Do nothing. It has been counted.
     Skip(SkipReason),
+    /// Do two things, because events of this budget had been skipped: only with
+    /// [`SpamFilter::summaries`](super::SpamFilter::summaries).
+    Summarized {
+        /// The event that says how many; to be created, or an update of the summary before.
+        summary: Box<Correlation>,
+        /// What is to become of the event that was correlated.
+        event: Box<Correlation>,
+    },
 }
 
 /// Why an event is skipped.
@@ -51,7 +59,8 @@ impl fmt::Display for SkipReason {
 
 /// What a correlator has decided so far, in events.
 ///
-/// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated.
+/// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated. Summaries
+/// are not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CorrelatorStats {
@@ -66,14 +75,21 @@ pub struct CorrelatorStats {
     /// Entries of the caches that were forgotten to make room; where this grows, counts start again from one and budgets
     /// are full again, and `lru_cache_size` is too small.
     pub evicted: u64,
+    /// Summaries of skipped events.
+    #[serde(default)]
+    pub summaries: u64,
 }
 
 impl fmt::Display for CorrelatorStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { created, updated, aggregated, filtered, evicted } = self;
+        let Self { created, updated, aggregated, filtered, evicted, summaries } = self;
         write!(
             f,
             "created {created}, updated {updated}, aggregated {aggregated}, filtered {filtered}, evicted {evicted}"
-        )
+        )?;
+        if *summaries > 0 {
+            write!(f, ", summaries {summaries}")?;
+        }
+        Ok(())
     }
 }

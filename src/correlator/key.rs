@@ -129,6 +129,34 @@ enum Subject {
     Group(Arc<Base>, [Text; 3]),
     /// Whatever the user's function made of it.
     Custom(Text),
+    /// The summaries of a budget.
+    Summary(BudgetKey),
+}
+
+/// A key in the cache of budgets.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum BudgetKey {
+    /// Source, object and type.
+    Base(Arc<Base>),
+    /// Whatever the user's function made of it.
+    Custom(Text),
+}
+
+impl BudgetKey {
+    pub(super) fn base(&self) -> Option<&Arc<Base>> {
+        match self {
+            Self::Base(base) => Some(base),
+            Self::Custom(_) => None,
+        }
+    }
+
+    pub(super) fn is_base(&self, fields: &BaseFields<'_>) -> bool {
+        self.base().is_some_and(|base| base.is(fields))
+    }
+
+    pub(super) fn is_custom(&self, text: &Text) -> bool {
+        matches!(self, Self::Custom(custom) if custom == text)
+    }
 }
 
 fn event_fields(event: &Event) -> [&Text; 3] {
@@ -165,6 +193,12 @@ impl Key {
         Self { place: hash, hash, subject: Subject::Custom(text) }
     }
 
+    /// Of the summaries of a budget, in the budget's shard.
+    pub(super) fn summary(budget: &BudgetKey, hash: u64) -> Self {
+        // Any other number: the two are in different caches, but others of this shard are near by.
+        Self { place: hash, hash: hash.rotate_left(17), subject: Subject::Summary(budget.clone()) }
+    }
+
     /// Whether it is the key by which this event is counted.
     pub(super) fn is_event(&self, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
         matches!(&self.subject, Subject::Event(base, fields)
@@ -181,15 +215,15 @@ impl Key {
         matches!(&self.subject, Subject::Custom(custom) if custom == text)
     }
 
-    /// Whether what is stored under it stands for one event only.
-    pub(super) fn is_of_one_event(&self) -> bool {
-        matches!(self.subject, Subject::Event(..))
+    /// Whether what is stored under it stands for a group of events.
+    pub(super) fn is_of_group(&self) -> bool {
+        matches!(self.subject, Subject::Group(..) | Subject::Custom(_))
     }
 
     pub(super) fn base(&self) -> Option<&Arc<Base>> {
         match &self.subject {
             Subject::Event(base, _) | Subject::Group(base, _) => Some(base),
-            Subject::Custom(_) => None,
+            Subject::Custom(_) | Subject::Summary(_) => None,
         }
     }
 }
@@ -231,6 +265,7 @@ impl fmt::Debug for CorrelationKey {
             Subject::Event(..) => "Event",
             Subject::Group(..) => "Aggregate",
             Subject::Custom(_) => "Custom",
+            Subject::Summary(_) => "Summary",
         };
         f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()
     }

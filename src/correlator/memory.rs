@@ -15,9 +15,8 @@
 //!   without asking each other (`sync::stamp`), so between threads the order is right but for the latest hundred uses.
 
 use super::cache::{Cache, NEVER};
-use super::key::{Base, BaseFields, Key};
+use super::key::{BudgetKey, Key};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
-use crate::event::Text;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, Mutex};
 
@@ -37,74 +36,27 @@ pub(super) struct Shard {
     pub(super) groups: Cache<Arc<Key>, Group>,
     pub(super) events: Events,
     pub(super) budgets: Cache<BudgetKey, Bucket>,
-    pub(super) counts: Counts,
-}
-
-pub(super) enum BudgetKey {
-    Base(Arc<Base>),
-    Custom(Text),
-}
-
-impl BudgetKey {
-    pub(super) fn base(&self) -> Option<&Arc<Base>> {
-        match self {
-            Self::Base(base) => Some(base),
-            Self::Custom(_) => None,
-        }
-    }
-
-    pub(super) fn is_base(&self, fields: &BaseFields<'_>) -> bool {
-        self.base().is_some_and(|base| base.is(fields))
-    }
-
-    pub(super) fn is_custom(&self, text: &Text) -> bool {
-        matches!(self, Self::Custom(custom) if custom == text)
-    }
-}
-
-/// What was decided in a shard.
-#[derive(Default)]
-pub(super) struct Counts {
-    pub(super) created: u64,
-    pub(super) updated: u64,
-    pub(super) aggregated: u64,
-    pub(super) filtered: u64,
-    pub(super) evicted: u64,
-}
-
-impl Counts {
-    pub(super) fn decided(&mut self, is_accepted: bool, is_repeat: bool) {
-        *match (is_accepted, is_repeat) {
-            (false, _) => &mut self.filtered,
-            (true, true) => &mut self.updated,
-            (true, false) => &mut self.created,
-        } += 1;
-    }
 }
 
 /// The bound of one cache, and where its oldest entries are.
 struct Limit {
     capacity: usize,
     len: CachePadded<AtomicUsize>,
+    evicted: AtomicU64,
     bounds: Box<[AtomicU64]>,
 }
 
-/// Which caches got a new entry.
+/// How many new entries the caches got.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Added {
-    pub(super) group: bool,
-    pub(super) event: bool,
-    pub(super) budget: bool,
+    pub(super) groups: usize,
+    pub(super) events: usize,
+    pub(super) budgets: usize,
 }
 
 impl Memory {
     pub(super) fn new(capacity: usize) -> Self {
-        let shard = || Shard {
-            groups: Cache::new(),
-            events: Cache::new(),
-            budgets: Cache::new(),
-            counts: Counts::default(),
-        };
+        let shard = || Shard { groups: Cache::new(), events: Cache::new(), budgets: Cache::new() };
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::new(Mutex::new(shard()))).collect(),
             groups: Limit::new(capacity),
@@ -122,35 +74,33 @@ impl Memory {
         let result = {
             let mut shard = self.shards[index].lock();
             let result = work(&mut shard, &mut added);
-            if added.group {
-                self.groups.added(index, &shard.groups);
-            }
-            if added.event {
-                self.events.added(index, &shard.events);
-            }
-            if added.budget {
-                self.budgets.added(index, &shard.budgets);
-            }
+            self.groups.added(index, &shard.groups, added.groups);
+            self.events.added(index, &shard.events, added.events);
+            self.budgets.added(index, &shard.budgets, added.budgets);
             result
         };
-        if added.group {
-            self.make_room(&self.groups, |shard| &mut shard.groups);
-        }
-        if added.event {
-            self.make_room(&self.events, |shard| &mut shard.events);
-        }
-        if added.budget {
-            self.make_room(&self.budgets, |shard| &mut shard.budgets);
-        }
+        self.make_room(&self.groups, added.groups, |shard| &mut shard.groups);
+        self.make_room(&self.events, added.events, |shard| &mut shard.events);
+        self.make_room(&self.budgets, added.budgets, |shard| &mut shard.budgets);
         result
     }
 
-    pub(super) fn each_shard(&self, mut look: impl FnMut(&Shard)) {
-        self.shards.iter().for_each(|shard| look(&shard.lock()));
+    /// How many entries were forgotten.
+    pub(super) fn evicted(&self) -> u64 {
+        [&self.groups, &self.events, &self.budgets]
+            .iter()
+            .map(|limit| limit.evicted.load(Ordering::Relaxed))
+            .sum()
     }
 
-    /// Forgets the oldest entry if there is one too many.
-    fn make_room<K, V>(&self, limit: &Limit, cache: impl Fn(&mut Shard) -> &mut Cache<K, V>) {
+    /// Forgets the oldest entries if there are too many, one for each that was added.
+    fn make_room<K, V>(&self, limit: &Limit, added: usize, cache: fn(&mut Shard) -> &mut Cache<K, V>) {
+        for _ in 0..added {
+            self.forget_one(limit, cache);
+        }
+    }
+
+    fn forget_one<K, V>(&self, limit: &Limit, cache: fn(&mut Shard) -> &mut Cache<K, V>) {
         if !limit.take_surplus() {
             return;
         }
@@ -166,7 +116,8 @@ impl Memory {
                 let is_forgotten = cache(&mut shard).forget_oldest();
                 limit.publish(index, cache(&mut shard));
                 if is_forgotten {
-                    shard.counts.evicted += 1;
+                    // Relaxed: nothing is read on the strength of a counter.
+                    limit.evicted.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
             } else {
@@ -181,15 +132,18 @@ impl Limit {
         Self {
             capacity,
             len: CachePadded::new(AtomicUsize::new(0)),
+            evicted: AtomicU64::new(0),
             bounds: (0..SHARDS).map(|_| AtomicU64::new(NEVER)).collect(),
         }
     }
 
     /// Called under the shard's lock.
-    fn added<K, V>(&self, index: usize, cache: &Cache<K, V>) {
-        self.publish(index, cache);
-        // Release: who counts this entry also sees the bound of its shard.
-        self.len.fetch_add(1, Ordering::Release);
+    fn added<K, V>(&self, index: usize, cache: &Cache<K, V>, count: usize) {
+        if count > 0 {
+            self.publish(index, cache);
+            // Release: who counts this entry also sees the bound of its shard.
+            self.len.fetch_add(count, Ordering::Release);
+        }
     }
 
     /// Called under the shard's lock, so that bounds are published in their order.

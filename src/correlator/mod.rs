@@ -10,6 +10,7 @@
 
 mod aggregator;
 mod cache;
+mod counters;
 mod decision;
 mod key;
 mod memory;
@@ -19,16 +20,17 @@ mod spam_filter;
 
 use std::fmt;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
 use crate::event::{Event, EventPatch, Text, Timestamp, name};
 use crate::sync::{Arc, stamp};
 
 use aggregator::{Aggregator, Group};
-use key::{Base, Hashes, Key, Turn, base_fields, text_hash};
-use memory::{Added, BudgetKey, Counts, Events, Memory, Shard};
+use counters::Counters;
+use key::{Base, BudgetKey, Hashes, Key, Turn, base_fields, text_hash};
+use memory::{Added, Events, Memory, Shard};
 use observer::{Seen, Stored};
-use spam_filter::Filter;
+use spam_filter::{Bucket, Filter};
 
 pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
@@ -69,6 +71,7 @@ pub struct EventCorrelator {
     aggregator: Option<Aggregator>,
     filter: Option<Filter>,
     memory: Memory,
+    counters: Counters,
     hasher: ahash::RandomState,
 }
 
@@ -103,6 +106,7 @@ impl EventCorrelator {
             }),
             filter: spam_filter.map(|filter| Filter::new(filter, functions.spam_key)),
             memory: Memory::new(lru_cache_size),
+            counters: Counters::default(),
             // Seeded by the system: the names of objects come from outside.
             hasher: ahash::RandomState::new(),
         })
@@ -122,42 +126,40 @@ impl EventCorrelator {
         let base = base_fields(event);
         let turn = Turn { event, base, hashes: Hashes::of(event, &base, &self.hasher), now, stamp: stamp() };
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
-        let folded = match custom_group {
+        let fold = match custom_group {
             None => Fold::ByFields,
             Some(texts) => Fold::Done(self.fold_custom(&turn, texts)),
         };
-        let (is_accepted, observed) =
-            self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, folded, shard, added));
-        if !is_accepted {
+        let (passage, Observed { key, is_folded, found }) =
+            self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, fold, shard, added));
+        let is_repeat = matches!(found, Found::Repeat(_));
+        let build = || {
+            let mut result = match &self.aggregator {
+                Some(aggregator) if is_folded => aggregator.combined(event, now),
+                _ => event.clone(),
+            };
+            found.carry_over_to(&mut result);
+            result
+        };
+        // Nothing is built of what is skipped, unless the user wants to see it first.
+        let (passage, result) = match self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
+            None => {
+                let result = passage.is_accepted().then(build);
+                (passage, result)
+            }
+            Some(filter) => {
+                let result = build();
+                (self.pass_custom(&turn, filter, &result), Some(result))
+            }
+        };
+        self.counters.decided(is_folded, passage.is_accepted(), is_repeat);
+        let Some(result) = result.filter(|_| passage.is_accepted()) else {
             return Correlation::Skip(SkipReason::SpamFilter);
-        }
-        let Observed { key, is_folded, found } = observed;
-        let mut event = match &self.aggregator {
-            Some(aggregator) if is_folded => aggregator.combined(event, now),
-            _ => event.clone(),
         };
-        let is_repeat = match found {
-            Found::New(name) => {
-                if let Some(name) = name {
-                    event.metadata.name = name;
-                }
-                false
-            }
-            Found::Repeat(stored) => {
-                stored.carry_over_to(&mut event);
-                true
-            }
-        };
-        if let Some(budget) = self.filter.as_ref().and_then(|filter| filter.custom_key(&event)) {
-            if !self.accepts_custom(&turn, budget, is_repeat) {
-                return Correlation::Skip(SkipReason::SpamFilter);
-            }
-        }
-        let key = CorrelationKey(key);
-        if is_repeat {
-            Correlation::Update { patch: EventPatch::new(&event), event, key }
-        } else {
-            Correlation::Create { event, key }
+        let decision = decision(result, key, is_repeat);
+        match passage {
+            Passage::After(skipped, observed) => self.summarized(&turn, skipped, observed, decision),
+            _ => decision,
         }
     }
 
@@ -169,7 +171,8 @@ impl EventCorrelator {
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
         let key = key.0;
-        let keeps_name = !key.is_of_one_event();
+        let keeps_name =
+            key.is_of_group() && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
         self.memory.with(key.place, |shard, added| {
             let (_, seen) = entry_of(&key, &mut shard.events, stamp(), added);
             seen.confirm(stored, keeps_name);
@@ -178,31 +181,21 @@ impl EventCorrelator {
 
     /// What has been decided so far.
     pub fn stats(&self) -> CorrelatorStats {
-        let mut stats = CorrelatorStats::default();
-        self.memory.each_shard(|shard| {
-            let Counts { created, updated, aggregated, filtered, evicted } = shard.counts;
-            stats.created += created;
-            stats.updated += updated;
-            stats.aggregated += aggregated;
-            stats.filtered += filtered;
-            stats.evicted += evicted;
-        });
-        stats
+        self.counters.sum(self.memory.evicted())
     }
 
     /// All that lies in the shard of the event's own keys.
-    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (bool, Observed) {
-        let Shard { groups, events, budgets, counts } = shard;
+    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (Passage, Observed) {
+        let Shard { groups, events, budgets } = shard;
         let Turn { event, hashes, now, stamp, .. } = *turn;
         let mut base = None;
-        let mut is_accepted = true;
-        let filter = self.filter.as_ref();
-        if let Some(filter) = filter.filter(|filter| !filter.has_custom_key()) {
+        let mut passage = Passage::Free;
+        if let Some(filter) = self.filter.as_ref().filter(|filter| !filter.has_custom_key()) {
             let make = || (BudgetKey::Base(Arc::new(Base::of(&turn.base))), filter.full(now));
             let (key, bucket, is_new) =
                 budgets.entry(hashes.base, stamp, |key| key.is_base(&turn.base), make);
-            added.budget = is_new;
-            is_accepted = filter.take(bucket, now);
+            added.budgets += usize::from(is_new);
+            passage = self.passage(turn, filter, (key, hashes.base), bucket, events, added);
             base = key.base();
         }
         let folded = match (fold, &self.aggregator) {
@@ -212,7 +205,7 @@ impl EventCorrelator {
                 let make = || (Arc::new(Key::group(turn, base)), Group::new(now));
                 let (key, group, is_new) =
                     groups.entry(hashes.group, stamp, |key| key.is_group(turn, base), make);
-                added.group = is_new;
+                added.groups += usize::from(is_new);
                 base = base.or(key.base());
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
                 is_folded.then(|| self.observe_group(turn, key, events, added))
@@ -221,7 +214,7 @@ impl EventCorrelator {
         let observed = folded.unwrap_or_else(|| {
             let make = || (Arc::new(Key::event(turn, base)), Seen::nothing());
             let (key, seen, is_new) = events.entry(hashes.event, stamp, |key| key.is_event(turn, base), make);
-            added.event = is_new;
+            added.events += usize::from(is_new);
             let found = if seen.count() {
                 Found::Repeat(seen.stored())
             } else {
@@ -230,12 +223,33 @@ impl EventCorrelator {
             };
             Observed { key: key.clone(), is_folded: false, found }
         });
-        counts.aggregated += u64::from(observed.is_folded);
-        // A user's filter has yet to be asked.
-        if filter.is_none_or(|filter| !filter.has_custom_key()) {
-            counts.decided(is_accepted, matches!(observed.found, Found::Repeat(_)));
+        (passage, observed)
+    }
+
+    /// The last stage, for a budget that has been found.
+    fn passage(
+        &self,
+        turn: &Turn<'_>,
+        filter: &Filter,
+        (key, hash): (&BudgetKey, u64),
+        bucket: &mut Bucket,
+        events: &mut Events,
+        added: &mut Added,
+    ) -> Passage {
+        if filter.exempts(turn.event) {
+            return Passage::Free;
         }
-        (is_accepted, observed)
+        match filter.take(bucket, turn.now) {
+            None => Passage::Closed,
+            Some(0) => Passage::Free,
+            // The summary is counted as an event is.
+            Some(skipped) => {
+                let key = Arc::new(Key::summary(key, hash));
+                let (_, seen) = entry_of(&key, events, stamp(), added);
+                let found = self.observe_own(turn, seen, Numbers::take);
+                Passage::After(skipped, Observed { key, is_folded: false, found })
+            }
+        }
     }
 
     /// The first two stages where the user has said what is similar; `None` if the event stays one of its own.
@@ -246,7 +260,7 @@ impl EventCorrelator {
             let make = || (Arc::new(Key::custom(group.clone(), hash)), Group::new(turn.now));
             let (key, group, is_new) =
                 shard.groups.entry(hash, turn.stamp, |key| key.is_custom(&group), make);
-            added.group = is_new;
+            added.groups += usize::from(is_new);
             let is_folded = aggregator.folds(group, &member, member_hash, turn.now);
             is_folded.then(|| self.observe_group(turn, key, &mut shard.events, added))
         })
@@ -261,32 +275,85 @@ impl EventCorrelator {
         added: &mut Added,
     ) -> Observed {
         let (key, seen) = entry_of(key, events, turn.stamp, added);
-        let found = if seen.count() {
-            Found::Repeat(seen.stored())
-        } else {
-            // As client-go's, but never one that a recorder has given to an event of its own.
-            let object = &turn.event.involved_object.name;
-            let number = self.clock.numbers().share(name::hash(object), turn.now.name_number());
-            let name = name::plain(object, number);
-            seen.store_combined(name.clone(), turn.now);
-            Found::New(Some(name))
+        let number = match &self.aggregator {
+            Some(aggregator) if aggregator.has_own_names() => Numbers::take,
+            _ => Numbers::share,
         };
-        Observed { key: key.clone(), is_folded: true, found }
+        Observed { key: key.clone(), is_folded: true, found: self.observe_own(turn, seen, number) }
     }
 
-    /// The last stage where the user has said what shares a budget.
-    fn accepts_custom(&self, turn: &Turn<'_>, budget: Text, is_repeat: bool) -> bool {
-        let Some(filter) = &self.filter else { return true };
+    /// Counts an event of the correlator's own making, or names it: as client-go does, by the moment, but never as a
+    /// recorder has named an event of its own.
+    fn observe_own(&self, turn: &Turn<'_>, seen: &mut Seen, number: fn(&Numbers, u64, u64) -> u64) -> Found {
+        if seen.count() {
+            return Found::Repeat(seen.stored());
+        }
+        let object = &turn.event.involved_object.name;
+        let number = number(self.clock.numbers(), name::hash(object), turn.now.name_number());
+        let name = name::plain(object, number);
+        seen.store_own(name.clone(), turn.now);
+        Found::New(Some(name))
+    }
+
+    /// The last stage where the user has said what shares a budget, by the event as it would be stored.
+    fn pass_custom(&self, turn: &Turn<'_>, filter: &Filter, result: &Event) -> Passage {
+        let Some(budget) = filter.custom_key(result) else { return Passage::Free };
         let hash = text_hash(&budget, &self.hasher);
         self.memory.with(hash, |shard, added| {
+            let Shard { events, budgets, .. } = shard;
             let make = || (BudgetKey::Custom(budget.clone()), filter.full(turn.now));
-            let (_, bucket, is_new) =
-                shard.budgets.entry(hash, turn.stamp, |key| key.is_custom(&budget), make);
-            added.budget = is_new;
-            let is_accepted = filter.take(bucket, turn.now);
-            shard.counts.decided(is_accepted, is_repeat);
-            is_accepted
+            let (key, bucket, is_new) = budgets.entry(hash, turn.stamp, |key| key.is_custom(&budget), make);
+            added.budgets += usize::from(is_new);
+            self.passage(turn, filter, (key, hash), bucket, events, added)
         })
+    }
+
+    fn summarized(
+        &self,
+        turn: &Turn<'_>,
+        skipped: u64,
+        Observed { key, found, .. }: Observed,
+        event: Correlation,
+    ) -> Correlation {
+        self.counters.summarized();
+        let is_repeat = matches!(found, Found::Repeat(_));
+        let mut summary = Filter::summary(turn.event, skipped, turn.now);
+        found.carry_over_to(&mut summary);
+        let summary = Box::new(decision(summary, key, is_repeat));
+        Correlation::Summarized { summary, event: Box::new(event) }
+    }
+}
+
+fn decision(event: Event, key: Arc<Key>, is_repeat: bool) -> Correlation {
+    let key = CorrelationKey(key);
+    if is_repeat {
+        Correlation::Update { patch: EventPatch::new(&event), event, key }
+    } else {
+        Correlation::Create { event, key }
+    }
+}
+
+impl Found {
+    fn carry_over_to(self, event: &mut Event) {
+        match self {
+            Self::New(None) => {}
+            Self::New(Some(name)) => event.metadata.name = name,
+            Self::Repeat(stored) => stored.carry_over_to(event),
+        }
+    }
+}
+
+/// What the last stage says.
+enum Passage {
+    Free,
+    Closed,
+    /// Open again: so many events were skipped, of which a summary tells.
+    After(u64, Observed),
+}
+
+impl Passage {
+    fn is_accepted(&self) -> bool {
+        !matches!(self, Self::Closed)
     }
 }
 
@@ -307,7 +374,7 @@ fn entry_of<'a>(
 ) -> (&'a Arc<Key>, &'a mut Seen) {
     let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
     let (key, seen, is_new) = events.entry(key.hash, stamp, same, || (key.clone(), Seen::nothing()));
-    added.event = is_new;
+    added.events += usize::from(is_new);
     (key, seen)
 }
 

@@ -51,8 +51,8 @@ impl Seen {
         self.resource_version = event.metadata.resource_version().clone();
     }
 
-    /// Takes the first event that stands for a group for stored.
-    pub(super) fn store_combined(&mut self, name: Text, now: Timestamp) {
+    /// Takes a first event of the correlator's own making for stored.
+    pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
         *self = Self { count: 1, first: Some(now), name, resource_version: Text::EMPTY };
     }
 
