@@ -59,7 +59,7 @@ fn its_own_answers_compare_equal() {
             assert_eq!(answer["skip"], line["expect"]["skip"]);
             assert_eq!(answer["patch"], line["expect"]["patch"]);
             line["expect"] = answer;
-            again.push_str(&format!("{line}\n"));
+            again.extend([line.to_string(), "\n".to_owned()]);
         }
         assert_eq!(correlate(&["--compare"], again.as_bytes()).code, Some(0), "{name}");
     }
@@ -72,7 +72,7 @@ fn a_difference_is_shown_with_its_line_and_its_place() {
     lines[2]["expect"]["event"]["count"] = json!(77);
     lines[3]["expect"]["patch"]["message"] = json!("other \u{1b}[31m");
     lines[4]["expect"]["skip"] = json!(true);
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
     let ended = correlate(&["--compare"], text.as_bytes());
     assert_eq!(ended.code, Some(1));
     let shown: Vec<&str> = ended.stdout.lines().collect();
@@ -90,13 +90,13 @@ fn many_differences_do_not_flood() {
     let mut events = 0;
     let text: String = text
         .lines()
-        .map(|line| {
+        .flat_map(|line| {
             let mut line: Value = serde_json::from_str(line).unwrap();
             if line.get("expect").is_some() {
                 line["expect"]["error"] = json!("x".repeat(10_000));
                 events += 1;
             }
-            format!("{line}\n")
+            [line.to_string(), "\n".to_owned()]
         })
         .collect();
     let ended = correlate(&["--compare"], text.as_bytes());

@@ -177,7 +177,7 @@ static MARKED_TESTS: Mutex<()> = Mutex::new(());
 
 const THREADS: u32 = 4;
 const EACH: u32 = 1500;
-const SIZE: usize = 50;
+const SIZE: u32 = 50;
 
 /// Threads that only ever insert what is new, each message in its hands or in a cache; the most that there ever were.
 fn most_alive(correlator: &EventCorrelator) -> i64 {
@@ -209,15 +209,15 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
     let counting = correlator(|options| {
         options.aggregation = None;
         options.spam_filter = None;
-        options.lru_cache_size = SIZE;
+        options.lru_cache_size = SIZE as usize;
     });
     let most = most_alive(&counting);
     // One more for each thread in the cache, and one in its hands: what it has just put in, another may take out.
-    let bound = SIZE as i64 + 2 * i64::from(THREADS);
-    assert!((SIZE as i64..=bound).contains(&most), "{most} of {bound}");
+    let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
+    assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
     // At rest there are exactly as many as there may be.
-    assert_eq!(ALIVE.load(Ordering::SeqCst) - before, SIZE as i64);
-    assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH) - SIZE as u64);
+    assert_eq!(ALIVE.load(Ordering::SeqCst) - before, i64::from(SIZE));
+    assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH - SIZE));
     drop(counting);
     assert_eq!(ALIVE.load(Ordering::SeqCst), before);
 }
@@ -230,10 +230,10 @@ fn groups_forget_their_messages() {
     let folding = correlator(|options| {
         options.aggregation.as_mut().unwrap().max_events = 3;
         options.aggregation.as_mut().unwrap().max_interval = Duration::from_secs(1);
-        options.lru_cache_size = SIZE;
+        options.lru_cache_size = SIZE as usize;
     });
     let most = most_alive(&folding);
-    let bound = 3 * (SIZE as i64 + i64::from(THREADS));
+    let bound = 3 * (i64::from(SIZE) + i64::from(THREADS));
     assert!((1..=bound).contains(&most), "{most} of {bound}");
     drop(folding);
     assert_eq!(ALIVE.load(Ordering::SeqCst), before);

@@ -42,7 +42,7 @@ fn events() -> Vec<Value> {
 }
 
 fn lines(events: &[Value]) -> String {
-    events.iter().map(|event| format!("{event}\n")).collect()
+    events.iter().flat_map(|event| [event.to_string(), "\n".to_owned()]).collect()
 }
 
 #[test]
@@ -100,8 +100,9 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
     // One budget, one group, and all events but the last, which stands for the group.
     assert_eq!(stats(&["--lru-cache-size", "1"], "evicted"), 1 + 1 + 10);
-    assert_eq!(stats(&["--summaries"], "summaries"), 2);
-    assert_eq!(figures(&["--summaries"], &input)["apiCalls"], 46);
+    // Four are skipped before one passes; after the last four none does.
+    assert_eq!(stats(&["--summaries"], "summaries"), 1);
+    assert_eq!(figures(&["--summaries"], &input)["apiCalls"], 45);
     for flag in ["--keep-metadata", "--keep-stored-name", "--own-names"] {
         assert_eq!(stats(&[flag], "aggregated"), 3);
     }

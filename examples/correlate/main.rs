@@ -75,6 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Request {
     Say(&'static str),
     Answer,

@@ -85,7 +85,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
                 return Ok(Request::Say(concat!("replay (eventcast ", env!("CARGO_PKG_VERSION"), ")\n")));
             }
             Long("lru-cache-size") => {
-                options.correlator.lru_cache_size = number(&mut parser, "--lru-cache-size")?
+                options.correlator.lru_cache_size = number(&mut parser, "--lru-cache-size")?;
             }
             Long("max-events") => aggregation.max_events = number(&mut parser, "--max-events")?,
             Long("max-interval") => {

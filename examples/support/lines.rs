@@ -31,7 +31,10 @@ impl<R: BufRead> Lines<R> {
             return Ok(None);
         }
         self.number += 1;
-        let is_whole = bytes.pop_if(|byte| *byte == b'\n').is_some();
+        let is_whole = bytes.last() == Some(&b'\n');
+        if is_whole {
+            bytes.pop();
+        }
         if !is_whole && bytes.len() as u64 > MAX_LINE {
             self.skip_line()?;
             return Ok(Some((self.number, Err(format!("is longer than {} MiB", MAX_LINE >> 20)))));

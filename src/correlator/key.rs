@@ -42,14 +42,12 @@ pub(super) struct Base {
 
 impl Base {
     pub(super) fn of(fields: &BaseFields<'_>) -> Self {
-        let lens = fields.map(|field| field.len());
-        let mut text = String::with_capacity(lens.iter().sum());
-        fields.iter().for_each(|field| text.push_str(field));
-        Self { lens, text: text.into() }
+        let lens = fields.map(str::len);
+        Self { lens, text: fields.concat().into() }
     }
 
     pub(super) fn is(&self, fields: &BaseFields<'_>) -> bool {
-        if fields.map(|field| field.len()) != self.lens {
+        if fields.map(str::len) != self.lens {
             return false;
         }
         let mut rest = self.text.as_bytes();
@@ -92,7 +90,9 @@ impl Hashes {
     pub(super) fn of(event: &Event, fields: &BaseFields<'_>, state: &ahash::RandomState) -> Self {
         let mut base = state.build_hasher();
         // Without marks between them: where two keys have one hash by that, the texts are compared.
-        fields.iter().for_each(|field| base.write(field.as_bytes()));
+        for field in fields {
+            base.write(field.as_bytes());
+        }
         let mut reason = base.clone();
         reason.write(event.reason.as_bytes());
         let mut group = reason.clone();

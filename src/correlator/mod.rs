@@ -130,35 +130,37 @@ impl EventCorrelator {
             None => Fold::ByFields,
             Some(texts) => Fold::Done(self.fold_custom(&turn, texts)),
         };
-        let (passage, Observed { key, is_folded, found }) =
+        let (mut passage, Observed { key, is_folded, found }) =
             self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, fold, shard, added));
         let is_repeat = matches!(found, Found::Repeat(_));
-        let build = || {
-            let mut result = match &self.aggregator {
-                Some(aggregator) if is_folded => aggregator.combined(event, now),
-                _ => event.clone(),
-            };
-            found.carry_over_to(&mut result);
-            result
+        let skip = || {
+            self.counters.decided(is_folded, false, is_repeat);
+            Correlation::Skip(SkipReason::SpamFilter)
         };
-        // Nothing is built of what is skipped, unless the user wants to see it first.
-        let (passage, result) = match self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
-            None => {
-                let result = passage.is_accepted().then(build);
-                (passage, result)
+        if matches!(passage, Passage::Closed) {
+            return skip();
+        }
+        let mut event = match &self.aggregator {
+            Some(aggregator) if is_folded => aggregator.combined(event, now),
+            _ => event.clone(),
+        };
+        found.carry_over_to(&mut event);
+        // The user's key is made of the event as it would be stored.
+        if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
+            passage = self.pass_custom(&turn, filter, &event);
+            if matches!(passage, Passage::Closed) {
+                return skip();
             }
-            Some(filter) => {
-                let result = build();
-                (self.pass_custom(&turn, filter, &result), Some(result))
-            }
+        }
+        self.counters.decided(is_folded, true, is_repeat);
+        let key = CorrelationKey(key);
+        let decision = if is_repeat {
+            Correlation::Update { patch: EventPatch::new(&event), event, key }
+        } else {
+            Correlation::Create { event, key }
         };
-        self.counters.decided(is_folded, passage.is_accepted(), is_repeat);
-        let Some(result) = result.filter(|_| passage.is_accepted()) else {
-            return Correlation::Skip(SkipReason::SpamFilter);
-        };
-        let decision = decision(result, key, is_repeat);
         match passage {
-            Passage::After(skipped, observed) => self.summarized(&turn, skipped, observed, decision),
+            Passage::After(summary) => self.summarized(&turn, *summary, decision),
             _ => decision,
         }
     }
@@ -247,7 +249,7 @@ impl EventCorrelator {
                 let key = Arc::new(Key::summary(key, hash));
                 let (_, seen) = entry_of(&key, events, stamp(), added);
                 let found = self.observe_own(turn, seen, Numbers::take);
-                Passage::After(skipped, Observed { key, is_folded: false, found })
+                Passage::After(Box::new((skipped, Observed { key, is_folded: false, found })))
             }
         }
     }
@@ -311,25 +313,20 @@ impl EventCorrelator {
     fn summarized(
         &self,
         turn: &Turn<'_>,
-        skipped: u64,
-        Observed { key, found, .. }: Observed,
+        (skipped, Observed { key, found, .. }): (u64, Observed),
         event: Correlation,
     ) -> Correlation {
         self.counters.summarized();
         let is_repeat = matches!(found, Found::Repeat(_));
         let mut summary = Filter::summary(turn.event, skipped, turn.now);
         found.carry_over_to(&mut summary);
-        let summary = Box::new(decision(summary, key, is_repeat));
-        Correlation::Summarized { summary, event: Box::new(event) }
-    }
-}
-
-fn decision(event: Event, key: Arc<Key>, is_repeat: bool) -> Correlation {
-    let key = CorrelationKey(key);
-    if is_repeat {
-        Correlation::Update { patch: EventPatch::new(&event), event, key }
-    } else {
-        Correlation::Create { event, key }
+        let key = CorrelationKey(key);
+        let summary = if is_repeat {
+            Correlation::Update { patch: EventPatch::new(&summary), event: summary, key }
+        } else {
+            Correlation::Create { event: summary, key }
+        };
+        Correlation::Summarized { summary: Box::new(summary), event: Box::new(event) }
     }
 }
 
@@ -348,13 +345,7 @@ enum Passage {
     Free,
     Closed,
     /// Open again: so many events were skipped, of which a summary tells.
-    After(u64, Observed),
-}
-
-impl Passage {
-    fn is_accepted(&self) -> bool {
-        !matches!(self, Self::Closed)
-    }
+    After(Box<(u64, Observed)>),
 }
 
 /// Whether an event is folded.

@@ -201,25 +201,37 @@ fn push_escaped(out: &mut String, c: char) {
 
 /// How much there is before the first byte that may need an escape. Such a byte always begins a character.
 fn clean_len(bytes: &[u8]) -> usize {
-    /// As many as the compiler looks at in one go.
-    const CHUNK: usize = 16;
+    /// Enough for the compiler to look at many bytes in one instruction.
+    const CHUNK: usize = 64;
     let is_clean =
-        |chunk: &[u8; CHUNK]| chunk.iter().fold(0, |found, byte| found | may_need_escape(*byte)) == 0;
+        |chunk: &[u8; CHUNK]| !chunk.iter().fold(false, |found, byte| found | may_need_escape(*byte));
     let mut rest = bytes;
     while let Some((_, after)) = rest.split_first_chunk().filter(|(chunk, _)| is_clean(chunk)) {
         rest = after;
     }
-    let in_rest = rest.iter().position(|byte| may_need_escape(*byte) != 0).unwrap_or(rest.len());
+    let in_rest = rest.iter().position(|byte| MAY_NEED_ESCAPE[usize::from(*byte)]).unwrap_or(rest.len());
     bytes.len() - rest.len() + in_rest
 }
 
-/// 0xE2 begins the two separators, and much else. A number, so that no comparison needs a branch.
-fn may_need_escape(byte: u8) -> u8 {
-    u8::from(byte < b' ')
-        | u8::from(byte == b'"')
-        | u8::from(byte == b'\\')
-        | u8::from(byte == b'<')
-        | u8::from(byte == b'>')
-        | u8::from(byte == b'&')
-        | u8::from(byte == 0xE2)
+/// 0xE2 begins the two separators, and much else.
+#[allow(clippy::needless_bitwise_bool, reason = "without branches the compiler looks at many bytes at once")]
+const fn may_need_escape(byte: u8) -> bool {
+    (byte < b' ')
+        | (byte == b'"')
+        | (byte == b'\\')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'&')
+        | (byte == 0xE2)
 }
+
+/// The same for bytes one by one.
+static MAY_NEED_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = may_need_escape(byte as u8);
+        byte += 1;
+    }
+    table
+};
