@@ -40,11 +40,16 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 ///
 /// Driven from one thread it decides exactly as client-go, given two rules for what client-go leaves to chance or
 /// forgets: of a group of similar events the first ones always stay events of their own, and what the store answered
-/// about an event that stands for a group is remembered. Used by several threads, each stage of each decision is
-/// atomic for its key, and a count never goes back.
+/// about an event that stands for a group is remembered. Used by several threads, a decision is atomic for its source,
+/// object and type (with functions of the user's for the keys: each stage is, for its key), and a count never goes back.
 ///
-/// Memory is bounded by three caches of `lru_cache_size` entries. An entry shares the long texts of the event that made
-/// it; one of the first cache keeps up to `max_events` - 1 messages.
+/// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
+/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses may be taken
+/// in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
+/// the first cache keeps up to `max_events` - 1 messages.
+///
+/// A decision allocates what its answer is made of, and nothing when it is to skip. It takes one lock for a moment, which
+/// threads share only if their objects meet in one of 32 shards.
 ///
 /// # Examples
 ///
