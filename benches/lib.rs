@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark looks at the real clock and starts real threads")]
 #![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
 
+pub mod correlation;
+
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -304,3 +304,111 @@ fn real_events_survive_reading_and_writing() {
     }
     assert!(seen > 10_000, "only {seen} events in {}", folder.display());
 }
+
+/// Two write the same document: `to_json`, and the serializer for whoever has a format of their own.
+#[test]
+fn the_text_and_the_serializer_agree() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let mut events = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        for line in text.lines().filter(|line| line.contains(r#""event":"#)) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let event: Event = serde_json::from_value(line["event"].clone()).unwrap();
+            agree(&event);
+            events += 1;
+        }
+    }
+    assert!(events > 10_000);
+
+    let at: Timestamp = "2024-02-29T23:59:59.123456789Z".parse().unwrap();
+    let mut event = Event::default();
+    agree(&event);
+    event.set_kind("Event");
+    event.set_api_version("v1");
+    event.metadata.name = "name".into();
+    event.metadata.namespace = "namespace".into();
+    event.metadata.set_generate_name("generate");
+    event.metadata.set_self_link("/link");
+    event.metadata.set_uid("uid");
+    event.metadata.set_resource_version("7");
+    event.metadata.set_creation_timestamp(at);
+    event.metadata.labels_mut().insert("a<b".into(), "".into());
+    event.metadata.labels_mut().insert("c".into(), "d\"".into());
+    event.metadata.annotations_mut().insert("e".into(), "\u{2028}".into());
+    event.involved_object = ObjectReference::new("Kind", "object").in_namespace("namespace");
+    event.involved_object.uid = "uid".into();
+    event.involved_object.api_version = "v1".into();
+    event.involved_object.resource_version = "9".into();
+    event.involved_object.field_path = "spec".into();
+    event.source = EventSource::from("component").on_host("host");
+    event.first_timestamp = Some(at);
+    event.last_timestamp = Some(Timestamp::MIN);
+    event.type_ = "Normal".into();
+    event.set_event_time(at);
+    event.set_series(EventSeries::new(i32::MIN, at));
+    event.set_action("action");
+    event.set_related(event.involved_object.clone());
+    event.reporting_controller = "controller".into();
+    event.reporting_instance = "instance".into();
+    for count in [0, 1, -1, 10, 99, 100, i32::MAX, i32::MIN] {
+        event.count = count;
+        agree(&event);
+    }
+}
+
+#[track_caller]
+fn agree(event: &Event) {
+    let text: Value = serde_json::from_str(&event.to_json()).unwrap();
+    assert_eq!(text, serde_json::to_value(event).unwrap());
+    let mut written = Vec::new();
+    event.write_json(&mut written).unwrap();
+    assert_eq!(written, event.to_json().as_bytes());
+}
+
+/// Wherever it stands in a longer text.
+#[test]
+fn every_character_is_escaped_as_go_does() {
+    let mut chars: Vec<char> = ('\0'..='\u{ff}').collect();
+    chars.extend(['\u{2027}', '\u{2028}', '\u{2029}', '\u{202a}', '“', 'è', '起', '😀']);
+    for c in chars {
+        let expected = match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
+            c => serde_json::to_string(&c)
+                .unwrap()
+                .trim_matches('"')
+                .replace("\\\"", "\"")
+                .replace('"', "\\\""),
+        };
+        let expected = if c == '"' { "\\\"".to_owned() } else { expected };
+        for before in [0, 1, 15, 16, 17, 63, 64, 65, 130] {
+            let mut event = Event::default();
+            let (start, end) = ("x".repeat(before), "y".repeat(before));
+            event.message = format!("{start}{c}{end}").into();
+            let json = event.to_json();
+            assert!(
+                json.contains(&format!(r#""message":"{start}{expected}{end}","#)),
+                "{c:?} after {before}: {json}"
+            );
+        }
+    }
+}
+
+/// Each day from the year 0 to the year 9999, counted as the calendar is.
+#[test]
+fn every_day_has_its_date() {
+    let mut days: i64 = -719_528;
+    for year in 0..10_000 {
+        let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let lengths = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        for (month, length) in (1..).zip(lengths) {
+            // The first and the last of each month, and of every 97th year all days.
+            for day in (1..=length).filter(|day| year % 97 == 0 || *day == 1 || *day == length) {
+                let at = Timestamp::new((days + day - 1) * 86_400 + 3661, 0).unwrap();
+                assert_eq!(at.to_string(), format!("{year:04}-{month:02}-{day:02}T01:01:01Z"));
+            }
+            days += length;
+        }
+    }
+    assert_eq!(days, 2_932_897);
+}

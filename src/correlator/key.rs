@@ -2,147 +2,235 @@
 //!
 //! client-go joins the fields into one string, with nothing between them, so that `ab` and `c` are the same as `a` and
 //! `bc`. Here a key is the fields themselves. A lookup hashes and compares the fields of the event in hand, without
-//! building anything; only a key that is new to a cache is copied, and then the long texts are shared.
+//! building anything; only what is new to a cache is copied.
+//!
+//! All three keys of an event begin with the same eight fields, source, object and type. That [`Base`] is hashed once,
+//! held once for all keys that are in use at the same time, and compared by its address wherever that says enough.
 
-use std::borrow::Borrow;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
-use crate::event::{Event, Text};
+use crate::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
 
-/// The most fields that a key has.
-const PARTS: usize = 11;
+/// Fields of a [`Base`].
+const FIELDS: usize = 8;
 
-static EMPTY: Text = Text::EMPTY;
+/// The fields that all keys of an event have in common. The object's resource version is in no key.
+pub(super) type BaseFields<'a> = [&'a str; FIELDS];
+
+pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
+    let object = &event.involved_object;
+    [
+        &event.source.component,
+        &event.source.host,
+        &object.kind,
+        &object.namespace,
+        &object.name,
+        &object.uid,
+        &object.api_version,
+        &event.type_,
+    ]
+}
+
+/// Source, object and type of an event: one budget of the spam filter. All texts one after the other, to be compared at
+/// one go.
+pub(super) struct Base {
+    lens: [usize; FIELDS],
+    text: Box<str>,
+}
+
+impl Base {
+    pub(super) fn of(fields: &BaseFields<'_>) -> Self {
+        let lens = fields.map(str::len);
+        Self { lens, text: fields.concat().into() }
+    }
+
+    pub(super) fn is(&self, fields: &BaseFields<'_>) -> bool {
+        if fields.map(str::len) != self.lens {
+            return false;
+        }
+        let mut rest = self.text.as_bytes();
+        fields.iter().all(|field| {
+            // Never falls back: the lengths are those of the texts.
+            let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
+            rest = after;
+            mine == field.as_bytes()
+        })
+    }
+}
+
+impl PartialEq for Base {
+    fn eq(&self, other: &Self) -> bool {
+        self.lens == other.lens && self.text == other.text
+    }
+}
+
+impl Eq for Base {}
+
+/// One event on its way through the stages, with what every key is made of.
+pub(super) struct Turn<'a> {
+    pub(super) event: &'a Event,
+    pub(super) base: BaseFields<'a>,
+    pub(super) hashes: Hashes,
+    pub(super) now: Timestamp,
+    pub(super) stamp: u64,
+}
+
+/// The hashes of an event's keys, each field hashed once.
+#[derive(Clone, Copy)]
+pub(super) struct Hashes {
+    pub(super) base: u64,
+    pub(super) group: u64,
+    pub(super) event: u64,
+    pub(super) message: u64,
+}
+
+impl Hashes {
+    pub(super) fn of(event: &Event, fields: &BaseFields<'_>, state: &ahash::RandomState) -> Self {
+        let mut base = state.build_hasher();
+        // Without marks between them: where two keys have one hash by that, the texts are compared.
+        for field in fields {
+            base.write(field.as_bytes());
+        }
+        let mut reason = base.clone();
+        reason.write(event.reason.as_bytes());
+        let mut group = reason.clone();
+        group.write(event.reporting_controller.as_bytes());
+        group.write(event.reporting_instance.as_bytes());
+        let message = text_hash(&event.message, state);
+        let mut same = reason;
+        same.write_u64(message);
+        same.write(event.involved_object.field_path.as_bytes());
+        Self { base: base.finish(), group: group.finish(), event: same.finish(), message }
+    }
+}
+
+pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
+    let mut hasher = state.build_hasher();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// A key in the caches of groups and of events.
+pub(super) struct Key {
+    /// Where it lies: its shard goes by `place`, its slot by `hash`.
+    pub(super) place: u64,
+    pub(super) hash: u64,
+    subject: Subject,
+}
 
 /// Keys of different kinds are never equal, so that one cache can hold several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    /// The same event: the unit of counting.
-    Event,
-    /// Similar events: equal but for their messages.
-    Aggregate,
-    /// One budget of the spam filter.
-    Spam,
+#[derive(PartialEq, Eq)]
+enum Subject {
+    /// The same event, the unit of counting: its reason, message and field path.
+    Event(Arc<Base>, [Text; 3]),
+    /// Similar events, equal but for their messages: the reason and the reporter.
+    Group(Arc<Base>, [Text; 3]),
     /// Whatever the user's function made of it.
-    Custom,
+    Custom(Text),
+    /// The summaries of a budget.
+    Summary(BudgetKey),
 }
 
-/// A key, in a cache or still in the fields of an event.
-pub(super) trait AnyKey {
-    fn kind(&self) -> Kind;
-    fn parts(&self) -> [&Text; PARTS];
-    fn to_key(&self) -> Key;
+/// A key in the cache of budgets.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum BudgetKey {
+    /// Source, object and type.
+    Base(Arc<Base>),
+    /// Whatever the user's function made of it.
+    Custom(Text),
 }
 
-/// A key in the fields of an event.
-pub(super) enum KeyRef<'a> {
-    Event(&'a Event),
-    Aggregate(&'a Event),
-    Spam(&'a Event),
-    Custom(&'a Text),
-}
-
-impl AnyKey for KeyRef<'_> {
-    fn kind(&self) -> Kind {
+impl BudgetKey {
+    pub(super) fn base(&self) -> Option<&Arc<Base>> {
         match self {
-            Self::Event(_) => Kind::Event,
-            Self::Aggregate(_) => Kind::Aggregate,
-            Self::Spam(_) => Kind::Spam,
-            Self::Custom(_) => Kind::Custom,
+            Self::Base(base) => Some(base),
+            Self::Custom(_) => None,
         }
     }
 
-    fn parts(&self) -> [&Text; PARTS] {
-        // The fields that client-go joins. The object's resource version is in none of them.
-        let (event, last) = match self {
-            Self::Event(e) => (e, [&e.reason, &e.message, &e.involved_object.field_path]),
-            Self::Aggregate(e) => (e, [&e.reason, &e.reporting_controller, &e.reporting_instance]),
-            Self::Spam(e) => (e, [&EMPTY; 3]),
-            Self::Custom(key) => {
-                let mut parts = [&EMPTY; PARTS];
-                parts[0] = key;
-                return parts;
-            }
-        };
-        let object = &event.involved_object;
-        [
-            &event.source.component,
-            &event.source.host,
-            &object.kind,
-            &object.namespace,
-            &object.name,
-            &object.uid,
-            &object.api_version,
-            &event.type_,
-            last[0],
-            last[1],
-            last[2],
-        ]
+    pub(super) fn is_base(&self, fields: &BaseFields<'_>) -> bool {
+        self.base().is_some_and(|base| base.is(fields))
     }
 
-    fn to_key(&self) -> Key {
-        Key(Arc::new(Owned { kind: self.kind(), parts: self.parts().map(Text::clone) }))
+    pub(super) fn is_custom(&self, text: &Text) -> bool {
+        matches!(self, Self::Custom(custom) if custom == text)
     }
 }
 
-/// A key in a cache; a clone is one reference count.
-#[derive(Clone)]
-pub(super) struct Key(Arc<Owned>);
-
-struct Owned {
-    kind: Kind,
-    parts: [Text; PARTS],
+fn event_fields(event: &Event) -> [&Text; 3] {
+    [&event.reason, &event.message, &event.involved_object.field_path]
 }
 
-impl AnyKey for Key {
-    fn kind(&self) -> Kind {
-        self.0.kind
-    }
-
-    fn parts(&self) -> [&Text; PARTS] {
-        self.0.parts.each_ref()
-    }
-
-    fn to_key(&self) -> Key {
-        self.clone()
-    }
+fn group_fields(event: &Event) -> [&Text; 3] {
+    [&event.reason, &event.reporting_controller, &event.reporting_instance]
 }
 
-/// This is what lets a map of keys be asked with a [`KeyRef`]: both hash and compare as `dyn AnyKey`.
-impl<'a> Borrow<dyn AnyKey + 'a> for Key {
-    fn borrow(&self) -> &(dyn AnyKey + 'a) {
-        self
-    }
+/// `known` is the event's base, where somebody has it at hand.
+fn is_base(base: &Arc<Base>, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
+    known.is_some_and(|known| Arc::ptr_eq(base, known)) || base.is(&turn.base)
 }
 
-impl Hash for dyn AnyKey + '_ {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind().hash(state);
-        for part in self.parts() {
-            part.hash(state);
+fn base_of(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Arc<Base> {
+    known.map_or_else(|| Arc::new(Base::of(&turn.base)), Arc::clone)
+}
+
+impl Key {
+    pub(super) fn event(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
+        let Turn { event, hashes, .. } = turn;
+        let subject = Subject::Event(base_of(turn, known), event_fields(event).map(Text::clone));
+        Self { place: hashes.base, hash: hashes.event, subject }
+    }
+
+    pub(super) fn group(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
+        let Turn { event, hashes, .. } = turn;
+        let subject = Subject::Group(base_of(turn, known), group_fields(event).map(Text::clone));
+        Self { place: hashes.base, hash: hashes.group, subject }
+    }
+
+    pub(super) fn custom(text: Text, hash: u64) -> Self {
+        Self { place: hash, hash, subject: Subject::Custom(text) }
+    }
+
+    /// Of the summaries of a budget, in the budget's shard.
+    pub(super) fn summary(budget: &BudgetKey, hash: u64) -> Self {
+        // Any other number: the two are in different caches, but others of this shard are near by.
+        Self { place: hash, hash: hash.rotate_left(17), subject: Subject::Summary(budget.clone()) }
+    }
+
+    /// Whether it is the key by which this event is counted.
+    pub(super) fn is_event(&self, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
+        matches!(&self.subject, Subject::Event(base, fields)
+            if fields.each_ref() == event_fields(turn.event) && is_base(base, turn, known))
+    }
+
+    /// Whether it is the key of the group that this event belongs to.
+    pub(super) fn is_group(&self, turn: &Turn<'_>, known: Option<&Arc<Base>>) -> bool {
+        matches!(&self.subject, Subject::Group(base, fields)
+            if fields.each_ref() == group_fields(turn.event) && is_base(base, turn, known))
+    }
+
+    pub(super) fn is_custom(&self, text: &Text) -> bool {
+        matches!(&self.subject, Subject::Custom(custom) if custom == text)
+    }
+
+    /// Whether what is stored under it stands for a group of events.
+    pub(super) fn is_of_group(&self) -> bool {
+        matches!(self.subject, Subject::Group(..) | Subject::Custom(_))
+    }
+
+    pub(super) fn base(&self) -> Option<&Arc<Base>> {
+        match &self.subject {
+            Subject::Event(base, _) | Subject::Group(base, _) => Some(base),
+            Subject::Custom(_) | Subject::Summary(_) => None,
         }
-    }
-}
-
-impl PartialEq for dyn AnyKey + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind() == other.kind() && self.parts() == other.parts()
-    }
-}
-
-impl Eq for dyn AnyKey + '_ {}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self as &dyn AnyKey).hash(state);
     }
 }
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self as &dyn AnyKey) == (other as &dyn AnyKey)
+        self.hash == other.hash && self.subject == other.subject
     }
 }
 
@@ -151,13 +239,34 @@ impl Eq for Key {}
 /// Which entry of a correlator's memory a decision was about; it goes back with the store's answer to
 /// [`confirm`](super::EventCorrelator::confirm).
 ///
-/// A clone is one reference count. Equal keys belong to events that count as one.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CorrelationKey(pub(super) Key);
+/// A clone is one reference count. Of one correlator's keys, those are equal that belong to events that count as one;
+/// keys of two correlators are never equal.
+#[derive(Clone)]
+pub struct CorrelationKey(pub(super) Arc<Key>);
+
+impl PartialEq for CorrelationKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Eq for CorrelationKey {}
+
+impl Hash for CorrelationKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
 
 impl fmt::Debug for CorrelationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the texts, which may hold what should not be in a log.
-        f.debug_tuple("CorrelationKey").field(&self.0.kind()).finish()
+        let kind = match self.0.subject {
+            Subject::Event(..) => "Event",
+            Subject::Group(..) => "Aggregate",
+            Subject::Custom(_) => "Custom",
+            Subject::Summary(_) => "Summary",
+        };
+        f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()
     }
 }

@@ -2,114 +2,54 @@
 //!
 //! Three stages, in client-go's order: [`aggregator`] folds similar events, [`observer`] counts equal ones, [`spam_filter`]
 //! cuts off who writes too much. Counting comes before cutting, so skipped events are in the count. Each stage remembers
-//! in an [`lru`] cache of its own, by [`key`]s made of an event's fields. A decision is about one event at one moment of the
-//! clock; nothing is locked between the stages.
+//! in a [`cache`] of its own, by [`key`]s made of an event's fields; [`memory`] cuts the three into shards for many threads
+//! and bounds them. A decision is about one event at one moment of the clock.
+//!
+//! The stages know nothing of each other, so the order in which they are asked does not matter, only what is made of
+//! their answers. The budget is asked first, because its key is the beginning of the others.
 
 mod aggregator;
+mod cache;
+mod counters;
+mod decision;
 mod key;
-mod lru;
+mod memory;
 mod observer;
 mod options;
 mod spam_filter;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use crate::clock::Clock;
+use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
-use crate::event::{Event, EventPatch, Timestamp, name};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::event::{Event, EventPatch, Text, Timestamp, name};
+use crate::sync::{Arc, stamp};
 
-use aggregator::Aggregator;
-use key::KeyRef;
-use observer::Observer;
-use spam_filter::Filter;
+use aggregator::{Aggregator, Group};
+use counters::Counters;
+use key::{Base, BudgetKey, Hashes, Key, Turn, base_fields, text_hash};
+use memory::{Added, Events, Memory, Shard};
+use observer::{Seen, Stored};
+use spam_filter::{Bucket, Filter};
 
+pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
 pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
-
-/// What is to become of an event.
-#[doc(alias = "EventCorrelateResult")]
-#[doc(alias = "Skip")]
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Correlation {
-    /// Store it as a new event.
-    Create {
-        /// The event, or one that stands for it and others like it.
-        event: Event,
-        /// For [`EventCorrelator::confirm`].
-        key: CorrelationKey,
-    },
-    /// It is one that is stored already: change that.
-    Update {
-        /// The result: the stored event's name, resource version and first time, this one's message and time, the new count.
-        event: Event,
-        /// What changes, as client-go would send it.
-        patch: EventPatch,
-        /// For [`EventCorrelator::confirm`].
-        key: CorrelationKey,
-    },
-    /// Do nothing. It has been counted.
-    Skip(SkipReason),
-}
-
-/// Why an event is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// Its source has used up the budget for its object.
-    SpamFilter,
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SpamFilter => "spam filter",
-        })
-    }
-}
-
-/// What a correlator has decided so far, in events.
-///
-/// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct CorrelatorStats {
-    /// To be stored anew.
-    pub created: u64,
-    /// To be counted on a stored event.
-    pub updated: u64,
-    /// Folded into an event that stands for a group, whatever became of that then.
-    pub aggregated: u64,
-    /// Skipped by the spam filter.
-    pub filtered: u64,
-    /// Entries of the caches that were forgotten to make room; where this grows, counts start again from one and budgets
-    /// are full again, and `lru_cache_size` is too small.
-    pub evicted: u64,
-}
-
-impl fmt::Display for CorrelatorStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { created, updated, aggregated, filtered, evicted } = self;
-        write!(
-            f,
-            "created {created}, updated {updated}, aggregated {aggregated}, filtered {filtered}, evicted {evicted}"
-        )
-    }
-}
 
 /// Folds, counts and limits events, as client-go's correlator does. `Send` and `Sync`: any number of threads may use one.
 ///
 /// Driven from one thread it decides exactly as client-go, given two rules for what client-go leaves to chance or
 /// forgets: of a group of similar events the first ones always stay events of their own, and what the store answered
-/// about an event that stands for a group is remembered. Used by several threads, each stage of each decision is
-/// atomic for its key, and a count never goes back.
+/// about an event that stands for a group is remembered. Used by several threads, a decision is atomic for its source,
+/// object and type (with functions of the user's for the keys: each stage is, for its key), and a count never goes back.
 ///
-/// Memory is bounded by three caches of `lru_cache_size` entries. An entry shares the long texts of the event that made
-/// it; one of the first cache keeps up to `max_events` - 1 messages.
+/// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
+/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses may be taken
+/// in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
+/// the first cache keeps up to `max_events` - 1 messages.
+///
+/// A decision allocates what its answer is made of, and nothing when it is to skip. It takes one lock for a moment, which
+/// threads share only if their objects meet in one of 32 shards.
 ///
 /// # Examples
 ///
@@ -134,12 +74,23 @@ impl fmt::Display for CorrelatorStats {
 pub struct EventCorrelator {
     clock: Clock,
     aggregator: Option<Aggregator>,
-    observer: Observer,
     filter: Option<Filter>,
-    created: AtomicU64,
-    updated: AtomicU64,
-    aggregated: AtomicU64,
-    filtered: AtomicU64,
+    memory: Memory,
+    counters: Counters,
+    hasher: ahash::RandomState,
+}
+
+/// What the second stage says.
+struct Observed {
+    key: Arc<Key>,
+    is_folded: bool,
+    found: Found,
+}
+
+enum Found {
+    /// With its name, if it stands for a group.
+    New(Option<Text>),
+    Repeat(Stored),
 }
 
 impl EventCorrelator {
@@ -156,19 +107,13 @@ impl EventCorrelator {
         Ok(Self {
             clock,
             aggregator: aggregation.map(|aggregation| {
-                Aggregator::new(
-                    &aggregation,
-                    lru_cache_size,
-                    functions.aggregate_key,
-                    functions.aggregate_message,
-                )
+                Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
             }),
-            observer: Observer::new(lru_cache_size),
-            filter: spam_filter.map(|filter| Filter::new(filter, lru_cache_size, functions.spam_key)),
-            created: AtomicU64::new(0),
-            updated: AtomicU64::new(0),
-            aggregated: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
+            filter: spam_filter.map(|filter| Filter::new(filter, functions.spam_key)),
+            memory: Memory::new(lru_cache_size),
+            counters: Counters::default(),
+            // Seeded by the system: the names of objects come from outside.
+            hasher: ahash::RandomState::new(),
         })
     }
 
@@ -183,32 +128,45 @@ impl EventCorrelator {
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
-        let folded = self.aggregator.as_ref().and_then(|aggregator| aggregator.fold(event, now));
-        let (event, key, is_repeat) = if let Some((mut combined, group)) = folded {
-            count(&self.aggregated);
-            let (key, is_repeat) = self.observer.observe(&group, &mut combined, || {
-                // As client-go's, but never one that a recorder has given to an event of its own.
-                let object = &event.involved_object.name;
-                let number = self.clock.numbers().share(name::hash(object), now.name_number());
-                Some(name::plain(object, number))
-            });
-            (combined, key, is_repeat)
-        } else {
-            let mut own = event.clone();
-            let (key, is_repeat) = self.observer.observe(&KeyRef::Event(event), &mut own, || None);
-            (own, key, is_repeat)
+        let base = base_fields(event);
+        let turn = Turn { event, base, hashes: Hashes::of(event, &base, &self.hasher), now, stamp: stamp() };
+        let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
+        let fold = match custom_group {
+            None => Fold::ByFields,
+            Some(texts) => Fold::Done(self.fold_custom(&turn, texts)),
         };
-        let key = CorrelationKey(key);
-        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(&event, now)) {
-            count(&self.filtered);
-            return Correlation::Skip(SkipReason::SpamFilter);
+        let (mut passage, Observed { key, is_folded, found }) =
+            self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, fold, shard, added));
+        let is_repeat = matches!(found, Found::Repeat(_));
+        let skip = || {
+            self.counters.decided(is_folded, false, is_repeat);
+            Correlation::Skip(SkipReason::SpamFilter)
+        };
+        if matches!(passage, Passage::Closed) {
+            return skip();
         }
-        if is_repeat {
-            count(&self.updated);
+        let mut event = match &self.aggregator {
+            Some(aggregator) if is_folded => aggregator.combined(event, now),
+            _ => event.clone(),
+        };
+        found.carry_over_to(&mut event);
+        // The user's key is made of the event as it would be stored.
+        if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
+            passage = self.pass_custom(&turn, filter, &event);
+            if matches!(passage, Passage::Closed) {
+                return skip();
+            }
+        }
+        self.counters.decided(is_folded, true, is_repeat);
+        let key = CorrelationKey(key);
+        let decision = if is_repeat {
             Correlation::Update { patch: EventPatch::new(&event), event, key }
         } else {
-            count(&self.created);
             Correlation::Create { event, key }
+        };
+        match passage {
+            Passage::After(summary) => self.summarized(&turn, *summary, decision),
+            _ => decision,
         }
     }
 
@@ -219,29 +177,201 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
-        self.observer.confirm(&key.0, stored);
+        let key = key.0;
+        let keeps_name =
+            key.is_of_group() && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
+        self.memory.with(key.place, |shard, added| {
+            let (_, seen) = entry_of(&key, &mut shard.events, stamp(), added);
+            seen.confirm(stored, keeps_name);
+        });
     }
 
     /// What has been decided so far.
     pub fn stats(&self) -> CorrelatorStats {
-        let evicted = [
-            self.aggregator.as_ref().map_or(0, Aggregator::evicted),
-            self.observer.evicted(),
-            self.filter.as_ref().map_or(0, Filter::evicted),
-        ];
-        CorrelatorStats {
-            created: self.created.load(Ordering::Relaxed),
-            updated: self.updated.load(Ordering::Relaxed),
-            aggregated: self.aggregated.load(Ordering::Relaxed),
-            filtered: self.filtered.load(Ordering::Relaxed),
-            evicted: evicted.iter().sum(),
+        self.counters.sum(self.memory.evicted())
+    }
+
+    /// All that lies in the shard of the event's own keys.
+    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (Passage, Observed) {
+        let Shard { groups, events, budgets } = shard;
+        let Turn { event, hashes, now, stamp, .. } = *turn;
+        let mut base = None;
+        let mut passage = Passage::Free;
+        if let Some(filter) = self.filter.as_ref().filter(|filter| !filter.has_custom_key()) {
+            let make = || (BudgetKey::Base(Arc::new(Base::of(&turn.base))), filter.full(now));
+            let (key, bucket, is_new) =
+                budgets.entry(hashes.base, stamp, |key| key.is_base(&turn.base), make);
+            added.budgets += usize::from(is_new);
+            passage = self.passage(turn, filter, (key, hashes.base), bucket, events, added);
+            base = key.base();
+        }
+        let folded = match (fold, &self.aggregator) {
+            (Fold::Done(folded), _) => folded,
+            (Fold::ByFields, None) => None,
+            (Fold::ByFields, Some(aggregator)) => {
+                let make = || (Arc::new(Key::group(turn, base)), Group::new(now));
+                let (key, group, is_new) =
+                    groups.entry(hashes.group, stamp, |key| key.is_group(turn, base), make);
+                added.groups += usize::from(is_new);
+                base = base.or(key.base());
+                let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
+                is_folded.then(|| self.observe_group(turn, key, events, added))
+            }
+        };
+        let observed = folded.unwrap_or_else(|| {
+            let make = || (Arc::new(Key::event(turn, base)), Seen::nothing());
+            let (key, seen, is_new) = events.entry(hashes.event, stamp, |key| key.is_event(turn, base), make);
+            added.events += usize::from(is_new);
+            let found = if seen.count() {
+                Found::Repeat(seen.stored())
+            } else {
+                seen.store(event);
+                Found::New(None)
+            };
+            Observed { key: key.clone(), is_folded: false, found }
+        });
+        (passage, observed)
+    }
+
+    /// The last stage, for a budget that has been found.
+    fn passage(
+        &self,
+        turn: &Turn<'_>,
+        filter: &Filter,
+        (key, hash): (&BudgetKey, u64),
+        bucket: &mut Bucket,
+        events: &mut Events,
+        added: &mut Added,
+    ) -> Passage {
+        if filter.exempts(turn.event) {
+            return Passage::Free;
+        }
+        match filter.take(bucket, turn.now) {
+            None => Passage::Closed,
+            Some(0) => Passage::Free,
+            // The summary is counted as an event is.
+            Some(skipped) => {
+                let key = Arc::new(Key::summary(key, hash));
+                let (_, seen) = entry_of(&key, events, stamp(), added);
+                let found = self.observe_own(turn, seen, Numbers::take);
+                Passage::After(Box::new((skipped, Observed { key, is_folded: false, found })))
+            }
+        }
+    }
+
+    /// The first two stages where the user has said what is similar; `None` if the event stays one of its own.
+    fn fold_custom(&self, turn: &Turn<'_>, (group, member): (Text, Text)) -> Option<Observed> {
+        let aggregator = self.aggregator.as_ref()?;
+        let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, &self.hasher));
+        self.memory.with(hash, |shard, added| {
+            let make = || (Arc::new(Key::custom(group.clone(), hash)), Group::new(turn.now));
+            let (key, group, is_new) =
+                shard.groups.entry(hash, turn.stamp, |key| key.is_custom(&group), make);
+            added.groups += usize::from(is_new);
+            let is_folded = aggregator.folds(group, &member, member_hash, turn.now);
+            is_folded.then(|| self.observe_group(turn, key, &mut shard.events, added))
+        })
+    }
+
+    /// The second stage for the event that stands for a group.
+    fn observe_group(
+        &self,
+        turn: &Turn<'_>,
+        key: &Arc<Key>,
+        events: &mut Events,
+        added: &mut Added,
+    ) -> Observed {
+        let (key, seen) = entry_of(key, events, turn.stamp, added);
+        let number = match &self.aggregator {
+            Some(aggregator) if aggregator.has_own_names() => Numbers::take,
+            _ => Numbers::share,
+        };
+        Observed { key: key.clone(), is_folded: true, found: self.observe_own(turn, seen, number) }
+    }
+
+    /// Counts an event of the correlator's own making, or names it: as client-go does, by the moment, but never as a
+    /// recorder has named an event of its own.
+    fn observe_own(&self, turn: &Turn<'_>, seen: &mut Seen, number: fn(&Numbers, u64, u64) -> u64) -> Found {
+        if seen.count() {
+            return Found::Repeat(seen.stored());
+        }
+        let object = &turn.event.involved_object.name;
+        let number = number(self.clock.numbers(), name::hash(object), turn.now.name_number());
+        let name = name::plain(object, number);
+        seen.store_own(name.clone(), turn.now);
+        Found::New(Some(name))
+    }
+
+    /// The last stage where the user has said what shares a budget, by the event as it would be stored.
+    fn pass_custom(&self, turn: &Turn<'_>, filter: &Filter, result: &Event) -> Passage {
+        let Some(budget) = filter.custom_key(result) else { return Passage::Free };
+        let hash = text_hash(&budget, &self.hasher);
+        self.memory.with(hash, |shard, added| {
+            let Shard { events, budgets, .. } = shard;
+            let make = || (BudgetKey::Custom(budget.clone()), filter.full(turn.now));
+            let (key, bucket, is_new) = budgets.entry(hash, turn.stamp, |key| key.is_custom(&budget), make);
+            added.budgets += usize::from(is_new);
+            self.passage(turn, filter, (key, hash), bucket, events, added)
+        })
+    }
+
+    fn summarized(
+        &self,
+        turn: &Turn<'_>,
+        (skipped, Observed { key, found, .. }): (u64, Observed),
+        event: Correlation,
+    ) -> Correlation {
+        self.counters.summarized();
+        let is_repeat = matches!(found, Found::Repeat(_));
+        let mut summary = Filter::summary(turn.event, skipped, turn.now);
+        found.carry_over_to(&mut summary);
+        let key = CorrelationKey(key);
+        let summary = if is_repeat {
+            Correlation::Update { patch: EventPatch::new(&summary), event: summary, key }
+        } else {
+            Correlation::Create { event: summary, key }
+        };
+        Correlation::Summarized { summary: Box::new(summary), event: Box::new(event) }
+    }
+}
+
+impl Found {
+    fn carry_over_to(self, event: &mut Event) {
+        match self {
+            Self::New(None) => {}
+            Self::New(Some(name)) => event.metadata.name = name,
+            Self::Repeat(stored) => stored.carry_over_to(event),
         }
     }
 }
 
-/// Relaxed: nothing is read on the strength of a counter.
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+/// What the last stage says.
+enum Passage {
+    Free,
+    Closed,
+    /// Open again: so many events were skipped, of which a summary tells.
+    After(Box<(u64, Observed)>),
+}
+
+/// Whether an event is folded.
+enum Fold {
+    /// By its fields; yet to be found out.
+    ByFields,
+    /// As the user's key has said.
+    Done(Option<Observed>),
+}
+
+/// The entry of a key that exists already.
+fn entry_of<'a>(
+    key: &Arc<Key>,
+    events: &'a mut Events,
+    stamp: u64,
+    added: &mut Added,
+) -> (&'a Arc<Key>, &'a mut Seen) {
+    let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
+    let (key, seen, is_new) = events.entry(key.hash, stamp, same, || (key.clone(), Seen::nothing()));
+    added.events += usize::from(is_new);
+    (key, seen)
 }
 
 impl fmt::Debug for EventCorrelator {

@@ -78,6 +78,15 @@ pub struct Aggregation {
     #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
     #[serde(with = "crate::duration")]
     pub max_interval: Duration,
+    /// Whether an event that stands for a group has labels, annotations, reporting controller and reporting instance of
+    /// the latest of them. client-go leaves them out; default false.
+    pub keep_metadata: bool,
+    /// Whether the name under which a store has an event that stands for a group is taken over from its answer. client-go
+    /// never hears of it, and goes on with the name that it gave; default false.
+    pub keep_stored_name: bool,
+    /// Whether two groups about one object that are first folded in the same nanosecond get names of their own. With
+    /// client-go they share one, and the store refuses the second; default false.
+    pub own_names: bool,
 }
 
 /// How many events of one source about one object are let through.
@@ -99,6 +108,15 @@ pub struct SpamFilter {
     /// How many more each second, in the long run. More than zero, default 1/300.
     #[serde(alias = "QPS")]
     pub qps: f32,
+    /// Whether events of type `Warning` always pass, and use nothing up. Default false.
+    pub exempt_warnings: bool,
+    /// Whether the first event that passes after others were skipped brings a summary, an event with the reason
+    /// `EventsSuppressed` and a message such as `7 events suppressed`: see
+    /// [`Correlation::Summarized`](super::Correlation::Summarized). Default false.
+    ///
+    /// Events that are skipped and never followed by one that passes, or whose budget is forgotten to make room, have no
+    /// summary.
+    pub summaries: bool,
 }
 
 document!(CorrelatorOptions, Aggregation, SpamFilter);
@@ -126,13 +144,19 @@ impl Default for CorrelatorOptions {
 
 impl Default for Aggregation {
     fn default() -> Self {
-        Self { max_events: 10, max_interval: Duration::from_secs(600) }
+        Self {
+            max_events: 10,
+            max_interval: Duration::from_secs(600),
+            keep_metadata: false,
+            keep_stored_name: false,
+            own_names: false,
+        }
     }
 }
 
 impl Default for SpamFilter {
     fn default() -> Self {
-        Self { burst: 25, qps: 1.0 / 300.0 }
+        Self { burst: 25, qps: 1.0 / 300.0, exempt_warnings: false, summaries: false }
     }
 }
 
@@ -176,7 +200,7 @@ impl CorrelatorOptions {
             let allowed = format_args!("1 to {MAX_ENTRIES} entries");
             return Err(BuildError::new("lru_cache_size", self.lru_cache_size, allowed));
         }
-        if let Some(Aggregation { max_events, max_interval }) = self.aggregation {
+        if let Some(Aggregation { max_events, max_interval, .. }) = self.aggregation {
             if max_events == 0 {
                 return Err(BuildError::new(
                     "max_events",
@@ -188,7 +212,7 @@ impl CorrelatorOptions {
                 return Err(BuildError::new("max_interval", "0s", "more than zero"));
             }
         }
-        if let Some(SpamFilter { burst, qps }) = self.spam_filter {
+        if let Some(SpamFilter { burst, qps, .. }) = self.spam_filter {
             if burst == 0 {
                 return Err(BuildError::new("burst", burst, "1 or more; None switches the filter off"));
             }

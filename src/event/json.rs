@@ -3,10 +3,8 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter};
-
 use super::Event;
+use super::document::push_event;
 use crate::escape::escaped_to;
 
 impl Event {
@@ -31,7 +29,7 @@ impl Event {
     /// ```
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(768 + self.message.len());
-        push(&mut json, self);
+        push_event(&mut json, self);
         json
     }
 
@@ -40,8 +38,8 @@ impl Event {
     /// # Errors
     ///
     /// Only the writer's own.
-    pub fn write_json(&self, writer: impl io::Write) -> io::Result<()> {
-        self.serialize(&mut serde_json::Serializer::with_formatter(writer, GoFormatter)).map_err(Into::into)
+    pub fn write_json(&self, mut writer: impl io::Write) -> io::Result<()> {
+        writer.write_all(self.to_json().as_bytes())
     }
 
     /// Reads a core/v1 Event as an API server or `kubectl get event -o json` gives it.
@@ -104,52 +102,3 @@ impl fmt::Display for EventJsonError {
 }
 
 impl Error for EventJsonError {}
-
-/// Appends a value as JSON.
-pub(super) fn push(out: &mut String, value: &(impl Serialize + ?Sized)) {
-    let mut serializer = serde_json::Serializer::with_formatter(Appender(out), GoFormatter);
-    // Neither the writer nor any type of this module fails.
-    let _ = value.serialize(&mut serializer);
-}
-
-/// A string as a writer, for `serde_json`, which hands on whole pieces of text.
-struct Appender<'a>(&'a mut String);
-
-impl io::Write for Appender<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
-        self.0.push_str(text);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Compact, and with the escapes that make JSON safe inside HTML and JavaScript, which Go writes by default.
-struct GoFormatter;
-
-impl Formatter for GoFormatter {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some(at) = rest.find(is_escaped_by_go) {
-            let (clean, tail) = rest.split_at(at);
-            CompactFormatter.write_string_fragment(writer, clean)?;
-            let mut chars = tail.chars();
-            if let Some(c) = chars.next() {
-                write!(writer, "\\u{:04x}", u32::from(c))?;
-            }
-            rest = chars.as_str();
-        }
-        CompactFormatter.write_string_fragment(writer, rest)
-    }
-}
-
-fn is_escaped_by_go(c: char) -> bool {
-    matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
-}

@@ -1,9 +1,10 @@
 //! Events: core/v1's `Event`, field for field, as plain data.
 //!
 //! Nothing here knows of buses, clocks or stores. `text` and `timestamp` are the values that everything is made of;
-//! `wire` and `json`
-//! are the shape and the text of the document that Go's encoder writes; `patch` is the one change that a stored event gets.
+//! `wire`, `document` and `json` are the shape and the text of what Go's encoder writes; `patch` is the one change that a
+//! stored event gets.
 
+mod document;
 mod json;
 mod metadata;
 pub(crate) mod name;

@@ -1,8 +1,9 @@
 //! The one change that a stored event gets when it is seen again.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use super::{Event, Timestamp, json};
+use super::document::Object;
+use super::{Event, Timestamp};
 
 /// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and `message`.
 ///
@@ -32,30 +33,15 @@ impl EventPatch {
     /// client-go computes it as the difference from an event whose count is 0, whose last time is 1970-01-01T00:00:00Z
     /// and whose message is empty, so what equals those is left out.
     pub fn new(event: &Event) -> Self {
-        let mut json = String::with_capacity(64 + event.message.len());
-        let mut before = '{';
-        if event.count != 0 {
-            let _ = write!(json, "{before}\"count\":{}", event.count);
-            before = ',';
+        let mut json = String::with_capacity(72 + event.message.len());
+        let mut object = Object::open(&mut json);
+        object.number("count", event.count);
+        // It compares what it writes, which is whole seconds.
+        if event.last_timestamp.map(Timestamp::whole_seconds) != Some(Timestamp::UNIX_EPOCH) {
+            object.time("lastTimestamp", event.last_timestamp, 0);
         }
-        match event.last_timestamp.filter(|at| *at != Timestamp::GO_ZERO) {
-            // It compares what it writes, which is whole seconds.
-            Some(at) if at.whole_seconds() == Timestamp::UNIX_EPOCH => {}
-            Some(at) => {
-                let _ = write!(json, "{before}\"lastTimestamp\":\"{at:.0}\"");
-                before = ',';
-            }
-            None => {
-                let _ = write!(json, "{before}\"lastTimestamp\":null");
-                before = ',';
-            }
-        }
-        if !event.message.is_empty() {
-            let _ = write!(json, "{before}\"message\":");
-            json::push(&mut json, &event.message);
-            before = ',';
-        }
-        json.push_str(if before == '{' { "{}" } else { "}" });
+        object.text("message", &event.message);
+        object.close();
         Self { json }
     }
 

@@ -53,6 +53,21 @@ impl Text {
     pub(crate) fn copied(text: &str) -> Self {
         Self(SmolStr::new(text))
     }
+
+    /// Two texts, one after the other.
+    pub(crate) fn joined(first: &str, second: &str) -> Self {
+        let len = first.len() + second.len();
+        let mut buffer = [0; 256];
+        let Some((start, end)) = buffer.get_mut(..len).and_then(|b| b.split_at_mut_checked(first.len()))
+        else {
+            return format_args!("{first}{second}").into();
+        };
+        // Most fit here, so that the only allocation is that of the text.
+        start.copy_from_slice(first.as_bytes());
+        end.copy_from_slice(second.as_bytes());
+        // Never empty: it is text and text.
+        Self::copied(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
+    }
 }
 
 impl Deref for Text {

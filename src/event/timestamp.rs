@@ -116,11 +116,70 @@ impl Timestamp {
         Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
     }
 
-    /// The date and time of day in UTC, to the second.
-    fn civil(self) -> DateTime {
-        // Never falls back: the range of this type lies within jiff's.
-        epoch().checked_add(SignedDuration::from_secs(self.seconds)).unwrap_or(DateTime::MIN)
+    /// Appends it with so many digits of the second's fraction.
+    pub(super) fn push_to(self, out: &mut String, digits: usize) {
+        out.push_str(self.to_seconds().as_str());
+        if digits > 0 {
+            // A string takes everything.
+            let _ = self.write_fraction(out, digits);
+        }
+        out.push('Z');
     }
+
+    /// `YYYY-MM-DDThh:mm:ss` in UTC.
+    fn to_seconds(self) -> Ascii<19> {
+        let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
+        let [year, month, day] = date_of(days);
+        let [y0, y1] = two_digits(year / 100);
+        let [y2, y3] = two_digits(year);
+        let [month0, month1] = two_digits(month);
+        let [day0, day1] = two_digits(day);
+        let [h0, h1] = two_digits(second / 3600);
+        let [m0, m1] = two_digits(second / 60 % 60);
+        let [s0, s1] = two_digits(second % 60);
+        Ascii([
+            y0, y1, y2, y3, b'-', month0, month1, b'-', day0, day1, b'T', h0, h1, b':', m0, m1, b':', s0, s1,
+        ])
+    }
+
+    /// A point and digits, of which there are nine; who wants more gets zeros.
+    fn write_fraction(self, out: &mut impl fmt::Write, digits: usize) -> fmt::Result {
+        let zeros = digits.saturating_sub(9);
+        let shown = digits - zeros;
+        let fraction = (shown..9).fold(self.subsec_nanoseconds(), |fraction, _| fraction / 10);
+        write!(out, ".{fraction:0shown$}{:0<zeros$}", "")
+    }
+}
+
+/// Digits and what stands between them.
+struct Ascii<const N: usize>([u8; N]);
+
+impl<const N: usize> Ascii<N> {
+    fn as_str(&self) -> &str {
+        // Never empty: it is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// The last two digits of a number that is not negative.
+fn two_digits(number: i64) -> [u8; 2] {
+    let number = number.unsigned_abs() % 100;
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
+}
+
+/// Year, month and day in the proleptic Gregorian calendar, so many days after 1970-01-01. Counted in years that begin in
+/// March, so that the leap day is the last, and in the cycle of 400 years that the calendar repeats.
+fn date_of(days: i64) -> [i64; 3] {
+    let days = days + 719_468;
+    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_cycle =
+        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    // Months from March on have 153 days in each five of them.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    [400 * cycle + year_of_cycle + next_year, month, day]
 }
 
 fn epoch() -> DateTime {
@@ -147,27 +206,16 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.civil();
-        write!(
-            f,
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-            at.year(),
-            at.month(),
-            at.day(),
-            at.hour(),
-            at.minute(),
-            at.second()
-        )?;
-        let (mut fraction, mut digits) = (self.subsec_nanoseconds(), 9);
-        let wanted = f.precision();
-        // Cut to what is wanted, or to where only zeros follow.
-        while digits > 0 && wanted.map_or(fraction % 10 == 0, |wanted| digits > wanted) {
-            fraction /= 10;
-            digits -= 1;
+        f.write_str(self.to_seconds().as_str())?;
+        // As many as are wanted, or up to where only zeros follow.
+        let digits = f.precision().unwrap_or_else(|| {
+            let fraction = self.subsec_nanoseconds();
+            (0..9).find(|digits| fraction % 10_u32.pow(9 - digits) == 0).unwrap_or(9) as usize
+        });
+        if digits > 0 {
+            self.write_fraction(f, digits)?;
         }
-        // There are nine; who wants more gets zeros.
-        let zeros = wanted.map_or(0, |wanted| wanted.saturating_sub(9));
-        if digits == 0 { f.write_str("Z") } else { write!(f, ".{fraction:0digits$}{:0<zeros$}Z", "") }
+        f.write_str("Z")
     }
 }
 

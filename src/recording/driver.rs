@@ -52,30 +52,45 @@ impl<S: EventSink> Driver<S> {
             Ok(correlation) => correlation,
             Err(text) => {
                 let given_up = self.panicked("a function of the correlator's options", &text);
-                return self.give_up(event, given_up);
+                return self.give_up(event, given_up, true);
             }
         };
         match correlation {
-            Correlation::Create { event, key, .. } => self.write(event, None, key),
-            Correlation::Update { event, patch, key, .. } => self.write(event, Some(&patch), key),
-            Correlation::Skip(_) => self.count(|stats| stats.skipped += 1),
+            Correlation::Summarized { summary, event } => {
+                self.carry_out(*summary, false);
+                self.carry_out(*event, true);
+            }
+            decision => self.carry_out(decision, true),
         }
     }
 
-    fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey) {
+    /// `is_delivered`: not a summary, which is nobody's event. No outcome is counted for it, because the outcomes add up
+    /// to what was delivered; its loss is told of like any other.
+    fn carry_out(&self, decision: Correlation, is_delivered: bool) {
+        match decision {
+            Correlation::Create { event, key, .. } => self.write(event, None, key, is_delivered),
+            Correlation::Update { event, patch, key, .. } => {
+                self.write(event, Some(&patch), key, is_delivered);
+            }
+            Correlation::Skip(_) => self.count(|stats| stats.skipped += 1),
+            Correlation::Summarized { .. } => {}
+        }
+    }
+
+    fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey, is_delivered: bool) {
         match self.try_write(&mut event, patch) {
             Ok(Written::Created(stored)) => {
                 self.correlator.confirm(key, &stored);
                 self.count(|stats| {
-                    stats.created += 1;
-                    stats.recreated += u64::from(patch.is_some());
+                    stats.created += u64::from(is_delivered);
+                    stats.recreated += u64::from(is_delivered && patch.is_some());
                 });
             }
             Ok(Written::Updated(stored)) => {
                 self.correlator.confirm(key, &stored);
-                self.count(|stats| stats.updated += 1);
+                self.count(|stats| stats.updated += u64::from(is_delivered));
             }
-            Err(given_up) => self.give_up(&event, given_up),
+            Err(given_up) => self.give_up(&event, given_up, is_delivered),
         }
     }
 
@@ -139,12 +154,14 @@ impl<S: EventSink> Driver<S> {
         GivenUp(LossReason::Rejected, SinkError::rejected(format!("{what} panicked: {text}")))
     }
 
-    fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp) {
-        self.count(|stats| match reason {
-            LossReason::AlreadyExists => stats.already_existed += 1,
-            LossReason::Exhausted => stats.exhausted += 1,
-            LossReason::Abandoned => stats.abandoned += 1,
-            _ => stats.rejected += 1,
+    fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp, is_delivered: bool) {
+        self.count(|stats| {
+            *match reason {
+                LossReason::AlreadyExists => &mut stats.already_existed,
+                LossReason::Exhausted => &mut stats.exhausted,
+                LossReason::Abandoned => &mut stats.abandoned,
+                _ => &mut stats.rejected,
+            } += u64::from(is_delivered);
         });
         let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(&error);
         self.losses.tell(&loss);

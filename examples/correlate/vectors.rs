@@ -1,0 +1,141 @@
+//! The format of the vectors: options, events, and the answers.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    Correlation, CorrelatorOptions, Event, EventCorrelator, EventPatch, FakeClock, Text, Timestamp,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::lines::json_error;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    options: GoOptions,
+}
+
+/// client-go's options, where zero is the default.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct GoOptions {
+    lru_cache_size: usize,
+    burst_size: u32,
+    qps: f32,
+    max_events: usize,
+    max_interval_in_seconds: u64,
+}
+
+impl GoOptions {
+    fn to_options(&self) -> CorrelatorOptions {
+        let mut options = CorrelatorOptions::default();
+        set(&mut options.lru_cache_size, self.lru_cache_size);
+        if let Some(aggregation) = &mut options.aggregation {
+            set(&mut aggregation.max_events, self.max_events);
+            set(&mut aggregation.max_interval, Duration::from_secs(self.max_interval_in_seconds));
+        }
+        if let Some(filter) = &mut options.spam_filter {
+            set(&mut filter.burst, self.burst_size);
+            set(&mut filter.qps, self.qps);
+        }
+        options
+    }
+}
+
+fn set<T: Default + PartialEq>(option: &mut T, value: T) {
+    if value != T::default() {
+        *option = value;
+    }
+}
+
+/// One event, and what the store does with it.
+#[derive(Deserialize)]
+pub(crate) struct Vector {
+    at: Timestamp,
+    event: Event,
+    #[serde(default)]
+    server: Option<Server>,
+    pub(crate) expect: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Server {
+    fail: bool,
+    name: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Vector {
+    pub(crate) fn read(line: &str) -> Result<Self, String> {
+        serde_json::from_str(line).map_err(|error| json_error(&error))
+    }
+}
+
+/// What the correlator has answered.
+pub(crate) struct Answer {
+    pub(crate) event: Option<Event>,
+    pub(crate) patch: Option<EventPatch>,
+}
+
+impl Answer {
+    pub(crate) fn to_json(&self) -> String {
+        let event = self.event.as_ref().map_or_else(|| "null".to_owned(), Event::to_json);
+        let patch = self.patch.as_ref().map_or("null", EventPatch::as_str);
+        format!(r#"{{"skip":{},"event":{event},"patch":{patch},"error":null}}"#, self.event.is_none())
+    }
+}
+
+/// A correlator on the vectors' clock, with the store behind it.
+pub(crate) struct Rig {
+    clock: FakeClock,
+    correlator: EventCorrelator,
+    /// By name: without a `server` the version is the number of writes.
+    writes: HashMap<Text, u64>,
+}
+
+impl Rig {
+    /// By the first line.
+    pub(crate) fn new(line: &str) -> Result<Self, String> {
+        let head: Head =
+            serde_json::from_str(line).map_err(|error| format!("no options: {}", json_error(&error)))?;
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let correlator = EventCorrelator::new(head.options.to_options().clock(clock.clock()))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { clock, correlator, writes: HashMap::new() })
+    }
+
+    pub(crate) fn answer(&mut self, vector: &Vector) -> Answer {
+        self.clock.set(system_time(vector.at));
+        let (event, patch, key) = match self.correlator.correlate(&vector.event) {
+            Correlation::Create { event, key, .. } => (event, None, key),
+            Correlation::Update { event, patch, key, .. } => (event, Some(patch), key),
+            _ => return Answer { event: None, patch: None },
+        };
+        let none = Server::default();
+        let server = vector.server.as_ref().unwrap_or(&none);
+        if !server.fail {
+            let mut stored = event.clone();
+            if let Some(name) = &server.name {
+                stored.metadata.name = name.clone().into();
+            }
+            let writes = self.writes.entry(stored.metadata.name.clone()).or_default();
+            *writes += 1;
+            let version = server.resource_version.clone().unwrap_or_else(|| writes.to_string());
+            stored.metadata.set_resource_version(version);
+            self.correlator.confirm(key, &stored);
+        }
+        Answer { event: Some(event), patch }
+    }
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    let zero = Timestamp::UNIX_EPOCH;
+    if at < zero {
+        SystemTime::UNIX_EPOCH - zero.duration_since(at)
+    } else {
+        SystemTime::UNIX_EPOCH + at.duration_since(zero)
+    }
+}

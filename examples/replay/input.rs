@@ -1,0 +1,187 @@
+//! Events as they come out of a cluster: a list or lines, in any order, some of them unreadable.
+
+use std::io::{BufRead, Read as _};
+use std::time::SystemTime;
+
+use eventcast::{Event, Timestamp};
+use serde_json::Value;
+
+use super::lines::{Lines, json_error};
+use super::text::plain;
+
+/// So many problems are shown one by one, each so long.
+pub(crate) const SHOWN: usize = 5;
+const LENGTH: usize = 200;
+/// The largest list, in bytes: it is read at one go.
+const MAX_LIST: u64 = 1 << 30;
+/// The most events that counts may be expanded to.
+const MAX_EVENTS: usize = 5_000_000;
+
+#[derive(Default)]
+pub(crate) struct Input {
+    /// In the order of their times.
+    pub(crate) events: Vec<(Timestamp, Event)>,
+    pub(crate) problems: Vec<String>,
+    pub(crate) unreadable: usize,
+    /// What the counts of the events add up to, before they were set to 1.
+    pub(crate) occurrences: u64,
+    pub(crate) is_expanded: bool,
+}
+
+/// Fails where there is nothing to go on with; what is wrong with single events is in the result.
+pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input, String> {
+    let mut input = Input { is_expanded, ..Input::default() };
+    let cannot = |error: std::io::Error| format!("cannot read: {error}");
+    let mut lines = Lines::new(&mut reader);
+    let mut first = lines.next().map_err(cannot)?;
+    // Blank lines before the first one.
+    while first.as_ref().is_some_and(|(_, line)| line.as_ref().is_ok_and(|line| line.trim().is_empty())) {
+        first = lines.next().map_err(cannot)?;
+    }
+    let Some((number, line)) = first else { return Ok(input) };
+    let starts_list = line.as_ref().is_ok_and(|line| is_incomplete(line));
+    if starts_list {
+        // A document over many lines.
+        let mut text = line.unwrap_or_default();
+        text.push('\n');
+        let len = reader.by_ref().take(MAX_LIST + 1).read_to_string(&mut text).map_err(cannot)?;
+        if len as u64 > MAX_LIST {
+            return Err(format!(
+                "the list is longer than {} MiB: give its events line by line",
+                MAX_LIST >> 20
+            ));
+        }
+        let value = serde_json::from_str(&text).map_err(|error| format!("not JSON: {error}"))?;
+        input.add_document("the document", value)?;
+    } else {
+        let mut next = Some((number, line));
+        while let Some((number, line)) = next {
+            match line {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(value) => input.add_document(&format!("line {number}"), value)?,
+                    Err(error) => {
+                        input
+                            .problem(&format!("line {number}"), &format!("not JSON: {}", json_error(&error)));
+                    }
+                },
+                Err(error) => input.problem(&format!("line {number}"), &error),
+            }
+            next = lines.next().map_err(cannot)?;
+        }
+    }
+    // Stable: events of one moment stay in their order.
+    input.events.sort_by_key(|(at, _)| *at);
+    Ok(input)
+}
+
+/// Whether it is the beginning of JSON that goes on in the next line.
+fn is_incomplete(line: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
+}
+
+impl Input {
+    /// A list of events, or one event.
+    fn add_document(&mut self, place: &str, mut value: Value) -> Result<(), String> {
+        let is_list = value["kind"].as_str().is_none_or(|kind| kind.ends_with("List"));
+        match value.get_mut("items").filter(|_| is_list).map(Value::take) {
+            Some(Value::Array(items)) => {
+                for (index, item) in items.into_iter().enumerate() {
+                    self.add(&format!("{place}, item {}", index + 1), item)?;
+                }
+                Ok(())
+            }
+            _ => self.add(place, value),
+        }
+    }
+
+    fn add(&mut self, place: &str, value: Value) -> Result<(), String> {
+        let kind = value["kind"].as_str().unwrap_or("Event");
+        if kind != "Event" {
+            self.problem(place, &format!("a {kind}, not an Event"));
+            return Ok(());
+        }
+        if let Some(version) = value["apiVersion"].as_str().filter(|version| *version != "v1") {
+            self.problem(place, &format!("an Event of {version}, not of v1: try `kubectl get events.v1.`"));
+            return Ok(());
+        }
+        let event: Event = match serde_json::from_value(value) {
+            Ok(event) => event,
+            Err(error) => {
+                self.problem(place, &format!("not an event: {error}"));
+                return Ok(());
+            }
+        };
+        if event.reason.is_empty()
+            && event.involved_object.kind.is_empty()
+            && event.involved_object.name.is_empty()
+        {
+            self.problem(place, "not an event: neither about anything nor with a reason");
+            return Ok(());
+        }
+        let Some(last) = time_of(&event) else {
+            self.problem(place, "an event without a time");
+            return Ok(());
+        };
+        self.occur(event, last)
+    }
+
+    /// As often as it is to be replayed.
+    fn occur(&mut self, mut event: Event, last: Timestamp) -> Result<(), String> {
+        let count = event.series().map_or(event.count, |series| series.count).max(1).unsigned_abs();
+        self.occurrences += u64::from(count);
+        event.count = 1;
+        event.set_series(None);
+        let times = if self.is_expanded { count } else { 1 };
+        if self.events.len() + times as usize > MAX_EVENTS {
+            return Err(format!(
+                "the counts add up to more than {MAX_EVENTS} events: replay a part, or not --expand"
+            ));
+        }
+        let first = event.first_timestamp.or(event.event_time()).unwrap_or(last).min(last);
+        let span = last.duration_since(first);
+        for i in 1..times {
+            // The last one is at the last time exactly.
+            let at = last.saturating_sub(span / (times - 1) * (times - i));
+            self.events.push((at, at_time(event.clone(), at)));
+        }
+        self.events.push((last, at_time(event, last)));
+        Ok(())
+    }
+
+    fn problem(&mut self, place: &str, problem: &str) {
+        self.unreadable += 1;
+        if self.problems.len() < SHOWN {
+            let text = plain(problem);
+            let end = text.char_indices().nth(LENGTH).map_or(text.len(), |(end, _)| end);
+            let mark = if end < text.len() { "..." } else { "" };
+            self.problems.push(format!("{place}: {}{mark}", &text[..end]));
+        }
+    }
+}
+
+fn at_time(mut event: Event, at: Timestamp) -> Event {
+    event.first_timestamp = Some(at);
+    event.last_timestamp = Some(at);
+    event
+}
+
+/// When it was last seen, as far as it says.
+fn time_of(event: &Event) -> Option<Timestamp> {
+    event
+        .last_timestamp
+        .or_else(|| event.series().and_then(|series| series.last_observed_time))
+        .or_else(|| event.event_time())
+        .or(event.first_timestamp)
+        .or_else(|| event.metadata.creation_timestamp())
+}
+
+/// The same on the clock.
+pub(crate) fn system_time(at: Timestamp) -> SystemTime {
+    let zero = Timestamp::UNIX_EPOCH;
+    if at < zero {
+        SystemTime::UNIX_EPOCH - zero.duration_since(at)
+    } else {
+        SystemTime::UNIX_EPOCH + at.duration_since(zero)
+    }
+}

@@ -1,0 +1,135 @@
+//! What is shown of a run: one screen for a person, or JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::input::Input;
+use super::run::{Key, Outcome, Tally};
+use super::text::plain;
+
+/// So many of the noisiest.
+const NOISIEST: usize = 10;
+/// How much of an object, and of the other names, is shown.
+const OBJECT: usize = 56;
+const WIDTH: usize = 28;
+
+pub(crate) fn text(input: &Input, outcome: &Outcome) -> String {
+    let mut out = String::new();
+    // A string takes everything.
+    let _ = write_text(&mut out, input, outcome);
+    out
+}
+
+fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::Result {
+    let (events, stats) = (outcome.events(), outcome.stats);
+    if let (Some((first, _)), Some((last, _))) = (input.events.first(), input.events.last()) {
+        let span = last.duration_since(*first).as_secs();
+        writeln!(out, "{} events in {}, from {first:.0} to {last:.0}", grouped(events), shown_span(span))?;
+    }
+    if input.unreadable > 0 {
+        writeln!(out, "{} could not be read", grouped(input.unreadable as u64))?;
+    }
+    if !input.is_expanded && input.occurrences > events {
+        let occurrences = grouped(input.occurrences);
+        writeln!(out, "Their counts add up to {occurrences}; --expand replays every one.")?;
+    }
+    writeln!(out)?;
+    let mut row = |name: &str, count: u64, note: &str| {
+        let share = percent(count, events);
+        writeln!(out, "{name:<12}{:>12}{share:>9.1} %  {note}", grouped(count)).map(|()| ())
+    };
+    row("created", stats.created, "stored as new events")?;
+    row("updated", stats.updated, "counted on stored events")?;
+    row("filtered", stats.filtered, "skipped: too many of one source about one object")?;
+    row("aggregated", stats.aggregated, "of all these: folded with similar ones")?;
+    if stats.summaries > 0 {
+        row("summaries", stats.summaries, "events that say how many were skipped")?;
+    }
+    let calls = outcome.calls();
+    row("API calls", calls, &format!("saved: {:.1} %", 100.0 - percent(calls, events)))?;
+    if stats.evicted > 0 {
+        let evicted = grouped(stats.evicted);
+        writeln!(out, "\n{evicted} entries were forgotten to make room: --lru-cache-size is too small")?;
+    }
+    writeln!(out, "\n{:>9}{:>9}{:>9}{:>9}  NOISIEST", "EVENTS", "CREATED", "UPDATED", "FILTERED")?;
+    for (key, Tally { events, created, updated, filtered }) in outcome.keys.iter().take(NOISIEST) {
+        let Key { object, reason, source } = key;
+        // The object's own text is escaped already.
+        let (object, reason, source) =
+            (cut(object, OBJECT), cut(&plain(reason), WIDTH), cut(&plain(source), WIDTH));
+        let [events, created, updated, filtered] = [events, created, updated, filtered].map(|n| grouped(*n));
+        writeln!(out, "{events:>9}{created:>9}{updated:>9}{filtered:>9}  {reason} {object} ({source})")?;
+    }
+    if outcome.keys.len() > NOISIEST {
+        writeln!(out, "and {} more", grouped((outcome.keys.len() - NOISIEST) as u64))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn json(input: &Input, outcome: &Outcome) -> String {
+    let noisiest: Vec<_> = outcome
+        .keys
+        .iter()
+        .take(NOISIEST)
+        .map(|(key, tally)| {
+            json!({
+                "object": key.object, "reason": &*key.reason, "source": &*key.source, "events": tally.events,
+                "created": tally.created, "updated": tally.updated, "filtered": tally.filtered,
+            })
+        })
+        .collect();
+    let time = |found: Option<&(eventcast::Timestamp, eventcast::Event)>| found.map(|(at, _)| at.to_string());
+    let report = json!({
+        "events": outcome.events(),
+        "first": time(input.events.first()),
+        "last": time(input.events.last()),
+        "unreadable": input.unreadable,
+        "occurrences": input.occurrences,
+        "stats": outcome.stats,
+        "apiCalls": outcome.calls(),
+        "apiCallsSavedPercent": 100.0 - percent(outcome.calls(), outcome.events()),
+        "keys": outcome.keys.len(),
+        "noisiest": noisiest,
+    });
+    format!("{report}\n")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of events are far below 2^53")]
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// `12,345`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// The two largest units.
+fn shown_span(seconds: u64) -> String {
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (0, hours, minutes, _) => format!("{hours}h{minutes}m"),
+        (days, hours, ..) => format!("{days}d{hours}h"),
+    }
+}
+
+/// Without its middle if it is longer: the ends tell names apart.
+fn cut(text: &str, width: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= width {
+        return text.to_owned();
+    }
+    let half = (width - 2) / 2;
+    let (start, end) = (&chars[..half], &chars[chars.len() - half..]);
+    start.iter().chain(&['.', '.']).chain(end).collect()
+}

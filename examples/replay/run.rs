@@ -1,0 +1,100 @@
+//! Events through a correlator, with a store behind it that takes everything.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use eventcast::{
+    Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator, FakeClock, Text,
+    Timestamp,
+};
+use indicatif::ProgressBar;
+
+use super::input::system_time;
+
+/// How many events between two steps of the bar.
+const STEP: usize = 1024;
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) stats: CorrelatorStats,
+    /// The most events first.
+    pub(crate) keys: Vec<(Key, Tally)>,
+}
+
+/// Who says what about whom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) object: String,
+    pub(crate) reason: Text,
+    pub(crate) source: Text,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) events: u64,
+    pub(crate) created: u64,
+    pub(crate) updated: u64,
+    pub(crate) filtered: u64,
+}
+
+impl Outcome {
+    pub(crate) fn events(&self) -> u64 {
+        self.stats.created + self.stats.updated + self.stats.filtered
+    }
+
+    /// Writes to the store: one for each event that is not skipped, and one for each summary.
+    pub(crate) fn calls(&self) -> u64 {
+        self.stats.created + self.stats.updated + self.stats.summaries
+    }
+}
+
+pub(crate) fn run(
+    options: &CorrelatorOptions,
+    events: &[(Timestamp, Event)],
+    bar: &ProgressBar,
+) -> Result<Outcome, String> {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let correlator =
+        EventCorrelator::new(options.clone().clock(clock.clock())).map_err(|error| error.to_string())?;
+    let mut keys: HashMap<Key, Tally> = HashMap::new();
+    let mut writes = 0_u64;
+    for (number, (at, event)) in events.iter().enumerate() {
+        clock.set(system_time(*at));
+        let tally = keys.entry(key_of(event)).or_default();
+        tally.events += 1;
+        let mut decision = correlator.correlate(event);
+        if let Correlation::Summarized { summary, event } = decision {
+            store(&correlator, *summary, &mut writes);
+            decision = *event;
+        }
+        match &decision {
+            Correlation::Create { .. } => tally.created += 1,
+            Correlation::Update { .. } => tally.updated += 1,
+            _ => tally.filtered += 1,
+        }
+        store(&correlator, decision, &mut writes);
+        if number % STEP == 0 {
+            bar.inc(STEP as u64);
+        }
+    }
+    let mut keys: Vec<(Key, Tally)> = keys.into_iter().collect();
+    keys.sort_by(|(key, tally), (other, its)| its.events.cmp(&tally.events).then_with(|| key.cmp(other)));
+    Ok(Outcome { stats: correlator.stats(), keys })
+}
+
+fn key_of(event: &Event) -> Key {
+    let source =
+        if event.source.component.is_empty() { &event.reporting_controller } else { &event.source.component };
+    Key { object: event.involved_object.to_string(), reason: event.reason.clone(), source: source.clone() }
+}
+
+/// Tells the correlator what a store would have answered.
+fn store(correlator: &EventCorrelator, decision: Correlation, writes: &mut u64) {
+    let (mut stored, key): (Event, CorrelationKey) = match decision {
+        Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),
+        _ => return,
+    };
+    *writes += 1;
+    stored.metadata.set_resource_version(writes.to_string());
+    correlator.confirm(key, &stored);
+}

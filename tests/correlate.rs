@@ -1,0 +1,151 @@
+//! The example `correlate` as its users meet it: vectors in, answers or differences out.
+#![cfg(feature = "recorder")]
+
+#[path = "support/example.rs"]
+mod example;
+#[path = "support/program.rs"]
+mod program;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use program::Ended;
+use serde_json::{Value, json};
+
+fn correlate(args: &[&str], input: &[u8]) -> Ended {
+    program::run(&example::program("correlate"), args, input)
+}
+
+fn vectors() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    paths
+}
+
+fn vector(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)).unwrap()
+}
+
+#[test]
+fn every_vector_compares_equal() {
+    let paths = vectors();
+    assert_eq!(paths.len(), 38);
+    for path in paths {
+        let text = fs::read(&path).unwrap();
+        let events = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count() - 1;
+        let ended = correlate(&["--compare"], &text);
+        assert_eq!(ended.stdout, format!("{events} events, 0 of them differ\n"), "{}", path.display());
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    }
+}
+
+/// What it writes has the form of what it reads as `expect`.
+#[test]
+fn its_own_answers_compare_equal() {
+    for name in ["aggregate.jsonl", "corners.jsonl", "fuzz-mix-0001.jsonl"] {
+        let text = vector(name);
+        let ended = correlate(&[], text.as_bytes());
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{name}");
+        let (head, events) = text.split_once('\n').unwrap();
+        assert_eq!(ended.stdout.lines().count(), events.lines().count());
+        let mut again = format!("{head}\n");
+        for (line, answer) in events.lines().zip(ended.stdout.lines()) {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            let answer: Value = serde_json::from_str(answer).unwrap();
+            let names: Vec<&String> = answer.as_object().unwrap().keys().collect();
+            assert_eq!(names, ["error", "event", "patch", "skip"]);
+            assert_eq!(answer["skip"], line["expect"]["skip"]);
+            assert_eq!(answer["patch"], line["expect"]["patch"]);
+            line["expect"] = answer;
+            again.extend([line.to_string(), "\n".to_owned()]);
+        }
+        assert_eq!(correlate(&["--compare"], again.as_bytes()).code, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_difference_is_shown_with_its_line_and_its_place() {
+    let text = vector("repeat.jsonl");
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines[2]["expect"]["event"]["count"] = json!(77);
+    lines[3]["expect"]["patch"]["message"] = json!("other \u{1b}[31m");
+    lines[4]["expect"]["skip"] = json!(true);
+    let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
+    let ended = correlate(&["--compare"], text.as_bytes());
+    assert_eq!(ended.code, Some(1));
+    let shown: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(shown[0], "line 3: event.count: expected 77, got 2");
+    assert!(shown[1].starts_with(r#"line 4: patch.message: expected "other"#), "{shown:#?}");
+    assert_eq!(shown[2], "line 5: skip: expected true, got false");
+    assert!(shown[3].ends_with(" events, 3 of them differ"), "{shown:#?}");
+    assert!(!ended.stdout.contains('\u{1b}'));
+}
+
+/// Only the first differences are shown, all are counted.
+#[test]
+fn many_differences_do_not_flood() {
+    let text = vector("repeat.jsonl");
+    let mut events = 0;
+    let text: String = text
+        .lines()
+        .flat_map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            if line.get("expect").is_some() {
+                line["expect"]["error"] = json!("x".repeat(10_000));
+                events += 1;
+            }
+            [line.to_string(), "\n".to_owned()]
+        })
+        .collect();
+    let ended = correlate(&["--compare"], text.as_bytes());
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(1), 11));
+    assert!(ended.stdout.ends_with(&format!("{events} events, {events} of them differ\n")));
+    assert!(ended.stdout.len() < 5000);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_by_its_line() {
+    let head = r#"{"options":{}}"#;
+    let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;
+    for (input, expected) in [
+        (String::new(), "line 1: there is none"),
+        ("nonsense".to_owned(), "line 1: no options: expected"),
+        (event.to_owned(), "line 1: no options: unknown field `at`"),
+        (r#"{"options":{"maxEvent":1}}"#.to_owned(), "line 1: no options: unknown field `maxEvent`"),
+        (r#"{"options":{"burstSize":-1}}"#.to_owned(), "line 1: no options: invalid value: integer `-1`"),
+        (r#"{"options":{"lruCacheSize":99999999}}"#.to_owned(), "line 1: lru_cache_size is 99999999"),
+        (format!("{head}\n{event}\n{{"), "line 3: EOF"),
+        (format!("{head}\n{event}\n{{\"at\":\"x\\u001b\"}}"), r"line 3: `x\u{1b}` is no RFC 3339 time"),
+        (
+            format!("{head}\n{{\"at\":\"2024-01-01T00:00:00Z\",\"event\":[]}}"),
+            "line 2: invalid type: sequence",
+        ),
+        (format!("{head}\n{{\"at\":\"2024-01-01T00:00:00Z\"}}"), "line 2: missing field `event`"),
+    ] {
+        let ended = correlate(&[], input.as_bytes());
+        assert_eq!(ended.code, Some(2), "{input}: {ended:?}");
+        assert!(ended.stderr.starts_with(&format!("correlate: {expected}")), "{input}: {}", ended.stderr);
+        assert!(!ended.stderr.contains('\u{1b}'));
+    }
+    let ended = correlate(&[], b"{\"options\":{}}\n\xff\n");
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "correlate: line 2: is not UTF-8 from byte 1 on\n"));
+    let ended = correlate(&["--compare"], format!("{head}\n{event}\n").as_bytes());
+    assert_eq!(
+        (ended.code, &*ended.stderr),
+        (Some(2), "correlate: line 2: has no `expect` to compare with\n")
+    );
+}
+
+#[test]
+fn usage() {
+    let help = correlate(&["--help"], b"");
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("Usage: correlate"), "{}", help.stdout);
+    for args in [&["--nonsense"][..], &["file"], &["--compare=x"]] {
+        let ended = correlate(args, b"");
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr.contains("Try 'correlate --help'"), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the correlator does not cost: no allocation but for the answer itself, and no more entries than were asked for.
+#![cfg(feature = "recorder")]
+#![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    Correlation, CorrelatorOptions, Event, EventCorrelator, EventSource, FakeClock, ObjectReference, Text,
+};
+
+/// Counts the allocations of each thread, and how many of the marked size are alive.
+struct Counting;
+
+/// The bytes of a text by which the allocator knows it.
+const MARKED: usize = 1777;
+
+thread_local! {
+    static HERE: Cell<u64> = const { Cell::new(0) };
+}
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+static MOST_ALIVE: AtomicI64 = AtomicI64::new(0);
+
+/// A text behind a reference count needs two counters more, rounded up to eight bytes.
+fn is_marked(layout: Layout) -> bool {
+    (MARKED + 8..MARKED + 24).contains(&layout.size())
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = HERE.try_with(|count| count.set(count.get() + 1));
+        if is_marked(layout) {
+            let alive = ALIVE.fetch_add(1, Ordering::SeqCst) + 1;
+            MOST_ALIVE.fetch_max(alive, Ordering::SeqCst);
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if is_marked(layout) {
+            ALIVE.fetch_sub(1, Ordering::SeqCst);
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations_here<R>(run: impl FnOnce() -> R) -> (u64, R) {
+    let before = HERE.get();
+    let result = run();
+    (HERE.get() - before, result)
+}
+
+fn event(object: u32, message: impl Into<Text>) -> Event {
+    let mut event = Event::default();
+    event.metadata.namespace = "kube-system".into();
+    event.metadata.name = format!("controller-manager-{object:08}.16a4b5571ec10e94").into();
+    event.involved_object =
+        ObjectReference::new("Pod", format!("controller-manager-{object:08}")).in_namespace("kube-system");
+    event.involved_object.uid = format!("a93e8ff4-70df-47f1-81fa-8a4f{object:08}").into();
+    event.source = EventSource::from("kubelet").on_host("worker-1.example.internal");
+    event.reason = "BackOff".into();
+    event.message = message.into();
+    event.type_ = "Warning".into();
+    event.count = 1;
+    event
+}
+
+/// On a clock that stands still.
+fn correlator(change: impl FnOnce(&mut CorrelatorOptions)) -> EventCorrelator {
+    let mut options = CorrelatorOptions::default();
+    change(&mut options);
+    EventCorrelator::new(options.clock(FakeClock::new(SystemTime::UNIX_EPOCH).clock())).unwrap()
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Create,
+    Update,
+    Skip,
+}
+
+/// Correlates and confirms, with the version that a store would give; how much of it allocated.
+fn cost(correlator: &EventCorrelator, event: &Event) -> (u64, u64, Answer) {
+    let (correlate, answer) = allocations_here(|| correlator.correlate(event));
+    let (mut stored, key, kind) = match answer {
+        Correlation::Create { event, key, .. } => (event, key, Answer::Create),
+        Correlation::Update { event, key, .. } => (event, key, Answer::Update),
+        _ => return (correlate, 0, Answer::Skip),
+    };
+    stored.metadata.set_resource_version("981372");
+    let (confirm, ()) = allocations_here(|| correlator.confirm(key, &stored));
+    (correlate, confirm, kind)
+}
+
+const LONG: &str = "Back-off restarting failed container manager in pod controller-manager-6d4cf56db6-xk2lp";
+
+#[test]
+fn a_repeat_allocates_its_patch_and_the_box_of_the_resource_version() {
+    let correlator = correlator(|options| options.spam_filter = None);
+    cost(&correlator, &event(1, LONG));
+    for _ in 0..100 {
+        assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (2, 0, Answer::Update));
+    }
+    // Without an answer from a store there is no version.
+    let correlator = self::correlator(|options| options.spam_filter = None);
+    correlator.correlate(&event(1, LONG));
+    let again = event(1, LONG);
+    for _ in 0..100 {
+        assert_eq!(allocations_here(|| correlator.correlate(&again)).0, 1);
+    }
+}
+
+#[test]
+fn what_is_skipped_allocates_nothing() {
+    let correlator = correlator(|options| options.spam_filter.as_mut().unwrap().burst = 1);
+    cost(&correlator, &event(1, LONG));
+    for _ in 0..100 {
+        assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (0, 0, Answer::Skip));
+    }
+    // Nor does building the message of what was folded.
+    for i in 0..20 {
+        cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
+    }
+    let before = correlator.stats().aggregated;
+    for i in 20..120 {
+        assert_eq!(cost(&correlator, &event(1, format!("{LONG}: attempt {i}"))), (0, 0, Answer::Skip));
+    }
+    assert_eq!(correlator.stats().aggregated, before + 100);
+}
+
+#[test]
+fn what_is_folded_allocates_its_message_too() {
+    let correlator = correlator(|options| options.spam_filter = None);
+    for i in 0..20 {
+        cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
+    }
+    for i in 20..120 {
+        assert_eq!(cost(&correlator, &event(1, format!("{LONG}: attempt {i}"))), (3, 0, Answer::Update));
+    }
+}
+
+#[test]
+fn what_is_new_allocates_its_keys() {
+    let correlator = correlator(|options| {
+        options.aggregation = None;
+        options.lru_cache_size = 64;
+    });
+    // Until nothing grows any more.
+    for i in 0..4096 {
+        cost(&correlator, &event(i, LONG));
+    }
+    // The key, and its beginning, which the budget shares: two allocations.
+    let mut sum = 0;
+    for i in 4096..5096 {
+        let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));
+        assert_eq!(answer, Answer::Create);
+        sum += correlate + confirm;
+    }
+    // A table that is full of what was removed is built anew now and then.
+    assert!((3000..3300).contains(&sum), "{sum}");
+}
+
+/// One test at a time counts what is alive.
+static MARKED_TESTS: Mutex<()> = Mutex::new(());
+
+const THREADS: u32 = 4;
+const EACH: u32 = 1500;
+const SIZE: u32 = 50;
+
+/// Threads that only ever insert what is new, each message in its hands or in a cache; the most that there ever were.
+fn most_alive(correlator: &EventCorrelator) -> i64 {
+    let before = ALIVE.load(Ordering::SeqCst);
+    MOST_ALIVE.store(before, Ordering::SeqCst);
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for t in 0..THREADS {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                let mut buffer = String::with_capacity(2 * MARKED);
+                barrier.wait();
+                for i in 0..EACH {
+                    let number = t * EACH + i;
+                    buffer.clear();
+                    write!(buffer, "{number:0MARKED$}").unwrap();
+                    correlator.correlate(&event(number % 97, Arc::<str>::from(buffer.as_str())));
+                }
+            });
+        }
+    });
+    MOST_ALIVE.load(Ordering::SeqCst) - before
+}
+
+#[test]
+fn never_more_entries_than_the_size_and_the_number_of_threads() {
+    let _one = MARKED_TESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = ALIVE.load(Ordering::SeqCst);
+    let counting = correlator(|options| {
+        options.aggregation = None;
+        options.spam_filter = None;
+        options.lru_cache_size = SIZE as usize;
+    });
+    let most = most_alive(&counting);
+    // One more for each thread in the cache, and one in its hands: what it has just put in, another may take out.
+    let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
+    assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
+    // At rest there are exactly as many as there may be.
+    assert_eq!(ALIVE.load(Ordering::SeqCst) - before, i64::from(SIZE));
+    assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH - SIZE));
+    drop(counting);
+    assert_eq!(ALIVE.load(Ordering::SeqCst), before);
+}
+
+/// The messages lie in the groups too, up to two in each where three make one.
+#[test]
+fn groups_forget_their_messages() {
+    let _one = MARKED_TESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = ALIVE.load(Ordering::SeqCst);
+    let folding = correlator(|options| {
+        options.aggregation.as_mut().unwrap().max_events = 3;
+        options.aggregation.as_mut().unwrap().max_interval = Duration::from_secs(1);
+        options.lru_cache_size = SIZE as usize;
+    });
+    let most = most_alive(&folding);
+    let bound = 3 * (i64::from(SIZE) + i64::from(THREADS));
+    assert!((1..=bound).contains(&most), "{most} of {bound}");
+    drop(folding);
+    assert_eq!(ALIVE.load(Ordering::SeqCst), before);
+}

@@ -1,0 +1,291 @@
+//! The example `replay` as its users meet it: a cluster's events in, what the correlator makes of them out.
+#![cfg(feature = "recorder")]
+
+#[path = "support/example.rs"]
+mod example;
+#[path = "support/program.rs"]
+mod program;
+
+use std::path::Path;
+
+use program::Ended;
+use serde_json::{Value, json};
+
+fn replay(args: &[&str], input: &str) -> Ended {
+    program::run(&example::program("replay"), args, input.as_bytes())
+}
+
+/// The figures of a run that must come off.
+fn figures(args: &[&str], input: &str) -> Value {
+    let ended = replay(&[args, &["--json"]].concat(), input);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+fn event(minute: u32, object: &str, message: &str, type_: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{object}.{minute}"), "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": object},
+        "reason": "BackOff", "message": message, "type": type_, "source": {"component": "kubelet"},
+        "firstTimestamp": format!("2024-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60),
+        "lastTimestamp": format!("2024-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60),
+        "count": 1,
+    })
+}
+
+/// 40 times the same in 40 minutes, and 12 different messages in one.
+fn events() -> Vec<Value> {
+    let same = (0..40).map(|minute| event(minute, "web-0", "restarting", "Warning"));
+    let similar = (0..12).map(|i| event(100, "web-1", &format!("attempt {i}"), "Normal"));
+    same.chain(similar).collect()
+}
+
+fn lines(events: &[Value]) -> String {
+    events.iter().flat_map(|event| [event.to_string(), "\n".to_owned()]).collect()
+}
+
+#[test]
+fn lists_and_lines_in_any_order_tell_the_same_story() {
+    let events = events();
+    let mut reversed = events.clone();
+    reversed[..40].reverse();
+    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": reversed});
+    let expected = figures(&[], &lines(&events));
+    // One an event at first, then one in five minutes.
+    assert_eq!(expected["stats"]["created"], 1 + 9 + 1);
+    assert_eq!(expected["stats"]["updated"], 24 + 7 + 2);
+    assert_eq!(expected["stats"]["filtered"], 8);
+    assert_eq!(expected["stats"]["aggregated"], 3);
+    assert_eq!((&expected["events"], &expected["apiCalls"]), (&json!(52), &json!(44)));
+    let noisiest = &expected["noisiest"][0];
+    assert_eq!((&noisiest["object"], &noisiest["events"]), (&json!("Pod/default/web-0"), &json!(40)));
+    for input in
+        [list.to_string(), serde_json::to_string_pretty(&list).unwrap(), format!("\n\n{}", lines(&reversed))]
+    {
+        assert_eq!(figures(&[], &input), expected);
+        assert_eq!(figures(&["-"], &input), expected);
+    }
+}
+
+#[test]
+fn the_report_fits_on_one_screen() {
+    let ended = replay(&[], &lines(&events()));
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let shown: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(
+        ended.stdout.starts_with("52 events in 1h40m, from 2024-01-01T00:00:00Z to 2024-01-01T01:40:00Z\n")
+    );
+    for row in [&["created", "11"][..], &["updated", "33"], &["filtered", "8"], &["aggregated", "3"]] {
+        assert!(shown.iter().any(|line| line.starts_with(row)), "{row:?} in {}", ended.stdout);
+    }
+    assert!(shown.iter().any(|line| line.ends_with(&["saved:", "15.4", "%"])), "{}", ended.stdout);
+    assert!(
+        shown
+            .iter()
+            .any(|line| line[..] == ["40", "1", "31", "8", "BackOff", "Pod/default/web-0", "(kubelet)"])
+    );
+    assert!(shown.len() < 24);
+}
+
+#[test]
+fn every_option_is_a_flag() {
+    let input = lines(&events());
+    let stats = |args: &[&str], name: &str| figures(args, &input)["stats"][name].as_u64().unwrap();
+    assert_eq!(stats(&["--no-spam-filter"], "filtered"), 0);
+    assert_eq!(stats(&["--burst", "1", "--qps=0.000001"], "filtered"), 50);
+    assert_eq!(stats(&["--exempt-warnings"], "filtered"), 0);
+    assert_eq!(stats(&["--no-aggregation"], "aggregated"), 0);
+    assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
+    assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
+    // One budget, one group, and all events but the last, which stands for the group.
+    assert_eq!(stats(&["--lru-cache-size", "1"], "evicted"), 1 + 1 + 10);
+    // Four are skipped before one passes; after the last four none does.
+    assert_eq!(stats(&["--summaries"], "summaries"), 1);
+    assert_eq!(figures(&["--summaries"], &input)["apiCalls"], 45);
+    for flag in ["--keep-metadata", "--keep-stored-name", "--own-names"] {
+        assert_eq!(stats(&[flag], "aggregated"), 3);
+    }
+    let ended = replay(&["--lru-cache-size=1", "--summaries"], &input);
+    assert!(ended.stdout.contains("--lru-cache-size is too small"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("events that say how many were skipped"), "{}", ended.stdout);
+}
+
+#[test]
+fn counts_can_be_expanded() {
+    let mut stored = event(60, "web-0", "m", "Normal");
+    stored["firstTimestamp"] = json!("2024-01-01T00:00:00Z");
+    stored["count"] = json!(61);
+    let input = lines(&[stored.clone()]);
+    let plain = figures(&[], &input);
+    assert_eq!((&plain["events"], &plain["occurrences"]), (&json!(1), &json!(61)));
+    assert!(replay(&[], &input).stdout.contains("Their counts add up to 61; --expand replays every one."));
+    let expanded = figures(&["--expand"], &input);
+    assert_eq!(expanded["events"], 61);
+    assert_eq!(
+        (&expanded["first"], &expanded["last"]),
+        (&json!("2024-01-01T00:00:00Z"), &json!("2024-01-01T01:00:00Z"))
+    );
+    // 25 at first, and 12 more in an hour.
+    assert_eq!(expanded["stats"]["created"], 1);
+    assert_eq!(expanded["stats"]["filtered"], 61 - 25 - 12);
+
+    stored["count"] = json!(2_000_000_000);
+    let ended = replay(&["--expand"], &lines(&[stored]));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("add up to more than 5000000 events"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_left_out() {
+    let mut no_time = event(0, "a", "m", "Normal");
+    no_time["lastTimestamp"] = Value::Null;
+    no_time["firstTimestamp"] = Value::Null;
+    let bad = [
+        "{nonsense \u{1b}[31m}".to_owned(),
+        json!({"kind": "Pod\u{1b}", "apiVersion": "v1"}).to_string(),
+        json!({"kind": "Event", "apiVersion": "events.k8s.io/v1", "note": "n"}).to_string(),
+        json!({"kind": "Event", "count": "many"}).to_string(),
+        no_time.to_string(),
+        "{}".to_owned(),
+        "[]".to_owned(),
+    ];
+    let input = format!("{}{}\n", lines(&events()), bad.join("\n"));
+    let ended = replay(&[], &input);
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stdout.starts_with("52 events in "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\n7 could not be read\n"), "{}", ended.stdout);
+    let problems: Vec<&str> = ended.stderr.lines().collect();
+    for (problem, expected) in problems.iter().zip([
+        "replay: line 53: not JSON: ",
+        r"replay: line 54: a Pod\u{1b}, not an Event",
+        "replay: line 55: an Event of events.k8s.io/v1, not of v1",
+        "replay: line 56: not an event: invalid type",
+        "replay: line 57: an event without a time",
+        "replay: 7 in all could not be read",
+    ]) {
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+    assert_eq!(problems.len(), 6);
+    assert!(!ended.stderr.contains('\u{1b}'));
+
+    let strict = replay(&["--strict"], &input);
+    assert_eq!((strict.code, &*strict.stdout), (Some(2), ""));
+    assert!(strict.stderr.contains("7 could not be read, and --strict was given"), "{}", strict.stderr);
+    assert_eq!(replay(&["--strict"], &lines(&events())).code, Some(0));
+}
+
+#[test]
+fn names_are_escaped() {
+    let nasty = "a\u{1b}[2J\r\u{202e}b";
+    let mut event = event(0, nasty, nasty, nasty);
+    event["reason"] = json!(nasty);
+    event["source"]["component"] = json!(nasty);
+    let ended = replay(&[], &lines(&[event]));
+    assert_eq!(ended.code, Some(0));
+    assert!(
+        ended.stdout.contains(r"a\u{1b}[2J\r\u{202e}b Pod/default/a\u{1b}[2J\r\u{202e}b"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stdout.contains(['\u{1b}', '\r', '\u{202e}']));
+}
+
+#[test]
+fn a_sweep_draws_each_value() {
+    let input = lines(&events());
+    let drawing = replay(&["--sweep", "burst=5..50"], &input);
+    assert_eq!((drawing.code, &*drawing.stderr), (Some(0), ""));
+    assert!(drawing.stdout.starts_with("<svg ") && drawing.stdout.trim_end().ends_with("</svg>"));
+    assert!(drawing.stdout.matches("<polyline").count() >= 8, "four lines, and four in the legend");
+    for text in ["burst", "API calls", "stored events", "filtered", "aggregated", "percent of the events"] {
+        assert!(drawing.stdout.contains(text), "{text}");
+    }
+
+    let folder = std::env::temp_dir().join(format!("eventcast-replay-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("burst.svg");
+    let ended = replay(&["--sweep=burst=5..50", "--json", "-o", file.to_str().unwrap()], &input);
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(written, drawing.stdout);
+    let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let points = figures["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[0]["value"], &points[45]["value"]), (46, &json!(5), &json!(50)));
+    let filtered: Vec<u64> =
+        points.iter().map(|point| point["stats"]["filtered"].as_u64().unwrap()).collect();
+    assert!(filtered.is_sorted_by(|more, less| more >= less) && filtered[0] > filtered[45], "{filtered:?}");
+
+    // Wide ranges are thinned out, and keep their ends.
+    let ended = replay(&["--sweep=lru-cache-size=1..100000", "--json"], &input);
+    let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let points = figures["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[63]["value"]), (64, &json!(100_000)));
+    for option in ["max-events=2..5", "max-interval=1..3"] {
+        assert_eq!(replay(&["--sweep", option], &input).code, Some(0));
+    }
+}
+
+#[test]
+fn says_what_is_wrong_and_what_to_do() {
+    for (args, expected) in [
+        (&["--nonsense"][..], "invalid option '--nonsense'"),
+        (&["a", "b"], "'b' is one file too many"),
+        (&["/no/such/\u{1b}file"], r"cannot open '/no/such/\u{1b}file': "),
+        (&["--burst", "x"], "--burst: 'x' is no number for it: invalid digit"),
+        (&["--burst", "0"], "burst is 0, allowed is 1 or more"),
+        (&["--max-events"], "--max-events needs a value"),
+        (&["--max-interval", "5"], "--max-interval: '5' has no unit"),
+        (&["--qps=-1"], "qps is -1"),
+        (&["--lru-cache-size=0"], "lru_cache_size is 0"),
+        (&["--output", "x"], "--output is for the drawing of a --sweep"),
+        (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
+        (&["--sweep", "bursts=1..2"], "'bursts' is none of max-events, max-interval, burst, lru-cache-size"),
+        (&["--sweep", "burst=2..1"], "the range must begin with 1 or more and go up"),
+        (&["--sweep", "burst=0..1"], "the range must begin with 1 or more and go up"),
+        (&["--sweep", "burst=1..x"], "'x' is no number"),
+        (&["--sweep", "burst=1..2", "--no-spam-filter"], "burst belongs to a stage that is off"),
+        (&["--sweep", "lru-cache-size=1..99999999"], "lru_cache_size is"),
+    ] {
+        let ended = replay(args, &lines(&events()));
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{args:?}: {}", ended.stderr);
+    }
+    for input in ["", "\n \n", "[]"] {
+        let ended = replay(&[], input);
+        assert_eq!(ended.code, Some(2), "{input:?}");
+        assert!(ended.stderr.contains("no events to replay"), "{}", ended.stderr);
+    }
+    let ended = replay(&[], "{\n\"kind\": \"List\",\n\"items\": [x]}");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("not JSON: expected value at line 3"), "{}", ended.stderr);
+    let help = replay(&["--help"], "");
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("Usage: replay"));
+}
+
+/// Real clusters' events, in the folder that `EVENTCAST_DATA` names or the one beside the checkout.
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that could not look must say so")]
+fn real_clusters_tell_their_story_on_one_screen() {
+    let folder = std::env::var_os("EVENTCAST_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), Into::into);
+    if !folder.is_dir() {
+        eprintln!("SKIPPED: no events of real clusters in {}", folder.display());
+        return;
+    }
+    for (file, events, filtered) in [
+        ("openshift-must-gather-clean-metal.jsonl", "5,169 events in ", "494"),
+        ("replicatedhq-troubleshoot-analyze-fixtures.expanded.jsonl", "3,871 events in ", "3,004"),
+        ("replicatedhq-troubleshoot-baselines.jsonl", "2,289 events in ", "14"),
+    ] {
+        let file = folder.join(file);
+        let ended = replay(&["--strict", file.to_str().unwrap()], "");
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{}", file.display());
+        assert!(ended.stdout.starts_with(events), "{}", ended.stdout);
+        let row = ended.stdout.lines().find(|line| line.starts_with("filtered")).unwrap();
+        assert_eq!(row.split_whitespace().nth(1), Some(filtered));
+        assert!(ended.stdout.lines().count() <= 24, "{}", ended.stdout);
+        assert!(ended.stdout.lines().all(|line| line.chars().count() <= 160), "{}", ended.stdout);
+    }
+}
