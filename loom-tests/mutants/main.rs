@@ -7,7 +7,11 @@
 //!
 //! Results are kept in `target/mutants/results`, so a run that was stopped goes on where it was; a change of the sources or
 //! of the models begins anew, with the model that caught a mutant last time first.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a tool, not the library: it does not race")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a tool, not the library: it does not race"
+)]
 
 mod run;
 mod scan;
@@ -32,7 +36,7 @@ cargo loom-mutants [OPTION ...]
   --only TEXT      those whose row holds TEXT
   --survivors      those, too, that are known to survive, and why
   --within SECONDS begins no other mutant after this time
-  --limit SECONDS  of processor time for each model and mutant (20)
+  --limit NUMBER   of executions of each model for each mutant (20000)
   --jobs N         so many at once (2)
   --check          leaves the table as it is, and fails if it is out of date";
 
@@ -42,7 +46,7 @@ struct Options {
     only: String,
     survivors: bool,
     within: Duration,
-    limit: u64,
+    limit: usize,
     jobs: usize,
     check: bool,
 }
@@ -54,7 +58,7 @@ fn options() -> Result<Options, String> {
         only: String::new(),
         survivors: false,
         within: Duration::MAX,
-        limit: 20,
+        limit: 20_000,
         jobs: 2,
         check: false,
     };
@@ -68,7 +72,7 @@ fn options() -> Result<Options, String> {
             "--check" => options.check = true,
             "--only" => options.only = value()?,
             "--within" => options.within = Duration::from_secs(number(value()?)?),
-            "--limit" => options.limit = number(value()?)?,
+            "--limit" => options.limit = number(value()?)? as usize,
             "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
             "--shard" => {
                 let text = value()?;

@@ -1,4 +1,4 @@
-//! Runs models, each in a process of its own and under a limit of processor time, which a busy machine does not change.
+//! Runs models, each in a process of its own and for so many executions, which a busy machine does not change.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,13 +37,18 @@ enum Outcome {
     Failed(&'static str),
 }
 
+/// For most mutants that are caught so many executions are enough.
+const FEW: usize = 1000;
+/// In seconds of processor time: a mutant may loop without a step that loom sees.
+const PATIENCE: u32 = 120;
+
 pub(crate) struct Runner {
     models: Vec<Model>,
-    limit: u64,
+    limit: usize,
 }
 
 impl Runner {
-    pub(crate) fn new(models: Vec<Model>, limit: u64) -> Self {
+    pub(crate) fn new(models: Vec<Model>, limit: usize) -> Self {
         Self { models, limit }
     }
 
@@ -54,68 +59,63 @@ impl Runner {
     /// A model that fails without a mutant would say nothing.
     pub(crate) fn must_pass(&self) -> Result<(), String> {
         for model in &self.models {
-            if let Outcome::Failed(how) = self.run(model, None, 1) {
+            if let Outcome::Failed(how) = run(model, None, FEW) {
                 return Err(format!("{} fails without a mutant ({how})", model.name));
             }
         }
         Ok(())
     }
 
-    /// First the model that caught it last time, then all of them for a short time, then for as long as they may take.
+    /// First the model that caught it last time, then all of them for a few executions, then for as many as they may have.
     pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
         let mut through = BTreeSet::new();
-        let first = self.models.iter().filter(|model| last == Some(&model.name)).map(|model| (model, self.limit));
-        let short = self.models.iter().map(|model| (model, 2.min(self.limit)));
+        let is_last = |model: &&Model| last == Some(&model.name);
+        let first = self.models.iter().filter(is_last).map(|model| (model, self.limit));
+        let short = self.models.iter().map(|model| (model, FEW.min(self.limit)));
         let long = self.models.iter().map(|model| (model, self.limit));
         for (model, limit) in first.chain(short).chain(long) {
             if through.contains(&model.name) {
                 continue;
             }
-            match self.run(model, Some(mutant.number), limit) {
-                Outcome::Failed(how) => return Found::Caught { model: model.name.clone(), how: how.into() },
-                Outcome::Passed => {
-                    through.insert(&model.name);
-                }
-                Outcome::Unfinished => {
-                    if limit == self.limit {
-                        through.insert(&model.name);
-                    }
-                }
+            let outcome = run(model, Some(mutant.number), limit);
+            if let Outcome::Failed(how) = outcome {
+                return Found::Caught { model: model.name.clone(), how: how.into() };
+            }
+            if limit == self.limit || matches!(outcome, Outcome::Passed) {
+                through.insert(&model.name);
             }
         }
         Found::Survived
     }
+}
 
-    #[allow(clippy::unused_self, reason = "it belongs to the others")]
-    fn run(&self, model: &Model, mutant: Option<usize>, seconds: u64) -> Outcome {
-        let limit = format!("ulimit -c 0; ulimit -t {seconds}; exec \"$0\" \"$@\"");
-        let mut command = Command::new("sh");
-        command.args(["-c", &limit]).arg(&model.program).args(["--exact", &model.name, "--nocapture"]);
-        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        match mutant {
-            Some(number) => command.env("EVENTCAST_MUTANT", number.to_string()),
-            None => command.env_remove("EVENTCAST_MUTANT"),
-        };
-        let output = command.output().expect("a shell runs the models");
-        if output.status.success() {
-            return Outcome::Passed;
-        }
-        let text = String::from_utf8_lossy(&output.stderr);
-        // The first thing that went wrong; what follows may only follow from it.
-        let signs = [
-            ("deadlock", "a deadlock"),
-            ("Causality violation", "a data race"),
-            ("leaked", "a leak"),
-            ("exceeded maximum number of branches", "an endless loop"),
-            ("panicked at", "an assertion"),
-        ];
-        let first = text.lines().find_map(|line| signs[..4].iter().find(|(sign, _)| line.contains(sign)));
-        let how = first.or_else(|| signs.iter().find(|(sign, _)| text.contains(sign))).map(|(_, how)| *how);
-        match (output.status.code(), how) {
-            (_, Some(how)) => Outcome::Failed(how),
-            // The limit's signal, or what follows it: nothing was said before.
-            (None, None) => Outcome::Unfinished,
-            (Some(_), None) => Outcome::Failed("the process ended"),
-        }
+fn run(model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
+    let limits = format!("ulimit -c 0; ulimit -t {PATIENCE}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limits]).arg(&model.program).args(["--exact", &model.name, "--nocapture"]);
+    command
+        .env("RUST_BACKTRACE", "0")
+        .env("LOOM_MAX_PERMUTATIONS", executions.to_string())
+        .stdin(Stdio::null());
+    match mutant {
+        Some(number) => command.env("EVENTCAST_MUTANT", number.to_string()),
+        None => command.env_remove("EVENTCAST_MUTANT"),
+    };
+    let output = command.output().expect("a shell runs the models");
+    if output.status.success() {
+        let all = String::from_utf8_lossy(&output.stdout).contains(": all ");
+        return if all { Outcome::Passed } else { Outcome::Unfinished };
     }
+    let text = String::from_utf8_lossy(&output.stderr);
+    // The first thing that went wrong; what follows may only follow from it.
+    let signs = [
+        ("deadlock", "a deadlock"),
+        ("Causality violation", "a data race"),
+        ("leaked", "a leak"),
+        ("exceeded maximum number of branches", "an endless loop"),
+        ("panicked at", "an assertion"),
+    ];
+    let first = text.lines().find_map(|line| signs[..4].iter().find(|(sign, _)| line.contains(sign)));
+    let how = first.or_else(|| signs.iter().find(|(sign, _)| text.contains(sign))).map(|(_, how)| *how);
+    Outcome::Failed(how.unwrap_or("the process ended"))
 }

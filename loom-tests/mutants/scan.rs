@@ -64,14 +64,15 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
             found.push(Mutant { number, file: file.into(), place: place.clone(), code: code.into(), change });
             number
         };
-        let written = if code.starts_with("//") || code.starts_with("use ") || code.starts_with("pub(crate) use ") {
-            line.to_owned()
-        } else if let Some(what) = left_out(code) {
-            let number = add(format!("without {what}"));
-            line.replace(code, &format!("if !crate::sync::is_mutant({number}) {{ {code} }}"))
-        } else {
-            weakened(line, &mut add)
-        };
+        let written =
+            if code.starts_with("//") || code.starts_with("use ") || code.starts_with("pub(crate) use ") {
+                line.to_owned()
+            } else if let Some(what) = left_out(code) {
+                let number = add(format!("without {what}"));
+                line.replace(code, &format!("if !crate::sync::is_mutant({number}) {{ {code} }}"))
+            } else {
+                weakened(line, &mut add)
+            };
         output.push_str(&written);
         output.push('\n');
     }
@@ -84,7 +85,8 @@ fn left_out(code: &str) -> Option<&'static str> {
         return Some("the fence");
     }
     let calls = [".wake();", ".wake());", ".wake_all();", ".unpark();", ".wake_by_ref();"];
-    let wakes = calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
+    let wakes =
+        calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
     (wakes && !code.contains([' ', '=']) || code.starts_with("guarded(|| ") && wakes).then_some("the wake-up")
 }
 
@@ -122,7 +124,8 @@ fn type_of(line: &str) -> Option<String> {
 }
 
 fn function_of(code: &str) -> Option<String> {
-    let at = if code.starts_with("fn ") { 0 } else { code.find(" fn ").filter(|_| code.starts_with("pub"))? + 1 };
+    let at =
+        if code.starts_with("fn ") { 0 } else { code.find(" fn ").filter(|_| code.starts_with("pub"))? + 1 };
     Some(code[at + 3..].split(['(', '<']).next()?.to_owned())
 }
 
@@ -160,7 +163,10 @@ fn free() {
             ]
         );
         assert!(text.contains("if !crate::sync::is_mutant(7) { full_fence(); }"), "{text}");
-        assert!(text.contains("fence(crate::sync::mutated(11, Ordering::AcqRel, Ordering::SeqCst));"), "{text}");
+        assert!(
+            text.contains("fence(crate::sync::mutated(11, Ordering::AcqRel, Ordering::SeqCst));"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), CODE.lines().count());
     }
 

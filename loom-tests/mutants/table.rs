@@ -33,10 +33,13 @@ impl Table {
             if !key.starts_with("bus/") && !key.starts_with("sync/") {
                 return None;
             }
-            Some((key.to_owned(), match verdict.strip_prefix(SURVIVED.trim_end()) {
-                Some(why) => Verdict::Survived(why.trim().to_owned()),
-                None => Verdict::Caught(verdict.to_owned()),
-            }))
+            Some((
+                key.to_owned(),
+                match verdict.strip_prefix(SURVIVED.trim_end()) {
+                    Some(why) => Verdict::Survived(why.trim().to_owned()),
+                    None => Verdict::Caught(verdict.to_owned()),
+                },
+            ))
         });
         Ok(Self { rows: rows.collect() })
     }
@@ -70,7 +73,9 @@ pub(crate) fn write(path: &Path, rows: &[(&Mutant, Verdict)]) -> Result<(), Stri
     for (mutant, verdict) in rows {
         match verdict {
             Verdict::Caught(by) => writeln!(text, "| {} | {by} |", mutant.key()),
-            Verdict::Survived(why) => writeln!(text, "| {} | {} |", mutant.key(), format!("{SURVIVED}{why}").trim_end()),
+            Verdict::Survived(why) => {
+                writeln!(text, "| {} | {} |", mutant.key(), format!("{SURVIVED}{why}").trim_end())
+            }
         }
         .expect("a string takes what is written");
     }

@@ -52,7 +52,8 @@ impl Tree {
     fn scanned(&self) -> Result<Vec<(String, Vec<Mutant>, String)>, String> {
         let mut files = Vec::new();
         for folder in FOLDERS {
-            let entries = fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
+            let entries =
+                fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
             let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
             files.extend(names.filter(|name| name.ends_with(".rs")).map(|name| format!("{folder}/{name}")));
         }
@@ -74,13 +75,22 @@ impl Tree {
     /// Builds the models with all mutants in them.
     pub(crate) fn build(&self, mutants: &[Mutant]) -> Result<Vec<Model>, String> {
         let copy = self.work().join("tree");
-        copy_folder(&self.root, &copy, &|name| !name.starts_with("target") && !name.starts_with('.'), &mut |file, text| {
-            let file = file.strip_prefix(&self.root).unwrap_or(file).to_string_lossy().into_owned();
-            if FOLDERS.iter().any(|folder| file.starts_with(&format!("{folder}/"))) {
-                return Ok(None);
-            }
-            Ok(Some(if file == "src/sync.rs" { [text, SWITCH.as_bytes()].concat() } else { text.to_owned() }))
-        })?;
+        copy_folder(
+            &self.root,
+            &copy,
+            &|name| !name.starts_with("target") && !name.starts_with('.'),
+            &mut |file, text| {
+                let file = file.strip_prefix(&self.root).unwrap_or(file).to_string_lossy().into_owned();
+                if FOLDERS.iter().any(|folder| file.starts_with(&format!("{folder}/"))) {
+                    return Ok(None);
+                }
+                Ok(Some(if file == "src/sync.rs" {
+                    [text, SWITCH.as_bytes()].concat()
+                } else {
+                    text.to_owned()
+                }))
+            },
+        )?;
         let scanned = self.scanned()?;
         if scanned.iter().map(|(_, found, _)| found.len()).sum::<usize>() != mutants.len() {
             return Err("the sources have changed under the tool's hands".into());
@@ -148,11 +158,14 @@ impl Results {
                 let mut parts = line.split('\t').map(str::to_owned);
                 if let (Some(key), Some(model), Some(how)) = (parts.next(), parts.next(), parts.next()) {
                     let caught = Found::Caught { model, how };
-                    found.insert(key, if matches!(&caught, Found::Caught { model, .. } if model.is_empty()) {
-                        Found::Survived
-                    } else {
-                        caught
-                    });
+                    found.insert(
+                        key,
+                        if matches!(&caught, Found::Caught { model, .. } if model.is_empty()) {
+                            Found::Survived
+                        } else {
+                            caught
+                        },
+                    );
                 }
             }
         } else {
@@ -186,7 +199,12 @@ impl Results {
 type Edit<'e> = dyn FnMut(&Path, &[u8]) -> Result<Option<Vec<u8>>, String> + 'e;
 
 /// Copies a folder; `edit` gives each file's new text, or `None` for a file that stays behind.
-fn copy_folder(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool, edit: &mut Edit<'_>) -> Result<(), String> {
+fn copy_folder(
+    from: &Path,
+    to: &Path,
+    wanted: &dyn Fn(&str) -> bool,
+    edit: &mut Edit<'_>,
+) -> Result<(), String> {
     let entries = fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();

@@ -1,10 +1,10 @@
 //! The end of the bus against those who use it.
-#![cfg(eventcast_loom)]
 
 use std::time::Duration;
 
 use eventcast::{FlushError, OverflowPolicy, PublishError};
 use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use loom::future::block_on;
 use loom::thread;
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
@@ -54,6 +54,23 @@ fn two_publishers_against_close() {
         assert!(report.complete);
         assert_eq!(report.bus.accepted, accepted);
         assert_eq!(report.bus.published(), 2);
+    });
+}
+
+/// Two publishers race with a shutdown: it returns when what it let in has been offered, and counts just that.
+#[test]
+fn two_publishers_and_a_shutdown() {
+    explore_with("two publishers and a shutdown", 1, || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let publishing: Vec<_> = (1..3)
+            .map(|number| {
+                let publisher = bus.publisher();
+                thread::spawn(move || u64::from(publisher.try_publish(Payload::new(number)).is_ok()))
+            })
+            .collect();
+        let report = bus.shutdown();
+        let accepted: u64 = publishing.into_iter().map(|publishing| publishing.join().unwrap()).sum();
+        assert_eq!((report.complete, report.bus.accepted), (true, accepted));
     });
 }
 
@@ -133,5 +150,31 @@ fn flush_against_shutdown() {
         });
         assert!(bus.shutdown().complete);
         flushing.join().unwrap();
+    });
+}
+
+/// A task flushes with a deadline, which the bus's alarm watches: the alarm goes when the flush is through.
+#[test]
+fn the_alarm_ends_with_the_flush() {
+    explore_with("the alarm ends with the flush", 1, || {
+        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        let flushed = bus.clone();
+        let flushing = thread::spawn(move || block_on(flushed.flush_async(Duration::from_secs(1))));
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        // A thread that stays would be a deadlock here, which loom reports.
+        assert_eq!(flushing.join().unwrap(), Ok(()));
+    });
+}
+
+/// A thread waits for the end of a handler that is stopped by another.
+#[test]
+fn join_against_the_end_of_a_handler() {
+    explore_with("join against the end of a handler", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let handle = bus.watch_builder().spawn(|_| ()).unwrap();
+        let stopped = handle.clone();
+        let stopping = thread::spawn(move || stopped.stop());
+        assert!(handle.join(Duration::from_secs(1)));
+        stopping.join().unwrap();
     });
 }
