@@ -34,6 +34,7 @@ cargo loom-mutants [OPTION ...]
   --list           only says which mutants there are
   --shard I/N      the I-th of N parts, counted from 1
   --only TEXT      those whose row holds TEXT
+  --model TEXT     looks only with the models whose name holds TEXT
   --survivors      those, too, that are known to survive, and why
   --within SECONDS begins no other mutant after this time
   --limit NUMBER   of executions of each model for each mutant (20000)
@@ -44,6 +45,7 @@ struct Options {
     list: bool,
     shard: (usize, usize),
     only: String,
+    model: String,
     survivors: bool,
     within: Duration,
     limit: usize,
@@ -56,6 +58,7 @@ fn options() -> Result<Options, String> {
         list: false,
         shard: (1, 1),
         only: String::new(),
+        model: String::new(),
         survivors: false,
         within: Duration::MAX,
         limit: 20_000,
@@ -71,6 +74,7 @@ fn options() -> Result<Options, String> {
             "--survivors" => options.survivors = true,
             "--check" => options.check = true,
             "--only" => options.only = value()?,
+            "--model" => options.model = value()?,
             "--within" => options.within = Duration::from_secs(number(value()?)?),
             "--limit" => options.limit = number(value()?)? as usize,
             "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
@@ -117,7 +121,8 @@ fn mutate(options: &Options) -> Result<bool, String> {
         .filter(|mutant| mutant.to_string().contains(&options.only))
         .filter(|mutant| options.survivors || !known.is_explained(&mutant.key()))
         .collect();
-    let models = tree.build(&mutants)?;
+    let mut models = tree.build(&mutants)?;
+    models.retain(|model| model.name.contains(&options.model));
     let runner = Runner::new(models, options.limit);
     println!("{} of {} mutants, {} models", wanted.len(), mutants.len(), runner.models().len());
 
@@ -132,8 +137,10 @@ fn mutate(options: &Options) -> Result<bool, String> {
                     // Relaxed: only the number counts.
                     let Some(mutant) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                     let key = mutant.key();
-                    if results.lock().unwrap().get(&key).is_some() {
-                        continue;
+                    match results.lock().unwrap().get(&key) {
+                        Some(Found::Caught { .. }) => continue,
+                        Some(Found::Survived) if !options.survivors => continue,
+                        _ => {}
                     }
                     let found = runner.catch(mutant, known.catcher(&key));
                     println!("{mutant}: {found}");

@@ -91,6 +91,7 @@ impl Tree {
                 }))
             },
         )?;
+        prune(&copy, &self.root)?;
         let scanned = self.scanned()?;
         if scanned.iter().map(|(_, found, _)| found.len()).sum::<usize>() != mutants.len() {
             return Err("the sources have changed under the tool's hands".into());
@@ -101,7 +102,7 @@ impl Tree {
         println!("building the models");
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&copy).args(["test", "--release", "--no-run", "--color", "never"]);
-        command.args(["--package", "eventcast-loom-tests", "--tests"]);
+        command.args(["--package", "eventcast-loom-tests", "--test", "models"]);
         // What the models and the mutants share, the crates that they use, is built once.
         command.arg("--target-dir").arg(self.root.join("target/loom"));
         command.args(["--config", "build.rustflags=[\"--cfg\",\"eventcast_loom\",\"--cap-lints\",\"warn\"]"]);
@@ -221,6 +222,22 @@ fn copy_folder(
                 write_if_new(&to.join(name), &text)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Removes from the copy what the tree does not have any more.
+fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
+    let entries = fs::read_dir(copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let original = tree.join(path.file_name().unwrap_or_default());
+        let pruned = match (path.is_dir(), original.exists()) {
+            (true, true) => prune(&path, &original),
+            (true, false) => fs::remove_dir_all(&path).map_err(|error| error.to_string()),
+            (false, true) => Ok(()),
+            (false, false) => fs::remove_file(&path).map_err(|error| error.to_string()),
+        };
+        pruned?;
     }
     Ok(())
 }

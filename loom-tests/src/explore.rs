@@ -109,7 +109,8 @@ pub fn explore_with(name: &str, preemptions: usize, model: impl Fn() + Sync + Se
         model();
     });
     let executions = executions.load(Ordering::Relaxed);
-    let stopped = most.is_some_and(|most| executions >= most)
+    // loom counts the one that it does not begin.
+    let stopped = most.is_some_and(|most| executions + 1 >= most)
         || longest.is_some_and(|longest| began.elapsed() >= longest);
     let which = if stopped { "the first " } else { "all " };
     println!("{name}: {which}{executions} executions with at most {bound} preemptions");

@@ -269,16 +269,20 @@ impl Core {
         let queued = sent.queued.load(Ordering::Acquire);
         // Relaxed: ordered by the Acquires above.
         let offered = sent.offered.load(Ordering::Relaxed);
+        // Relaxed: counts that no other hangs on.
+        let (filtered, high_water) =
+            (sent.filtered.load(Ordering::Relaxed), sent.high_water.load(Ordering::Relaxed));
         WatcherStats {
             name: self.name.to_string(),
             policy: self.policy,
             offered,
             delivered,
             dropped,
-            filtered: sent.filtered.load(Ordering::Relaxed),
+            filtered,
             queued: queued.saturating_sub(delivered + stopped + abandoned),
             lag: offered.saturating_sub(delivered + dropped.total()),
-            high_water: sent.high_water.load(Ordering::Relaxed),
+            high_water,
+            // Relaxed: a count.
             panics: self.panics.load(Ordering::Relaxed),
         }
     }

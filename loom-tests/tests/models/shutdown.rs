@@ -153,28 +153,54 @@ fn flush_against_shutdown() {
     });
 }
 
-/// A task flushes with a deadline, which the bus's alarm watches: the alarm goes when the flush is through.
+/// A task flushes while another thread publishes: it is woken when the flush is through.
 #[test]
-fn the_alarm_ends_with_the_flush() {
-    explore_with("the alarm ends with the flush", 1, || {
+fn an_awaited_flush_against_a_publish() {
+    explore_with("awaited flush against a publish", 1, || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
-        let flushed = bus.clone();
+        let (flushed, publisher) = (bus.clone(), bus.publisher());
         let flushing = thread::spawn(move || block_on(flushed.flush_async(Duration::from_secs(1))));
-        bus.publisher().try_publish(Payload::new(1)).unwrap();
-        // A thread that stays would be a deadlock here, which loom reports.
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
         assert_eq!(flushing.join().unwrap(), Ok(()));
+        publishing.join().unwrap();
     });
 }
 
-/// A thread waits for the end of a handler that is stopped by another.
+/// A flush races with a publish on a bus that nobody watches: it is woken, or finds itself through.
+#[test]
+fn a_flush_against_a_publish() {
+    explore_with("flush against a publish", 1, || {
+        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
+        let (flushed, publisher) = (bus.clone(), bus.publisher());
+        let flushing = thread::spawn(move || flushed.flush(Duration::from_secs(1)));
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        assert_eq!(flushing.join().unwrap(), Ok::<(), FlushError>(()));
+        publishing.join().unwrap();
+    });
+}
+
+/// A thread waits for the end of a handler that is stopped by another, and then sees what the handler has done last.
 #[test]
 fn join_against_the_end_of_a_handler() {
     explore_with("join against the end of a handler", 1, || {
+        /// Writes, when the handler goes, without any protection of its own: loom reports a race.
+        struct Deed(loom::sync::Arc<loom::cell::Cell<bool>>);
+        impl Drop for Deed {
+            fn drop(&mut self) {
+                self.0.set(true);
+            }
+        }
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        let handle = bus.watch_builder().spawn(|_| ()).unwrap();
+        let done = loom::sync::Arc::new(loom::cell::Cell::new(false));
+        let deed = Deed(done.clone());
+        let runner = bus.watch_builder().runner(move |_| drop(&deed)).unwrap();
+        let handle = runner.handle();
+        let running = thread::spawn(move || runner.run());
         let stopped = handle.clone();
         let stopping = thread::spawn(move || stopped.stop());
         assert!(handle.join(Duration::from_secs(1)));
+        assert!(done.get());
         stopping.join().unwrap();
+        running.join().unwrap();
     });
 }

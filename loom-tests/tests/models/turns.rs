@@ -8,6 +8,23 @@ use eventcast_loom_tests::{Payload, bus, explore_with};
 use loom::future::block_on;
 use loom::thread;
 
+/// A thread waits for the one place while the dispatcher takes what is in it for a watcher: it is woken in time.
+#[test]
+fn a_publisher_waits_for_the_dispatcher() {
+    explore_with("a publisher waits for the dispatcher", 1, || {
+        let bus = bus(1, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || {
+            publisher.publish(Payload::new(1)).unwrap();
+            publisher.publish(Payload::new(2)).unwrap();
+        });
+        let reading = thread::spawn(move || assert!(watcher.recv().is_ok()));
+        publishing.join().unwrap();
+        reading.join().unwrap();
+    });
+}
+
 /// Two threads wait for one place while the dispatcher empties it: both are woken in time.
 #[test]
 fn two_publishers_wait_for_one_place() {
