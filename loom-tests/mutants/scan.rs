@@ -87,7 +87,8 @@ fn left_out(code: &str) -> Option<&'static str> {
     let calls = [".wake();", ".wake());", ".wake_all();", ".unpark();", ".wake_by_ref();"];
     let wakes =
         calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
-    (wakes && !code.contains([' ', '=']) || code.starts_with("guarded(|| ") && wakes).then_some("the wake-up")
+    let is_call = !code.contains([' ', '=']) || code.starts_with("guarded(|| ");
+    (wakes && is_call).then_some("the wake-up")
 }
 
 /// The line with each of its orderings behind the switches of its mutants.

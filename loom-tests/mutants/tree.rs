@@ -54,8 +54,10 @@ impl Tree {
         for folder in FOLDERS {
             let entries =
                 fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
-            let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-            files.extend(names.filter(|name| name.ends_with(".rs")).map(|name| format!("{folder}/{name}")));
+            let paths = entries.flatten().map(|entry| entry.path());
+            let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+            let names = paths.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+            files.extend(names.map(|name| format!("{folder}/{name}")));
         }
         files.sort();
         let mut number = 0;
@@ -115,7 +117,7 @@ impl Tree {
             let path = line.trim().strip_prefix("Executable tests/")?.split_once('(')?.1;
             Some(self.root.join(copy.join(path.trim_end_matches(')'))))
         });
-        let models: Vec<Model> = programs.flat_map(models_of).collect();
+        let models: Vec<Model> = programs.flat_map(|program| models_of(&program)).collect();
         if models.is_empty() {
             return Err(format!("no models found:\n{said}"));
         }
@@ -125,7 +127,9 @@ impl Tree {
     /// What is known already about the mutants of just these sources and models.
     pub(crate) fn results(&self, mutants: &[Mutant]) -> Result<Results, String> {
         let mut hasher = DefaultHasher::new();
-        mutants.iter().for_each(|mutant| mutant.key().hash(&mut hasher));
+        for mutant in mutants {
+            mutant.key().hash(&mut hasher);
+        }
         for folder in ["src", "loom-tests/src", "loom-tests/tests"] {
             copy_folder(&self.root.join(folder), &self.root, &|_| true, &mut |file, text| {
                 (file, text).hash(&mut hasher);
@@ -136,11 +140,11 @@ impl Tree {
     }
 }
 
-fn models_of(program: PathBuf) -> Vec<Model> {
-    let output = Command::new(&program).arg("--list").output();
+fn models_of(program: &Path) -> Vec<Model> {
+    let output = Command::new(program).arg("--list").output();
     let names = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
-    names.map(|name| Model { program: program.clone(), name: name.to_owned() }).collect()
+    names.map(|name| Model { program: program.to_owned(), name: name.to_owned() }).collect()
 }
 
 /// What was found, in a file that grows by a line for each mutant.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use eventcast::{FlushError, OverflowPolicy, PublishError};
 use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
 use loom::future::block_on;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
@@ -183,23 +184,28 @@ fn a_flush_against_a_publish() {
 #[test]
 fn join_against_the_end_of_a_handler() {
     explore_with("join against the end of a handler", 1, || {
-        /// Writes, when the handler goes, without any protection of its own: loom reports a race.
-        struct Deed(loom::sync::Arc<loom::cell::Cell<bool>>);
+        /// Says that the handler has gone, with an ordering that publishes nothing: the bus has to.
+        struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {
             fn drop(&mut self) {
-                self.0.set(true);
+                self.0.store(true, Ordering::Relaxed);
             }
         }
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        let done = loom::sync::Arc::new(loom::cell::Cell::new(false));
+        let done = loom::sync::Arc::new(AtomicBool::new(false));
         let deed = Deed(done.clone());
-        let runner = bus.watch_builder().runner(move |_| drop(&deed)).unwrap();
+        let runner = bus
+            .watch_builder()
+            .runner(move |_| {
+                let _ = &deed;
+            })
+            .unwrap();
         let handle = runner.handle();
         let running = thread::spawn(move || runner.run());
         let stopped = handle.clone();
         let stopping = thread::spawn(move || stopped.stop());
         assert!(handle.join(Duration::from_secs(1)));
-        assert!(done.get());
+        assert!(done.load(Ordering::Relaxed));
         stopping.join().unwrap();
         running.join().unwrap();
     });
