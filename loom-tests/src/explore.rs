@@ -2,6 +2,7 @@
 
 use std::sync::Arc as StdArc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use loom::sync::Arc;
@@ -34,6 +35,19 @@ impl Payload {
 /// If an option is out of range.
 #[must_use]
 pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    bus_of(incoming, queue, policy)
+}
+
+/// The same, of other events.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn bus_of<T>(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<T>
+where
+    T: Clone + Send + Sync + 'static,
+{
     let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
     Broadcaster::with_options(options).expect("the options are in range")
 }
@@ -50,7 +64,14 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     (events, lost)
 }
 
-/// Explores a model with two preemptions; `LOOM_MAX_PREEMPTIONS` overrides.
+/// The fast set explores so many executions of a model at most. What has not failed by then seldom does: a mutant that is
+/// caught at all is mostly caught within the first thousands.
+const MOST: usize = 60_000;
+
+/// The deep set gives each model so much time.
+const DEEP: Duration = Duration::from_secs(600);
+
+/// Explores a model with two preemptions. `cargo loom-deep` allows one more, and `LOOM_MAX_PREEMPTIONS` any number.
 ///
 /// # Panics
 ///
@@ -64,19 +85,34 @@ pub fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
 /// # Panics
 ///
 /// As [`explore`].
+#[allow(clippy::disallowed_methods, reason = "the runner's own time, outside the model")]
 pub fn explore_with(name: &str, preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let executions = StdArc::new(AtomicUsize::new(0));
     let counter = executions.clone();
+    let deep = std::env::var_os("EVENTCAST_LOOM_DEEP").is_some();
     let mut builder = loom::model::Builder::new();
-    let bound = builder.preemption_bound.unwrap_or(preemptions);
+    let bound = builder.preemption_bound.unwrap_or(preemptions + usize::from(deep));
     builder.preemption_bound = Some(bound);
     builder.max_branches = 50_000;
+    // How often loom looks at the limits below.
+    builder.checkpoint_interval = 500;
+    if deep {
+        builder.max_duration = builder.max_duration.or(Some(DEEP));
+    } else {
+        builder.max_permutations = builder.max_permutations.or(Some(MOST));
+    }
+    let (most, longest) = (builder.max_permutations, builder.max_duration);
+    let began = Instant::now();
     builder.check(move || {
         // Relaxed: the runner's own count, outside the model.
         counter.fetch_add(1, Ordering::Relaxed);
         model();
     });
     let executions = executions.load(Ordering::Relaxed);
-    println!("{name}: {executions} executions with at most {bound} preemptions");
+    // loom counts the one that it does not begin.
+    let stopped = most.is_some_and(|most| executions + 1 >= most)
+        || longest.is_some_and(|longest| began.elapsed() >= longest);
+    let which = if stopped { "the first " } else { "all " };
+    println!("{name}: {which}{executions} executions with at most {bound} preemptions");
     assert!(executions > 1, "{name} explored one execution only: nothing raced in it");
 }

@@ -8,4 +8,4 @@
 mod explore;
 
 #[cfg(eventcast_loom)]
-pub use explore::{Payload, bus, explore, explore_with, numbers};
+pub use explore::{Payload, bus, bus_of, explore, explore_with, numbers};

@@ -60,9 +60,9 @@ struct SentSide {
 
 #[derive(Debug, Default)]
 struct GotSide {
-    /// Taken out of the queue by the reader, and no longer in its hand.
+    /// Taken out of the queue and read to the end: delivered.
     consumed: AtomicU64,
-    /// Of those, thrown away: by a reader that stopped, or on the order of a shutdown by deadline.
+    /// Taken out and thrown away: by a reader that stopped, or on the order of a shutdown by deadline.
     stopped: AtomicU64,
     abandoned: AtomicU64,
     /// The position up to which a handler has handled everything, gaps included.
@@ -160,18 +160,16 @@ impl Core {
         self.sent.decided.load(Ordering::Acquire)
     }
 
-    /// Gives room back. True: a dispatcher waits for it. Without a fence in between it may be missed by a hair, so the
-    /// reader asks again, with one, at the end of each slice.
+    /// Gives room back. Whether a dispatcher waits for it, the reader asks after a fence.
     #[inline]
-    pub(super) fn set_consumed(&self, consumed: u64) -> bool {
-        // Release: pairs with the Acquire in `consumed`.
+    pub(super) fn set_consumed(&self, consumed: u64) {
+        // Release: pairs with the Acquires in `consumed` and `stats`.
         self.got.consumed.store(consumed, Ordering::Release);
-        self.is_room_wanted(consumed)
     }
 
     #[inline]
     pub(super) fn is_room_wanted(&self, consumed: u64) -> bool {
-        // Relaxed: ordered after `consumed` by the caller's fence at the end of a slice.
+        // Relaxed: ordered after `consumed` by the caller's fence.
         consumed >= self.wake_at.load(Ordering::Relaxed)
     }
 
@@ -182,8 +180,10 @@ impl Core {
 
     pub(super) fn count_discarded(&self, events: u64, abandoned: bool) {
         let counter = if abandoned { &self.got.abandoned } else { &self.got.stopped };
-        // Relaxed, both: the reader is the only writer, and `set_consumed` follows.
-        counter.store(counter.load(Ordering::Relaxed) + events, Ordering::Relaxed);
+        // Relaxed: the reader is the only writer.
+        let before = counter.load(Ordering::Relaxed);
+        // Release: pairs with the Acquires in `stats`, which so never sees more thrown away than offered.
+        counter.store(before + events, Ordering::Release);
     }
 
     /// The reader will take no more. The caller fences, and empties the queue. True: nobody had stopped it before.
@@ -252,32 +252,37 @@ impl Core {
 
     pub(super) fn stats(&self) -> WatcherStats {
         // What is lost and delivered is read before what was offered, so a snapshot in flight never shows more of it.
-        // Acquire, all: pair with the Releases in `publish_sent` and `set_consumed`.
-        let consumed = self.got.consumed.load(Ordering::Acquire);
-        let sent = &self.sent;
-        let by_reader =
-            (self.got.stopped.load(Ordering::Acquire), self.got.abandoned.load(Ordering::Acquire));
+        let (got, sent) = (&self.got, &self.sent);
+        // Acquire: pairs with the Release in `set_consumed`.
+        let delivered = got.consumed.load(Ordering::Acquire);
+        // Acquire: pairs with the Release in `count_discarded`.
+        let stopped = got.stopped.load(Ordering::Acquire);
+        let abandoned = got.abandoned.load(Ordering::Acquire);
+        // Acquire: pairs with the Releases in `publish_sent`.
         let dropped = DropCounts {
             incoming: sent.incoming.load(Ordering::Acquire),
             oldest: sent.oldest.load(Ordering::Acquire),
             timed_out: sent.timed_out.load(Ordering::Acquire),
-            stopped: sent.stopped.load(Ordering::Acquire) + by_reader.0,
-            abandoned: sent.abandoned.load(Ordering::Acquire) + by_reader.1,
+            stopped: sent.stopped.load(Ordering::Acquire) + stopped,
+            abandoned: sent.abandoned.load(Ordering::Acquire) + abandoned,
         };
         let queued = sent.queued.load(Ordering::Acquire);
-        // Relaxed, the rest: ordered by the Acquires above.
+        // Relaxed: ordered by the Acquires above.
         let offered = sent.offered.load(Ordering::Relaxed);
-        let delivered = consumed.saturating_sub(by_reader.0 + by_reader.1);
+        // Relaxed: counts that no other hangs on.
+        let (filtered, high_water) =
+            (sent.filtered.load(Ordering::Relaxed), sent.high_water.load(Ordering::Relaxed));
         WatcherStats {
             name: self.name.to_string(),
             policy: self.policy,
             offered,
             delivered,
             dropped,
-            filtered: sent.filtered.load(Ordering::Relaxed),
-            queued: queued.saturating_sub(consumed),
+            filtered,
+            queued: queued.saturating_sub(delivered + stopped + abandoned),
             lag: offered.saturating_sub(delivered + dropped.total()),
-            high_water: sent.high_water.load(Ordering::Relaxed),
+            high_water,
+            // Relaxed: a count.
             panics: self.panics.load(Ordering::Relaxed),
         }
     }

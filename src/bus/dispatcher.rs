@@ -39,14 +39,14 @@ pub(super) struct FlushTicket {
 impl FlushTicket {
     fn reach(&self, handlers: Vec<(u64, Arc<Core>)>) {
         *self.handlers.lock() = handlers;
-        // Release: pairs with the Acquire in `waiting_for`: who sees it finds the list.
-        self.reached.store(true, Ordering::Release);
+        // Relaxed: the list is published by its lock: who sees this comes to the lock after the list was written.
+        self.reached.store(true, Ordering::Relaxed);
     }
 
     /// The handlers that are not through; `None` while the dispatcher has not come to the flush.
     pub(super) fn waiting_for(&self) -> Option<Vec<Arc<Core>>> {
-        // Acquire: pairs with the Release in `reach`.
-        if !self.reached.load(Ordering::Acquire) {
+        // Relaxed: the lock below acquires what the dispatcher did before `reach`.
+        if !self.reached.load(Ordering::Relaxed) {
             return None;
         }
         let mut handlers = self.handlers.lock();

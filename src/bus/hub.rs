@@ -147,14 +147,15 @@ impl Hub {
 
     /// The dispatcher has offered everything and closed every mailbox.
     pub(super) fn set_ended(&self) {
-        // Release: pairs with the Acquire in `has_ended`: who waited for the end sees the last counters.
-        self.ended.store(true, Ordering::Release);
+        // Relaxed: the fence in `close` or `forget_outbox`, whichever the dispatcher came to last, stands before it and
+        // pairs with the Acquire in `has_ended`: who waited for the end sees the last counters.
+        self.ended.store(true, Ordering::Relaxed);
         full_fence();
         self.done.wake_all();
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        // Acquire: pairs with the Release in `set_ended`.
+        // Acquire: pairs with the fence before `set_ended`.
         self.ended.load(Ordering::Acquire)
     }
 
@@ -320,8 +321,8 @@ impl Hub {
     // ── statistics ──
 
     pub(super) fn set_accepted(&self, events: u64) {
-        // Release: pairs with the Acquire in `stats`.
-        self.accepted.store(events, Ordering::Release);
+        // Relaxed: a count; the fences behind it publish it to who has waited for a flush or for the end.
+        self.accepted.store(events, Ordering::Relaxed);
     }
 
     /// Counts events that a queue held when it was given up. Before the watcher's own counters show them.
@@ -344,8 +345,8 @@ impl Hub {
         let (rejected_full, rejected_stopped) = self.gate.refused();
         let registry = self.registry.lock();
         BusStats {
-            // Acquire: pairs with the Release in `set_accepted`.
-            accepted: self.accepted.load(Ordering::Acquire),
+            // Relaxed: a count.
+            accepted: self.accepted.load(Ordering::Relaxed),
             rejected_full,
             rejected_stopped,
             watchers: registry.watchers.values().map(|core| core.stats()).collect(),

@@ -170,15 +170,16 @@ impl<T> Inbox<T> {
         if counted > 0 {
             self.expected += counted;
             self.consumed += counted;
-            if self.core.set_consumed(self.consumed) {
-                self.hub.dispatcher.wake();
-            }
+            self.core.set_consumed(self.consumed);
         }
         if hand.len() == 0 {
             let done = self.hand.take();
             self.announce();
             // The last who holds a batch runs its events' destructors: nobody should wait for them.
             drop(done);
+        } else if counted > 0 && self.core.policy.waits() {
+            // The reader may stay away before the slice ends.
+            self.make_room();
         }
     }
 
@@ -202,12 +203,17 @@ impl<T> Inbox<T> {
             self.handled = self.expected;
             self.core.set_handled(self.handled);
         }
+        self.make_room();
+        if self.core.is_handler {
+            self.hub.done.wake_all();
+        }
+    }
+
+    /// Tells a dispatcher that waits for the room that has been given back. Fences.
+    fn make_room(&self) {
         full_fence();
         if self.core.is_room_wanted(self.consumed) {
             self.hub.dispatcher.wake();
-        }
-        if self.core.is_handler {
-            self.hub.done.wake_all();
         }
     }
 
@@ -232,8 +238,6 @@ impl<T> Inbox<T> {
                 self.hub.count_untold(discarded);
             }
             self.core.count_discarded(discarded, abandoned);
-            self.consumed += discarded;
-            self.core.set_consumed(self.consumed);
         }
         // A handler that gives up stays listed to the end, so that what is still accepted is counted as abandoned.
         if first && !gave_up {

@@ -15,7 +15,7 @@
 //!   it to every watcher without waiting; fences once; wakes who sleeps; and only then waits, for those watchers that
 //!   must be waited for. One queue operation per watcher and batch, none per event.
 //! * A **reader** takes slices of batches out of its queue, reads them in place, and gives room back by a plain store of
-//!   `consumed`. It tells the dispatcher, if that waits for room.
+//!   `consumed`. If it is one that may be waited for, it fences and tells the dispatcher whether that waits for room.
 //!
 //! # Invariants
 //!
@@ -40,10 +40,10 @@
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
-//! | `Gate` word, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
-//! | `Gate` word, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
-//! | `Gate` word, idle bit | dispatcher | acq-rel RMW | `leave` | acquire | the armed sleeper |
-//! | `Gate` refusal counts | publisher | relaxed RMW | `stats` | relaxed | counts |
+//! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
+//! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
+//! | `Cell::word`, idle bit | dispatcher | acq-rel RMW | `leave` | acquire | the armed sleeper |
+//! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
 //! | `Sleeper::armed`, for a task | sleeper | release RMW, fence after | waker | acquire RMW | the task's waker |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
@@ -51,19 +51,23 @@
 //! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
 //! | `Core::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
-//! | `sent.offered`, `filtered`, `high_water` | dispatcher | relaxed | `stats` | relaxed, behind acquires | counts |
-//! | `sent.decided` | dispatcher | release | reader | acquire | the queue's contents below the position |
-//! | `sent.queued`, lost by reason | dispatcher | release | `stats` | acquire | `offered`, which is at least as much |
-//! | `got.consumed` | reader | release | dispatcher, `stats` | acquire | the freed slots; `offered` |
-//! | `got.stopped`, `abandoned` | reader | relaxed, before `consumed` | `stats` | acquire | counts |
-//! | `got.handled` | handler | release | flush | acquire | what the handler did |
+//! | `Core::panics` | who calls user code | relaxed RMW | `stats` | relaxed | a count |
+//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind acquires | what the others are parts of |
+//! | `SentSide::filtered`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
+//! | `SentSide::decided` | dispatcher | release | reader | acquire | the queue's contents below the position |
+//! | `SentSide::queued` | dispatcher | release | `stats` | acquire | `offered`, which is at least as much |
+//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | release | `stats` | acquire | `offered` |
+//! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | release | `stats` | acquire | `offered` |
+//! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire | the freed slots; `offered` |
+//! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | acquire | `offered` |
+//! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
 //! | `Hub::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `Hub::ended` | dispatcher | release, fence after | waiters | acquire, fence before | the last counters |
+//! | `Hub::ended` | dispatcher | relaxed, fences before and after | waiters | acquire, fence before | the last counters |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
-//! | `Hub::accepted` | dispatcher | release | `stats` | acquire | a count |
+//! | `Hub::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
 //! | `Hub::untold` | dispatcher, reader | relaxed RMW | shutdown | relaxed | a count |
-//! | `FlushTicket::reached` | dispatcher | release | flush | acquire | the handlers to wait for |
+//! | `FlushTicket::reached` | dispatcher | relaxed | flush | relaxed | no data: the list has a lock |
 //!
 //! # How little is lost to sleeping
 //!

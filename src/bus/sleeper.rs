@@ -135,8 +135,8 @@ impl Sleeper {
 
     #[cold]
     fn rouse(&self) {
-        // Acquire: pairs with the Release in `arm_task`, so that the task is found. Only who gets the arming is decided
-        // here: who does not get it changes nothing.
+        // Acquire: pairs with the Release in `arm_task`, so that the task is found. Relaxed: who does not get the arming
+        // changes nothing.
         if self.armed.compare_exchange(true, false, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
             #[cfg(any(feature = "async", feature = "select"))]

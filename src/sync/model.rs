@@ -186,6 +186,7 @@ impl<T> Sender<T> {
     pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
         let queue = &*self.0;
         loop {
+            // Relaxed: an index, here and below. What is in a slot, its stamp publishes.
             let tail = queue.tail.load(Ordering::Relaxed);
             let slot = &queue.slots[tail % queue.slots.len()];
             let empty = 2 * (tail / queue.slots.len());
@@ -196,6 +197,7 @@ impl<T> Sender<T> {
                 }
                 continue;
             }
+            // Relaxed: who wins the index is decided here, no more.
             if queue.tail.compare_exchange(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 // SAFETY: this thread won the index, and the stamp says that the slot is empty.
                 slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
@@ -210,6 +212,7 @@ impl<T> Sender<T> {
 #[cfg(feature = "async")]
 impl<T> Sender<T> {
     pub(crate) fn is_full(&self) -> bool {
+        // Relaxed: a hint.
         let tail = self.0.tail.load(Ordering::Relaxed);
         let slot = &self.0.slots[tail % self.0.slots.len()];
         // Acquire: pairs with the Release of the receiver that emptied this slot.
@@ -221,6 +224,7 @@ impl<T> Receiver<T> {
     pub(crate) fn try_recv(&self) -> Option<T> {
         let queue = &*self.0;
         loop {
+            // Relaxed: an index, here and below. What is in a slot, its stamp publishes.
             let head = queue.head.load(Ordering::Relaxed);
             let slot = &queue.slots[head % queue.slots.len()];
             let filled = 2 * (head / queue.slots.len()) + 1;
@@ -231,6 +235,7 @@ impl<T> Receiver<T> {
                 }
                 continue;
             }
+            // Relaxed: who wins the index is decided here, no more.
             if queue.head.compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 // SAFETY: this thread won the index, and the stamp says that the slot is filled.
                 let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
@@ -274,6 +279,7 @@ impl<T> Segments<T> {
 
 impl<T> Drop for Queue<T> {
     fn drop(&mut self) {
+        // Relaxed: nobody else is left.
         let (head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
         for index in head..tail {
             let slot = &self.slots[index % self.slots.len()];

@@ -1,5 +1,4 @@
 //! Tasks that wait: the wakers of receiving and of publishing.
-#![cfg(eventcast_loom)]
 
 use eventcast::{Delivery, OverflowPolicy, PublishError};
 use eventcast_loom_tests::{Payload, bus, explore_with, numbers};

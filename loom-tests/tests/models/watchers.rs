@@ -1,5 +1,6 @@
 //! Watchers that come, read, stop and go.
-#![cfg(eventcast_loom)]
+
+use std::time::Duration;
 
 use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
@@ -69,6 +70,26 @@ fn credit_against_a_reader() {
             (events, watcher.stats().high_water)
         });
         assert_eq!(reading.join().unwrap(), (vec![1, 2], 1));
+    });
+}
+
+/// A reader makes just the room that the dispatcher waits for and then stays away, in the middle of a slice: the dispatcher
+/// goes on, and another watcher gets the event that was held up.
+#[test]
+fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
+    explore("a reader that stays away in the middle of a slice", || {
+        // From a length of 8 on a slice is more than one event.
+        let bus = bus(9, 8, OverflowPolicy::Wait);
+        let mut slow = bus.watch().unwrap();
+        bus.publisher().try_publish_batch((1..10).map(Payload::new).collect()).unwrap();
+        let reading = thread::spawn(move || {
+            assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
+            slow
+        });
+        // Only a dispatcher that has found room for the ninth event comes to the flush.
+        let flushed = bus.flush(Duration::from_secs(1));
+        assert_eq!(flushed, Ok(()));
+        drop(reading.join().unwrap());
     });
 }
 

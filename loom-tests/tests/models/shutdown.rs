@@ -1,10 +1,11 @@
 //! The end of the bus against those who use it.
-#![cfg(eventcast_loom)]
 
 use std::time::Duration;
 
 use eventcast::{FlushError, OverflowPolicy, PublishError};
 use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use loom::future::block_on;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
@@ -54,6 +55,23 @@ fn two_publishers_against_close() {
         assert!(report.complete);
         assert_eq!(report.bus.accepted, accepted);
         assert_eq!(report.bus.published(), 2);
+    });
+}
+
+/// Two publishers race with a shutdown: it returns when what it let in has been offered, and counts just that.
+#[test]
+fn two_publishers_and_a_shutdown() {
+    explore_with("two publishers and a shutdown", 1, || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let publishing: Vec<_> = (1..3)
+            .map(|number| {
+                let publisher = bus.publisher();
+                thread::spawn(move || u64::from(publisher.try_publish(Payload::new(number)).is_ok()))
+            })
+            .collect();
+        let report = bus.shutdown();
+        let accepted: u64 = publishing.into_iter().map(|publishing| publishing.join().unwrap()).sum();
+        assert_eq!((report.complete, report.bus.accepted), (true, accepted));
     });
 }
 
@@ -133,5 +151,62 @@ fn flush_against_shutdown() {
         });
         assert!(bus.shutdown().complete);
         flushing.join().unwrap();
+    });
+}
+
+/// A task flushes while another thread publishes: it is woken when the flush is through.
+#[test]
+fn an_awaited_flush_against_a_publish() {
+    explore_with("awaited flush against a publish", 1, || {
+        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        let (flushed, publisher) = (bus.clone(), bus.publisher());
+        let flushing = thread::spawn(move || block_on(flushed.flush_async(Duration::from_secs(1))));
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        assert_eq!(flushing.join().unwrap(), Ok(()));
+        publishing.join().unwrap();
+    });
+}
+
+/// A flush races with a publish on a bus that nobody watches: it is woken, or finds itself through.
+#[test]
+fn a_flush_against_a_publish() {
+    explore_with("flush against a publish", 1, || {
+        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
+        let (flushed, publisher) = (bus.clone(), bus.publisher());
+        let flushing = thread::spawn(move || flushed.flush(Duration::from_secs(1)));
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        assert_eq!(flushing.join().unwrap(), Ok::<(), FlushError>(()));
+        publishing.join().unwrap();
+    });
+}
+
+/// A thread waits for the end of a handler that is stopped by another, and then sees what the handler has done last.
+#[test]
+fn join_against_the_end_of_a_handler() {
+    explore_with("join against the end of a handler", 1, || {
+        /// Says that the handler has gone, with an ordering that publishes nothing: the bus has to.
+        struct Deed(loom::sync::Arc<AtomicBool>);
+        impl Drop for Deed {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let done = loom::sync::Arc::new(AtomicBool::new(false));
+        let deed = Deed(done.clone());
+        let runner = bus
+            .watch_builder()
+            .runner(move |_| {
+                let _ = &deed;
+            })
+            .unwrap();
+        let handle = runner.handle();
+        let running = thread::spawn(move || runner.run());
+        let stopped = handle.clone();
+        let stopping = thread::spawn(move || stopped.stop());
+        assert!(handle.join(Duration::from_secs(1)));
+        assert!(done.load(Ordering::Relaxed));
+        stopping.join().unwrap();
+        running.join().unwrap();
     });
 }

@@ -1,0 +1,207 @@
+//! Breaks the bus on purpose, one place at a time, and looks whether a model notices.
+//!
+//! `cargo loom-mutants` makes one mutant for each memory ordering that can be weaker, each fence and each wake-up that can
+//! be left out (`scan.rs`), in a copy of the tree under `target/mutants` (`tree.rs`). All of them are in one build; an
+//! environment variable says which one is on. Each model runs in a process of its own (`run.rs`), so that a mutant that
+//! ends the process is caught by name like any other. What came of it stands in `loom-tests/MUTANTS.md` (`table.rs`).
+//!
+//! Results are kept in `target/mutants/results`, so a run that was stopped goes on where it was; a change of the sources or
+//! of the models begins anew, with the model that caught a mutant last time first.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a tool, not the library: it does not race"
+)]
+
+mod run;
+mod scan;
+mod table;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use run::{Found, Runner};
+use scan::Mutant;
+use table::{Table, Verdict};
+use tree::Tree;
+
+const HELP: &str = "\
+cargo loom-mutants [OPTION ...]
+  --list           only says which mutants there are
+  --shard I/N      the I-th of N parts, counted from 1
+  --only TEXT      those whose row holds TEXT
+  --model TEXT     looks only with the models whose name holds TEXT
+  --survivors      those, too, that are known to survive, and why
+  --within SECONDS begins no other mutant after this time
+  --limit NUMBER   of executions of each model for each mutant (20000)
+  --jobs N         so many at once (2)
+  --check          leaves the table as it is, and fails if it is out of date";
+
+struct Options {
+    list: bool,
+    shard: (usize, usize),
+    only: String,
+    model: String,
+    survivors: bool,
+    within: Duration,
+    limit: usize,
+    jobs: usize,
+    check: bool,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options {
+        list: false,
+        shard: (1, 1),
+        only: String::new(),
+        model: String::new(),
+        survivors: false,
+        within: Duration::MAX,
+        limit: 20_000,
+        jobs: 2,
+        check: false,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value\n{HELP}"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
+        match arg.as_str() {
+            "--list" => options.list = true,
+            "--survivors" => options.survivors = true,
+            "--check" => options.check = true,
+            "--only" => options.only = value()?,
+            "--model" => options.model = value()?,
+            "--within" => options.within = Duration::from_secs(number(value()?)?),
+            "--limit" => options.limit = number(value()?)? as usize,
+            "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
+            "--shard" => {
+                let text = value()?;
+                let (part, parts) = text.split_once('/').ok_or("--shard wants I/N")?;
+                options.shard = (number(part.into())? as usize, number(parts.into())? as usize);
+                if !(1..=options.shard.1).contains(&options.shard.0) {
+                    return Err(format!("there is no shard {text}"));
+                }
+            }
+            _ => return Err(format!("{arg}?\n{HELP}")),
+        }
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    match options().and_then(|options| mutate(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// False: something is not as the table says, or a survivor is not explained.
+fn mutate(options: &Options) -> Result<bool, String> {
+    let tree = Tree::find()?;
+    let mutants = tree.mutants()?;
+    let known = Table::read(&tree.table())?;
+    if options.list {
+        for mutant in &mutants {
+            println!("{mutant}");
+        }
+        println!("{} mutants", mutants.len());
+        return Ok(true);
+    }
+    let wanted: Vec<&Mutant> = mutants
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| i % options.shard.1 == options.shard.0 - 1)
+        .map(|(_, mutant)| mutant)
+        .filter(|mutant| mutant.to_string().contains(&options.only))
+        .filter(|mutant| options.survivors || !known.is_explained(&mutant.key()))
+        .collect();
+    let mut models = tree.build(&mutants)?;
+    models.retain(|model| model.name.contains(&options.model));
+    let runner = Runner::new(models, options.limit);
+    println!("{} of {} mutants, {} models", wanted.len(), mutants.len(), runner.models().len());
+
+    let results = Mutex::new(tree.results(&mutants)?);
+    let began = Instant::now();
+    if results.lock().unwrap().all().is_empty() {
+        runner.must_pass()?;
+    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                while began.elapsed() < options.within {
+                    // Relaxed: only the number counts.
+                    let Some(mutant) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let key = mutant.key();
+                    match results.lock().unwrap().get(&key) {
+                        Some(Found::Caught { .. }) => continue,
+                        Some(Found::Survived) if !options.survivors => continue,
+                        _ => {}
+                    }
+                    let found = runner.catch(mutant, known.catcher(&key));
+                    println!("{mutant}: {found}");
+                    results.lock().unwrap().add(key, &found);
+                }
+            });
+        }
+    });
+    let found = results.into_inner().unwrap();
+    let left = wanted.iter().filter(|mutant| found.get(&mutant.key()).is_none()).count();
+    if left > 0 {
+        println!("{left} are left for another run");
+    }
+    conclude(options, &tree, &mutants, &known, found.all())
+}
+
+fn conclude(
+    options: &Options,
+    tree: &Tree,
+    mutants: &[Mutant],
+    known: &Table,
+    found: &BTreeMap<String, Found>,
+) -> Result<bool, String> {
+    let mut good = true;
+    let mut rows = Vec::new();
+    for mutant in mutants {
+        let key = mutant.key();
+        let before = known.verdict(&key);
+        let now = match found.get(&key) {
+            Some(Found::Caught { model, how }) => Some(Verdict::Caught(format!("`{model}` ({how})"))),
+            Some(Found::Survived) => match before {
+                Some(Verdict::Survived(why)) => Some(Verdict::Survived(why.clone())),
+                _ => Some(Verdict::Survived(String::new())),
+            },
+            None => before.cloned(),
+        };
+        let Some(now) = now else {
+            println!("not tried yet: {mutant}");
+            good &= !options.check;
+            continue;
+        };
+        if matches!(&now, Verdict::Survived(why) if why.is_empty()) {
+            println!("survived, and nothing says why: {mutant}");
+            good = false;
+        }
+        if options.check && before.is_none() {
+            println!("not in the table: {mutant}");
+            good = false;
+        }
+        rows.push((mutant, now));
+    }
+    for gone in known.keys().filter(|key| mutants.iter().all(|mutant| mutant.key() != **key)) {
+        println!("in the table, but no longer in the code: {gone}");
+        good &= !options.check;
+    }
+    if !options.check {
+        table::write(&tree.table(), &rows)?;
+    }
+    Ok(good)
+}

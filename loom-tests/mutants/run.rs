@@ -1,0 +1,121 @@
+//! Runs models, each in a process of its own and for so many executions, which a busy machine does not change.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::scan::Mutant;
+
+/// A model, and the program that holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) program: PathBuf,
+    pub(crate) name: String,
+}
+
+/// What became of a mutant.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Caught { model: String, how: String },
+    Survived,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught { model, how } => write!(f, "caught by {model} ({how})"),
+            Self::Survived => f.write_str("SURVIVED"),
+        }
+    }
+}
+
+enum Outcome {
+    Passed,
+    /// It would have gone on.
+    Unfinished,
+    Failed(&'static str),
+}
+
+/// For most mutants that are caught so many executions are enough.
+const FEW: usize = 1000;
+/// In seconds of processor time: a mutant may loop without a step that loom sees.
+const PATIENCE: u32 = 120;
+
+pub(crate) struct Runner {
+    models: Vec<Model>,
+    limit: usize,
+}
+
+impl Runner {
+    pub(crate) fn new(models: Vec<Model>, limit: usize) -> Self {
+        Self { models, limit }
+    }
+
+    pub(crate) fn models(&self) -> &[Model] {
+        &self.models
+    }
+
+    /// A model that fails without a mutant would say nothing.
+    pub(crate) fn must_pass(&self) -> Result<(), String> {
+        for model in &self.models {
+            if let Outcome::Failed(how) = run(model, None, FEW) {
+                return Err(format!("{} fails without a mutant ({how})", model.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// First the model that caught it last time, then all of them for a few executions, then for as many as they may have.
+    pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
+        let mut through = BTreeSet::new();
+        let is_last = |model: &&Model| last == Some(&model.name);
+        let first = self.models.iter().filter(is_last).map(|model| (model, self.limit));
+        let short = self.models.iter().map(|model| (model, FEW.min(self.limit)));
+        let long = self.models.iter().map(|model| (model, self.limit));
+        for (model, limit) in first.chain(short).chain(long) {
+            if through.contains(&model.name) {
+                continue;
+            }
+            let outcome = run(model, Some(mutant.number), limit);
+            if let Outcome::Failed(how) = outcome {
+                return Found::Caught { model: model.name.clone(), how: how.into() };
+            }
+            if limit == self.limit || matches!(outcome, Outcome::Passed) {
+                through.insert(&model.name);
+            }
+        }
+        Found::Survived
+    }
+}
+
+fn run(model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
+    let limits = format!("ulimit -c 0; ulimit -t {PATIENCE}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limits]).arg(&model.program).args(["--exact", &model.name, "--nocapture"]);
+    command
+        .env("RUST_BACKTRACE", "0")
+        .env("LOOM_MAX_PERMUTATIONS", executions.to_string())
+        .stdin(Stdio::null());
+    match mutant {
+        Some(number) => command.env("EVENTCAST_MUTANT", number.to_string()),
+        None => command.env_remove("EVENTCAST_MUTANT"),
+    };
+    let output = command.output().expect("a shell runs the models");
+    if output.status.success() {
+        let all = String::from_utf8_lossy(&output.stdout).contains(": all ");
+        return if all { Outcome::Passed } else { Outcome::Unfinished };
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    // The first thing that went wrong; what follows may only follow from it.
+    let signs = [
+        ("deadlock", "a deadlock"),
+        ("Causality violation", "a data race"),
+        ("leaked", "a leak"),
+        ("exceeded maximum number of branches", "an endless loop"),
+        ("panicked at", "an assertion"),
+    ];
+    let first = text.lines().find_map(|line| signs[..4].iter().find(|(sign, _)| line.contains(sign)));
+    let how = first.or_else(|| signs.iter().find(|(sign, _)| text.contains(sign))).map(|(_, how)| *how);
+    Outcome::Failed(how.unwrap_or("the process ended"))
+}

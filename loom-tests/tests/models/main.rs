@@ -1,0 +1,9 @@
+//! The models. In one program, so that the machine's processors share them evenly.
+#![cfg(eventcast_loom)]
+
+mod shutdown;
+mod statistics;
+mod tasks;
+mod turns;
+mod user_code;
+mod watchers;

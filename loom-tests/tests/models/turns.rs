@@ -1,0 +1,89 @@
+//! Publishers that wait for the one place in the incoming queue: each has its turn, also when one gives up.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use eventcast::OverflowPolicy;
+use eventcast_loom_tests::{Payload, bus, explore_with};
+use loom::future::block_on;
+use loom::thread;
+
+/// A thread waits for the one place while the dispatcher takes what is in it for a watcher: it is woken in time.
+#[test]
+fn a_publisher_waits_for_the_dispatcher() {
+    explore_with("a publisher waits for the dispatcher", 1, || {
+        let bus = bus(1, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || {
+            publisher.publish(Payload::new(1)).unwrap();
+            publisher.publish(Payload::new(2)).unwrap();
+        });
+        let reading = thread::spawn(move || assert!(watcher.recv().is_ok()));
+        publishing.join().unwrap();
+        reading.join().unwrap();
+    });
+}
+
+/// Two threads wait for one place while the dispatcher empties it: both are woken in time.
+#[test]
+fn two_publishers_wait_for_one_place() {
+    explore_with("two publishers wait for one place", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let publishing: Vec<_> = (1..3)
+            .map(|number| {
+                let publisher = bus.publisher();
+                thread::spawn(move || publisher.publish(Payload::new(number)).unwrap())
+            })
+            .collect();
+        for publishing in publishing {
+            publishing.join().unwrap();
+        }
+    });
+}
+
+/// The same, as tasks.
+#[test]
+fn two_publishing_tasks_wait_for_one_place() {
+    explore_with("two publishing tasks wait for one place", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let publishing: Vec<_> = (1..3)
+            .map(|number| {
+                let publisher = bus.publisher();
+                thread::spawn(move || block_on(publisher.publish_async(Payload::new(number))).unwrap())
+            })
+            .collect();
+        for publishing in publishing {
+            publishing.join().unwrap();
+        }
+    });
+}
+
+/// A task that waits for a place gives up just when it may have been chosen: the one behind it has its turn.
+#[test]
+fn one_that_gives_up_hands_its_turn_on() {
+    explore_with("one that gives up hands its turn on", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let (first, second) = (bus.publisher(), bus.publisher());
+        let giving_up = thread::spawn(move || {
+            let mut publishing = pin!(first.publish_async(Payload::new(2)));
+            let _ = publishing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        });
+        second.publish(Payload::new(3)).unwrap();
+        giving_up.join().unwrap();
+    });
+}
+
+/// A task that waits until there is room does not use it: the one behind it has its turn.
+#[test]
+fn one_that_is_ready_hands_its_turn_on() {
+    explore_with("one that is ready hands its turn on", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let (first, second) = (bus.publisher(), bus.publisher());
+        let waiting = thread::spawn(move || block_on(first.ready()).unwrap());
+        second.publish(Payload::new(2)).unwrap();
+        waiting.join().unwrap();
+    });
+}

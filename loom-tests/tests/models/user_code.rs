@@ -1,0 +1,75 @@
+//! Code of the user that panics, in the middle of a race.
+
+use std::panic::resume_unwind;
+
+use eventcast::{Delivery, OverflowPolicy};
+use eventcast_loom_tests::{Payload, bus, bus_of, explore_with};
+use loom::thread;
+
+/// A panic that says nothing: there are many.
+fn fail() -> ! {
+    resume_unwind(Box::new(()))
+}
+
+/// An event that cannot be cloned.
+#[derive(Debug)]
+struct Fragile(Payload);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        fail()
+    }
+}
+
+/// An event's `Clone` panics on the dispatcher while a reader waits for it: the event comes nevertheless, and the loss
+/// behind it.
+#[test]
+fn a_clone_that_panics_against_a_reader() {
+    explore_with("a clone that panics against a reader", 1, || {
+        let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || {
+            publisher.try_publish_batch(vec![Fragile(Payload::new(1)), Fragile(Payload::new(2))]).unwrap();
+        });
+        let reading = thread::spawn(move || {
+            assert!(matches!(watcher.recv_ref(), Ok(Delivery::Event(event)) if event.0.number() == 1));
+            assert!(matches!(watcher.recv_ref(), Ok(Delivery::Lagged(1))));
+            assert_eq!(watcher.stats().panics, 1);
+        });
+        publishing.join().unwrap();
+        reading.join().unwrap();
+    });
+}
+
+/// A handler panics, and ends with that, while the bus is shut down: the shutdown waits for its end and no longer.
+#[test]
+fn a_handler_that_panics_against_shutdown() {
+    explore_with("a handler that panics against shutdown", 1, || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let handle = bus.watch_builder().stop_on_panic(true).spawn(|_| fail()).unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+        assert!(bus.shutdown().complete);
+        let accepted = publishing.join().unwrap();
+        let stats = handle.stats();
+        assert_eq!((stats.panics, stats.delivered), (u64::from(accepted), u64::from(accepted)));
+    });
+}
+
+/// A filter panics while its watcher is read by another thread: the watcher ends, and the bus does not.
+#[test]
+fn a_filter_that_panics_against_a_reader() {
+    explore_with("a filter that panics against a reader", 1, || {
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch_builder().filter(|_| fail()).watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let reading = thread::spawn(move || {
+            assert!(watcher.recv().is_err());
+            assert_eq!(watcher.stats().panics, 1);
+        });
+        publishing.join().unwrap();
+        reading.join().unwrap();
+    });
+}

@@ -1,0 +1,136 @@
+//! The stand-in for crossbeam's queues does what they do, in every program of one thread. What several threads may see of
+//! each other is not compared: there it promises less on purpose (see the head of `src/sync.rs`).
+#![cfg(eventcast_loom)]
+
+use std::sync::Arc;
+
+#[allow(
+    dead_code,
+    unexpected_cfgs,
+    unsafe_code,
+    reason = "the library's own file, of which the queues are wanted"
+)]
+#[path = "../../src/sync/model.rs"]
+mod model;
+
+/// A plain generator of numbers (SplitMix64): the same program for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// Counts the values that live.
+#[derive(Clone, Debug, Default)]
+struct Alive(Arc<()>);
+
+impl Alive {
+    fn count(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
+#[test]
+fn the_bounded_queue_does_what_crossbeam_does() {
+    let (mut full, mut empty, mut left) = (0, 0, 0);
+    for seed in 0..500 {
+        let mut random = Random(seed);
+        let capacity = 1 + random.below(4) as usize;
+        let program: Vec<u64> = (0..80).map(|_| random.below(5)).collect();
+        let wanted = {
+            let alive = Alive::default();
+            let (tx, rx) = crossbeam_channel::bounded(capacity);
+            let seen: Vec<_> = (0..)
+                .zip(&program)
+                .map(|(i, step)| match step {
+                    0 | 1 => tx.try_send((i, alive.clone())).map_err(|error| error.into_inner().0).err(),
+                    2 | 3 => rx.clone().try_recv().ok().map(|(number, _)| number),
+                    _ => Some(i32::from(tx.is_full())),
+                })
+                .collect();
+            let held = alive.count();
+            drop((tx, rx));
+            (seen, held, alive.count())
+        };
+        full += program.iter().zip(&wanted.0).filter(|(step, seen)| **step < 2 && seen.is_some()).count();
+        empty += program
+            .iter()
+            .zip(&wanted.0)
+            .filter(|(step, seen)| matches!(step, 2 | 3) && seen.is_none())
+            .count();
+        left += wanted.1;
+        loom::model(move || {
+            let alive = Alive::default();
+            let (tx, rx) = model::bounded(capacity);
+            let seen: Vec<_> = (0..)
+                .zip(&program)
+                .map(|(i, step)| match step {
+                    0 | 1 => tx.try_send((i, alive.clone())).map_err(|value| value.0).err(),
+                    2 | 3 => rx.clone().try_recv().map(|(number, _)| number),
+                    _ => Some(i32::from(tx.is_full())),
+                })
+                .collect();
+            let held = alive.count();
+            drop((tx, rx));
+            assert_eq!(
+                (seen, held, alive.count()),
+                wanted,
+                "program {seed}, capacity {capacity}: {program:?}"
+            );
+        });
+    }
+    assert!(
+        full > 1000 && empty > 1000 && left > 100,
+        "{full} full, {empty} empty, {left} left: the programs are dull"
+    );
+}
+
+#[test]
+fn the_segments_do_what_crossbeam_does() {
+    for seed in 0..500 {
+        let mut random = Random(seed);
+        let program: Vec<u64> = (0..80).map(|_| random.below(2)).collect();
+        let wanted = {
+            let alive = Alive::default();
+            let queue = crossbeam_queue::SegQueue::new();
+            let seen: Vec<_> = (0..)
+                .zip(&program)
+                .map(|(i, step): (i32, _)| {
+                    if *step == 0 {
+                        queue.push((i, alive.clone()));
+                        None
+                    } else {
+                        queue.pop().map(|(number, _)| number)
+                    }
+                })
+                .collect();
+            let held = alive.count();
+            drop(queue);
+            (seen, held, alive.count())
+        };
+        loom::model(move || {
+            let alive = Alive::default();
+            let queue = model::Segments::new(program.len());
+            let seen: Vec<_> = (0..)
+                .zip(&program)
+                .map(|(i, step): (i32, _)| {
+                    if *step == 0 {
+                        queue.push((i, alive.clone()));
+                        None
+                    } else {
+                        queue.pop().map(|(number, _)| number)
+                    }
+                })
+                .collect();
+            let held = alive.count();
+            drop(queue);
+            assert_eq!((seen, held, alive.count()), wanted, "program {seed}: {program:?}");
+        });
+    }
+}

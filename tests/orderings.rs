@@ -1,0 +1,137 @@
+//! Every memory ordering of the bus is explained where it stands, and every atomic in the table of `src/bus/mod.rs`.
+//!
+//! Reads the sources as text. That the explanations are true is for the models to say (`cargo loom`,
+//! `cargo loom-mutants`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// So far above its use may an explanation stand.
+const NEAR: usize = 10;
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The files that use atomics by the bus's rules, each with its name.
+fn sources() -> Vec<(String, String)> {
+    let files = fs::read_dir(root("src/bus")).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.chain(["src/sync.rs", "src/sync/model.rs"].map(root));
+    let files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    assert!(files.len() > 15, "{} files found", files.len());
+    files
+        .iter()
+        .map(|path| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// What is missing in the explanation of an ordering, if anything is.
+fn missing(ordering: &str, comments: &str) -> Option<String> {
+    // A comment begins with the ordering's name: "Relaxed: ...", "Acquire, both: ...".
+    let explains = |name: &str| {
+        comments.split(name).skip(1).any(|rest| {
+            let head = rest.split(['.', '`']).next().unwrap_or_default();
+            rest.starts_with(':') || rest.starts_with(", ") && head.contains(':')
+        })
+    };
+    let wanted: &[&str] = match ordering {
+        "AcqRel" => &["Acquire", "Release"],
+        "Relaxed" => &["Relaxed"],
+        "Acquire" => &["Acquire"],
+        "Release" => &["Release"],
+        "SeqCst" => &["SeqCst"],
+        other => return Some(format!("{other} is no ordering that this test knows")),
+    };
+    if let Some(name) = wanted.iter().find(|name| !explains(name)) {
+        return Some(format!("no line begins with \"{name}:\""));
+    }
+    let has_partner = comments.contains("pairs with") || comments.contains("pair with");
+    (ordering != "Relaxed" && !has_partner).then(|| "no line says what it pairs with".to_owned())
+}
+
+/// The orderings that a line of code names.
+fn named(line: &str) -> Vec<&str> {
+    let names = line.split("Ordering::").skip(1);
+    names.map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn every_ordering_is_explained() {
+    let mut uses = 0;
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate().filter(|(_, line)| !is_comment(line)) {
+            for ordering in named(line) {
+                uses += 1;
+                // Upwards, not beyond the beginning of the function.
+                let near = lines[i.saturating_sub(NEAR)..i].iter().rev();
+                let mut near: Vec<&str> =
+                    near.take_while(|line| !line.contains("fn ") || is_comment(line)).copied().collect();
+                near.reverse();
+                let comments = near.into_iter().filter(|line| is_comment(line));
+                let comments: String =
+                    comments.map(|line| line.trim_start().trim_start_matches('/')).collect();
+                if let Some(what) = missing(ordering, &comments) {
+                    wrong.push(format!("{file}:{}: {ordering}: {what}", i + 1));
+                }
+            }
+        }
+    }
+    assert!(uses > 80, "only {uses} uses found: is this still reading the sources?");
+    assert!(wrong.is_empty(), "{} of {uses}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn an_ordering_without_its_partner_is_seen() {
+    assert_eq!(missing("Relaxed", " Relaxed: a count."), None);
+    assert_eq!(missing("Acquire", " Acquire: pairs with the Release in `stop`."), None);
+    assert_eq!(missing("AcqRel", " Acquire: pairs with this. Release: pairs with that."), None);
+    for (ordering, comments) in [
+        ("Relaxed", ""),
+        ("Relaxed", " A relaxed load."),
+        ("Release", " Acquire: pairs with the Release in `stop`."),
+        ("Release", " Release: publishes the queue."),
+        ("AcqRel", " Acquire: pairs with the Release in `stop`."),
+        ("SeqCst", " Relaxed: a count."),
+    ] {
+        assert!(missing(ordering, comments).is_some(), "{ordering} is explained by {comments:?}");
+    }
+}
+
+#[test]
+fn every_atomic_is_in_the_table() {
+    let table = fs::read_to_string(root("src/bus/mod.rs")).unwrap();
+    let (mut atomics, mut wrong) = (0, Vec::new());
+    for (_, text) in sources().iter().filter(|(file, _)| file != "model.rs" && file != "sync.rs") {
+        let mut owner = "";
+        for line in text.lines().filter(|line| !is_comment(line)) {
+            if let Some(at) = line.find("struct ") {
+                owner = line[at + 7..].split(|c: char| !c.is_alphanumeric()).next().unwrap();
+            }
+            let field = line
+                .trim()
+                .trim_start_matches("pub(super) ")
+                .split_once(": Atomic")
+                .filter(|_| !line.contains("fn "));
+            let Some((field, kind)) = field else { continue };
+            // Crossbeam's and others' types of such a name are no atomics of ours.
+            if kind.starts_with(['U', 'B']) && !kind.contains("::new") {
+                atomics += 1;
+                let name = format!("`{owner}::{field}`");
+                if !table.lines().any(|row| row.starts_with("//! | `") && row.contains(&name)) {
+                    wrong.push(name);
+                }
+            }
+        }
+    }
+    assert!(atomics > 20, "only {atomics} atomics found: is this still reading the sources?");
+    assert!(wrong.is_empty(), "not in the table of src/bus/mod.rs: {}", wrong.join(", "));
+}
