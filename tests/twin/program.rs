@@ -230,8 +230,8 @@ impl Both {
 
     fn receive_batch(&mut self, reader: usize) -> Result<(), TestCaseError> {
         let (real, twin) = &mut self.readers[reader];
-        let is_empty = twin.peek(Mailbox::is_empty);
-        let got = poll(|| real.receive_batch(usize::MAX), |got| is_empty || *got != Err(Nothing::Yet));
+        let nothing_yet = twin.peek(|mailbox| mailbox.is_empty() && !mailbox.has_ended());
+        let got = poll(|| real.receive_batch(usize::MAX), |got| nothing_yet || *got != Err(Nothing::Yet));
         // How many come together is the bus's choice; what they are is not.
         let most = got.as_ref().map_or(0, |(_, events)| events.len());
         let expected = twin.receive_batch(most);
