@@ -9,6 +9,8 @@
 mod api;
 #[path = "support/cases.rs"]
 mod cases;
+#[path = "twin/crowd.rs"]
+mod crowd;
 #[path = "twin/mailbox.rs"]
 mod mailbox;
 #[path = "twin/plain.rs"]
@@ -21,4 +23,9 @@ mod real;
 #[test]
 fn random_programs_do_the_same_on_both() {
     cases::check(400, program::program, |program| program::run(&program));
+}
+
+#[test]
+fn what_several_threads_see_is_something_the_twin_could_show() {
+    cases::check(300, crowd::crowd, |crowd| crowd::run(&crowd));
 }

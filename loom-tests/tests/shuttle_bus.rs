@@ -228,3 +228,26 @@ fn waiting_for_a_while() {
         assert!(left.delivered == 0 && left.high_water <= 2, "{left:?}");
     });
 }
+
+/// Four publishers of one event each against a close: what was accepted is delivered, what was not comes back.
+#[test]
+fn publishers_against_a_close() {
+    schedules(3000, || {
+        let bus = small_bus(2, 4, 2);
+        let mut watcher = bus.watch().expect("open");
+        let publish = |who| {
+            let publisher = bus.publisher();
+            thread::spawn(move || publisher.try_publish(Ident { publisher: who, number: 0 }).is_ok())
+        };
+        let publishing: Vec<_> = (0..4).map(publish).collect();
+        bus.close();
+        let log = Log::read(&mut watcher);
+        let accepted = publishing
+            .into_iter()
+            .filter_map(|thread| thread.join().ok())
+            .filter(|accepted| *accepted)
+            .count();
+        assert_eq!((log.events().len(), log.lagged()), (accepted, 0));
+        assert_eq!(bus.shutdown().bus.accepted, accepted as u64);
+    });
+}

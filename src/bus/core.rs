@@ -160,18 +160,17 @@ impl Core {
         self.sent.decided.load(Ordering::Acquire)
     }
 
-    /// Gives room back. True: a dispatcher waits for it. Without a fence in between it may be missed by a hair, so the
-    /// reader asks again, with one, at the end of each slice.
+    /// Gives room back.
     #[inline]
-    pub(super) fn set_consumed(&self, consumed: u64) -> bool {
+    pub(super) fn set_consumed(&self, consumed: u64) {
         // Release: pairs with the Acquire in `consumed`.
         self.got.consumed.store(consumed, Ordering::Release);
-        self.is_room_wanted(consumed)
     }
 
+    /// Whether a dispatcher waits for what has been consumed so far.
     #[inline]
     pub(super) fn is_room_wanted(&self, consumed: u64) -> bool {
-        // Relaxed: ordered after `consumed` by the caller's fence at the end of a slice.
+        // Relaxed: ordered after `consumed` by the caller's fence.
         consumed >= self.wake_at.load(Ordering::Relaxed)
     }
 

@@ -170,8 +170,14 @@ impl<T> Inbox<T> {
         if counted > 0 {
             self.expected += counted;
             self.consumed += counted;
-            if self.core.set_consumed(self.consumed) {
-                self.hub.dispatcher.wake();
+            self.core.set_consumed(self.consumed);
+            if self.core.policy.waits() {
+                // In the middle of a slice, too: the caller may stay away before its end. Its partner is the fence of the
+                // dispatcher that asks for room.
+                full_fence();
+                if self.core.is_room_wanted(self.consumed) {
+                    self.hub.dispatcher.wake();
+                }
             }
         }
         if hand.len() == 0 {
@@ -193,20 +199,12 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// At the end of a slice: tells those who wait for this reader how far it is.
+    /// At the end of a slice: tells those who wait for a handler how far it is.
     fn announce(&mut self) {
-        if !self.core.is_handler && !self.core.policy.waits() {
-            return;
-        }
         if self.core.is_handler {
             self.handled = self.expected;
             self.core.set_handled(self.handled);
-        }
-        full_fence();
-        if self.core.is_room_wanted(self.consumed) {
-            self.hub.dispatcher.wake();
-        }
-        if self.core.is_handler {
+            full_fence();
             self.hub.done.wake_all();
         }
     }

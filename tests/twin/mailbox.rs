@@ -74,6 +74,15 @@ impl Mailbox {
         self.is_stopped || self.is_closed
     }
 
+    pub fn is_full(&self) -> bool {
+        self.queued() >= self.capacity()
+    }
+
+    /// The first event of the queue.
+    pub fn oldest(&self) -> Option<Event> {
+        self.stream.iter().find_map(|slot| if let Slot::Event(event) = slot { Some(*event) } else { None })
+    }
+
     fn events(&self) -> u64 {
         self.stream.iter().filter(|slot| matches!(slot, Slot::Event(_))).count() as u64
     }

@@ -132,7 +132,7 @@ impl Bus for Real {
 }
 
 pub struct RealReader {
-    watcher: Watcher<Event>,
+    pub watcher: Watcher<Event>,
     told: Arc<Mutex<Vec<(DropReason, Event)>>>,
 }
 
@@ -145,21 +145,29 @@ impl From<TryRecvError> for Nothing {
     }
 }
 
+impl From<Delivery<Event>> for Item {
+    fn from(delivery: Delivery<Event>) -> Self {
+        delivery.as_ref().into()
+    }
+}
+
+impl From<Delivery<&Event>> for Item {
+    fn from(delivery: Delivery<&Event>) -> Self {
+        match delivery {
+            Delivery::Event(event) => Self::Event(*event),
+            Delivery::Lagged(count) => Self::Lagged(count),
+        }
+    }
+}
+
 impl Reader for RealReader {
     fn receive(&mut self) -> Received {
-        Ok(match self.watcher.try_recv()? {
-            Delivery::Event(event) => Item::Event(event),
-            Delivery::Lagged(count) => Item::Lagged(count),
-        })
+        Ok(self.watcher.try_recv()?.into())
     }
 
     /// It waits: the program calls it where there is something.
     fn receive_ref(&mut self) -> Received {
-        match self.watcher.recv_ref() {
-            Ok(Delivery::Event(event)) => Ok(Item::Event(*event)),
-            Ok(Delivery::Lagged(count)) => Ok(Item::Lagged(count)),
-            Err(_) => Err(Nothing::Ever),
-        }
+        self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
     /// All that there is, whatever `most` says.
