@@ -289,53 +289,33 @@ impl Numbers {
     }
 }
 
-#[cfg(not(eventcast_loom))]
 mod system {
     #![allow(clippy::disallowed_methods, reason = "here is where the system is asked")]
 
     use std::sync::OnceLock;
     use std::time::{Duration, Instant, SystemTime};
 
+    use crate::sync::HAS_TIME;
+
     /// Where the monotonic scale begins: the first question.
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
     pub(super) fn system_now() -> SystemTime {
-        SystemTime::now()
+        if HAS_TIME { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
     }
 
+    /// Where time stands still, a timeout of zero is over at once, and another one never.
     pub(super) fn system_monotonic() -> Duration {
-        ORIGIN.get_or_init(Instant::now).elapsed()
+        if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
     }
 
     pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
-        system_monotonic().checked_add(timeout)
+        if HAS_TIME || timeout.is_zero() { system_monotonic().checked_add(timeout) } else { None }
     }
 
     /// `None` where the platform cannot name the moment: it is further off than the machine will live.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         ORIGIN.get_or_init(Instant::now).checked_add(at)
-    }
-}
-
-#[cfg(eventcast_loom)]
-mod system {
-    use std::time::{Duration, Instant, SystemTime};
-
-    pub(super) fn system_now() -> SystemTime {
-        SystemTime::UNIX_EPOCH
-    }
-
-    /// Time stands still in a model: a timeout of zero is over at once, another one never.
-    pub(super) fn system_monotonic() -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
-        timeout.is_zero().then_some(Duration::ZERO)
-    }
-
-    pub(super) fn system_instant(_at: Duration) -> Option<Instant> {
-        None
     }
 }
 

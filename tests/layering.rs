@@ -29,6 +29,7 @@ const FACADE_ONLY: &[&str] = &[
     "crossbeam_utils",
     "parking_lot",
     "loom::",
+    "shuttle::",
 ];
 const ALLOWED: &[&str] =
     &["std::sync::OnceLock", "std::sync::LazyLock", "std::sync::Arc<str>", "std::thread::panicking"];

@@ -167,6 +167,7 @@ impl Core {
         self.got.consumed.store(consumed, Ordering::Release);
     }
 
+    /// Whether a dispatcher waits for what has been consumed so far.
     #[inline]
     pub(super) fn is_room_wanted(&self, consumed: u64) -> bool {
         // Relaxed: ordered after `consumed` by the caller's fence.

@@ -194,11 +194,8 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// At the end of a slice: tells those who wait for this reader how far it is.
+    /// At the end of a slice: tells those who wait for a handler how far it is.
     fn announce(&mut self) {
-        if !self.core.is_handler && !self.core.policy.waits() {
-            return;
-        }
         if self.core.is_handler {
             self.handled = self.expected;
             self.core.set_handled(self.handled);

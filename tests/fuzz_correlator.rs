@@ -1,0 +1,249 @@
+//! The correlator under options, events, times and answers of a store as nobody would have them: it never panics, counts
+//! every event, never counts back, and takes no more memory than its options allow. `EVENTCAST_CASES=100` tries a hundred
+//! times as much, `EVENTCAST_SEED=1` other things.
+#![cfg(feature = "recorder")]
+#![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
+#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
+
+#[path = "support/cases.rs"]
+mod cases;
+#[path = "support/wild.rs"]
+mod wild;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, Event, EventCorrelator, FakeClock,
+    ObjectReference, SpamFilter,
+};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+/// Counts the bytes that live, of those that this thread allocates and frees.
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = LIVE.try_with(|live| live.set(live.get() + layout.size() as i64));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        let _ = LIVE.try_with(|live| live.set(live.get() - layout.size() as i64));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    lru_cache_size: usize,
+    aggregation: Option<(usize, Duration)>,
+    spam_filter: Option<(u32, f32)>,
+}
+
+impl Options {
+    fn build(self, clock: &FakeClock) -> CorrelatorOptions {
+        let mut options = CorrelatorOptions::default().clock(clock.clock());
+        options.lru_cache_size = self.lru_cache_size;
+        options.aggregation = self.aggregation.map(|(max_events, max_interval)| {
+            let mut aggregation = Aggregation::default();
+            (aggregation.max_events, aggregation.max_interval) = (max_events, max_interval);
+            aggregation
+        });
+        options.spam_filter = self.spam_filter.map(|(burst, qps)| {
+            let mut filter = SpamFilter::default();
+            (filter.burst, filter.qps) = (burst, qps);
+            filter
+        });
+        options
+    }
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let size = prop_oneof![6 => 1..6_usize, 2 => Just(4096), 1 => any::<usize>()];
+    let interval = prop_oneof![
+        4 => (1..1000_u64).prop_map(Duration::from_secs),
+        1 => prop::sample::select(vec![Duration::ZERO, Duration::from_nanos(1), Duration::MAX]),
+    ];
+    let events = prop_oneof![4 => 1..5_usize, 1 => prop::sample::select(vec![0, 10, usize::MAX])];
+    let burst = prop_oneof![3 => 1..5_u32, 1 => prop::sample::select(vec![0, 25, u32::MAX])];
+    let qps = prop_oneof![
+        3 => prop::sample::select(vec![1.0 / 300.0, 1.0, 1e3]),
+        1 => any::<f32>(),
+        1 => prop::sample::select(vec![0.0, -0.0, -1.0, f32::MIN_POSITIVE, 1e-45, f32::MAX, f32::INFINITY, f32::NAN]),
+    ];
+    (size, prop::option::of((events, interval)), prop::option::of((burst, qps))).prop_map(
+        |(lru_cache_size, aggregation, spam_filter)| Options { lru_cache_size, aggregation, spam_filter },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// One of a few that come again and again: object, reason, message, and the count it brings.
+    Known(u8, u8, u8, i32),
+    Any(Box<Event>),
+    Advance(Duration),
+    /// The system's time is set.
+    Set(u64),
+    /// The store answers to one of the decisions with another name, version and count.
+    Confirm(prop::sample::Index, u8, i32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let count = prop_oneof![6 => Just(1), 1 => any::<i32>(), 1 => Just(i32::MAX - 1)];
+    prop_oneof![
+        20 => (0..3_u8, 0..3_u8, 0..6_u8, count.clone())
+            .prop_map(|(object, reason, message, count)| Step::Known(object, reason, message, count)),
+        2 => wild::event().prop_map(|event| Step::Any(Box::new(event))),
+        3 => (0..400_000_u64).prop_map(|ms| Step::Advance(Duration::from_millis(ms))),
+        1 => prop::sample::select(vec![0, 1_600_000_000, 4_000_000_000, 253_402_300_799, u64::MAX >> 30])
+            .prop_map(Step::Set),
+        5 => (any::<prop::sample::Index>(), 0..4_u8, count).prop_map(|(of, version, count)| Step::Confirm(of, version, count)),
+    ]
+}
+
+fn known(object: u8, reason: u8, message: u8, count: i32) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = format!("web-{object}.{reason}{message}").into();
+    event.metadata.namespace = "default".into();
+    event.involved_object = ObjectReference::new("Pod", format!("web-{object}")).in_namespace("default");
+    event.source.component = "fuzz".into();
+    event.reason = format!("Reason{reason}").into();
+    event.message = format!("message {message}").into();
+    event.type_ = "Warning".into();
+    event.count = count;
+    event
+}
+
+/// What the count of an event belongs to.
+fn subject(event: &Event, is_group: bool) -> String {
+    let mut event = event.clone();
+    event.metadata = Event::default().metadata;
+    event.count = 0;
+    (event.first_timestamp, event.last_timestamp) = (None, None);
+    if is_group {
+        event.message = "".into();
+    }
+    event.to_json()
+}
+
+fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    let Ok(correlator) = EventCorrelator::new(options.build(&clock)) else {
+        return Ok(());
+    };
+    let (mut calls, mut before) = (0, correlator.stats());
+    let mut counts: HashMap<String, i32> = HashMap::new();
+    let mut open: Vec<(CorrelationKey, Event)> = Vec::new();
+    for step in steps {
+        let event = match step {
+            Step::Known(object, reason, message, count) => known(object, reason, message, count),
+            Step::Any(event) => *event,
+            Step::Advance(by) => {
+                clock.advance(by);
+                continue;
+            }
+            Step::Set(seconds) => {
+                clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+                continue;
+            }
+            Step::Confirm(of, version, count) => {
+                if !open.is_empty() {
+                    let (key, mut stored) = open.swap_remove(of.index(open.len()));
+                    stored.metadata.set_resource_version(version.to_string());
+                    stored.metadata.name = format!("stored-{version}").into();
+                    stored.count = count.min(stored.count);
+                    correlator.confirm(key, &stored);
+                }
+                continue;
+            }
+        };
+        calls += 1;
+        let correlation = correlator.correlate(&event);
+        let stats = correlator.stats();
+        prop_assert_eq!(stats.created + stats.updated + stats.filtered, calls);
+        for (was, is) in [
+            (before.created, stats.created),
+            (before.updated, stats.updated),
+            (before.filtered, stats.filtered),
+            (before.aggregated, stats.aggregated),
+            (before.evicted, stats.evicted),
+        ] {
+            prop_assert!(was <= is, "{:?} after {:?}", stats, before);
+        }
+        if stats.evicted > before.evicted {
+            // What is forgotten is counted from the beginning.
+            counts.clear();
+        }
+        let is_group = stats.aggregated > before.aggregated;
+        before = stats;
+        let (result, key, is_update) = match correlation {
+            Correlation::Create { event, key } => (event, key, false),
+            Correlation::Update { event, key, patch } => {
+                prop_assert!(
+                    serde_json::from_str::<serde_json::Value>(patch.as_str()).is_ok(),
+                    "{}",
+                    patch.as_str()
+                );
+                (event, key, true)
+            }
+            _ => continue,
+        };
+        let last = counts.insert(subject(&event, is_group), result.count);
+        if is_update {
+            prop_assert!(last.is_none_or(|last| result.count >= last), "{} after {:?}", result.count, last);
+            prop_assert!(result.count > 0, "an update to {}", result.count);
+        }
+        open.push((key, result));
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_comes_is_counted_and_never_back() {
+    let strategy = || (options(), prop::collection::vec(step(), 0..120));
+    cases::check(150, strategy, |(options, steps)| run(options, steps));
+}
+
+/// Five times as many different events as before take no more memory than before.
+#[test]
+fn what_is_remembered_is_bounded() {
+    cases::check(6, options, |options| {
+        let options = Options { lru_cache_size: options.lru_cache_size.clamp(1, 64), ..options };
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let Ok(correlator) = EventCorrelator::new(options.build(&clock)) else {
+            return Ok(());
+        };
+        let feed = |numbers: std::ops::Range<u32>| {
+            for number in numbers {
+                let mut event = known((number % 250) as u8, 0, 0, 1);
+                event.message = format!("{number} {}", "x".repeat(number as usize % 200)).into();
+                event.involved_object.name = format!("web-{}", number / 3).into();
+                if let Correlation::Create { event, key } | Correlation::Update { event, key, .. } =
+                    correlator.correlate(&event)
+                {
+                    correlator.confirm(key, &event);
+                }
+            }
+            LIVE.with(Cell::get)
+        };
+        let few = feed(0..2000);
+        let many = feed(2000..12_000);
+        prop_assert!(many - few < 200 * 1024, "{} bytes more", many - few);
+        Ok(())
+    });
+}

@@ -1,0 +1,162 @@
+//! Events out of anything: reading their JSON never panics, what it reads it also writes, and what is written for people
+//! holds no control character. `EVENTCAST_CASES=100` tries a hundred times as much, `EVENTCAST_SEED=1` other things.
+#![cfg(feature = "recorder")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
+
+#[path = "support/cases.rs"]
+mod cases;
+#[path = "support/wild.rs"]
+mod wild;
+
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, FakeClock, MemorySink, MemorySinkOptions};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use serde_json::Value;
+
+/// Pieces of JSON that an event is made of, and some that break it.
+fn piece() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "null",
+        "true",
+        "-",
+        "0",
+        "1e999",
+        "2147483648",
+        "-2147483649",
+        "3.5",
+        "\"",
+        "\\",
+        "\"\\ud800\"",
+        "\"\\udc00\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\\u0000\"",
+        "\"metadata\"",
+        "\"name\"",
+        "\"labels\"",
+        "\"involvedObject\"",
+        "\"message\"",
+        "\"count\"",
+        "\"series\"",
+        "\"lastObservedTime\"",
+        "\"eventTime\"",
+        "\"firstTimestamp\"",
+        "\"related\"",
+        "\"2024-01-01T00:00:00Z\"",
+        "\"0000-01-01T00:00:00Z\"",
+        "\"9999-12-31T23:59:60.999999999999Z\"",
+        "\"2024-02-30T25:61:61+99:99\"",
+        "\"x\":1",
+        "{\"a\":{\"b\":[]}}",
+        "\u{1b}",
+        "\u{0}",
+        "\u{feff}",
+    ]);
+    prop_oneof![5 => pieces.prop_map(str::to_owned), 1 => wild::text()]
+}
+
+/// Something that was JSON of an event, until somebody edited it.
+fn edited() -> impl Strategy<Value = String> {
+    let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::collection::vec(piece(), 0..3));
+    (wild::event(), prop::collection::vec(edit, 0..6)).prop_map(|(event, edits)| {
+        let mut text: Vec<char> = event.to_json().chars().collect();
+        for (at, cut, pieces) in edits {
+            let at = at.index(text.len() + 1);
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, pieces.concat().chars());
+        }
+        text.into_iter().collect()
+    })
+}
+
+fn json() -> impl Strategy<Value = String> {
+    let bytes =
+        prop::collection::vec(any::<u8>(), 0..200).prop_map(|b| String::from_utf8_lossy(&b).into_owned());
+    let soup = prop::collection::vec(piece(), 0..40).prop_map(|pieces| pieces.concat());
+    prop_oneof![1 => bytes, 3 => soup, 8 => edited()]
+}
+
+/// Reads what it writes, and then writes the same.
+fn assert_round_trip(event: &Event) -> Result<(), TestCaseError> {
+    let written = event.to_json();
+    prop_assert!(serde_json::from_str::<Value>(&written).is_ok_and(|value| value.is_object()), "{}", written);
+    let read = Event::from_json(&written);
+    prop_assert!(read.is_ok(), "{:?} of {}", read.err(), written);
+    prop_assert_eq!(read.map(|event| event.to_json()), Ok(written));
+    Ok(())
+}
+
+#[test]
+fn json_of_anything_is_read_or_refused() {
+    cases::check(1000, json, |text| match Event::from_json(&text) {
+        Ok(event) => assert_round_trip(&event),
+        Err(error) => {
+            let told = error.to_string();
+            prop_assert!(!told.contains(wild::is_dangerous), "{:?}", told);
+            prop_assert!(told.chars().count() < 1000, "{} characters", told.chars().count());
+            Ok(())
+        }
+    });
+}
+
+#[test]
+fn any_event_is_written_and_read_back() {
+    cases::check(300, wild::event, |event| {
+        assert_round_trip(&event)?;
+        // What JSON can hold, it holds: a time outside its years is the one thing that may be missing.
+        let read =
+            Event::from_json(&event.to_json()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(&read.message, &event.message);
+        prop_assert_eq!(&read.involved_object, &event.involved_object);
+        prop_assert_eq!(&read.metadata, &event.metadata);
+        prop_assert_eq!((read.count, read.related()), (event.count, event.related()));
+        Ok(())
+    });
+}
+
+#[test]
+fn the_log_has_one_line_for_each_event_and_no_control_character() {
+    let events = EventBroadcaster::new().unwrap();
+    let (tx, lines) = mpsc::channel();
+    events.start_logging(move |line| drop(tx.send(line.to_owned()))).unwrap();
+    let strategy = || (wild::reference(), wild::text(), wild::text());
+    cases::check(300, strategy, move |(object, reason, message)| {
+        let recorded = events.new_recorder("fuzz").event(object, EventType::Warning, reason, message);
+        if !recorded.is_accepted() {
+            return Ok(());
+        }
+        let line =
+            lines.recv_timeout(Duration::from_secs(60)).map_err(|_| TestCaseError::fail("no line came"))?;
+        prop_assert!(line.starts_with("Event("), "{:?}", line);
+        prop_assert!(!line.contains(wild::is_dangerous), "{:?}", line);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_table_has_one_line_for_each_event_and_no_control_character() {
+    let strategy = || prop::collection::vec(wild::event(), 0..4);
+    cases::check(150, strategy, |events| {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
+        let stored = events.iter().filter(|event| store.create(event).is_ok()).count();
+        prop_assert_eq!(store.len(), stored);
+        let table = store.table();
+        let lines: Vec<_> = table.split('\n').filter(|line| !line.is_empty()).collect();
+        if stored > 0 {
+            prop_assert_eq!(lines.len(), stored + 1, "{:?}", table);
+        }
+        for line in lines {
+            prop_assert!(!line.contains(wild::is_dangerous), "{:?}", line);
+        }
+        Ok(())
+    });
+}

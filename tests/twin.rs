@@ -1,0 +1,31 @@
+//! The bus against its twin: a broadcaster so plain that it is seen to be right. Random programs run on both, and what
+//! each watcher saw, the gaps at their places, what the hooks were told and all counters must be the same after each
+//! step. `EVENTCAST_CASES=100` tries a hundred times as many programs, `EVENTCAST_SEED=1` tries others.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "the parts of one test")]
+
+#[path = "twin/api.rs"]
+mod api;
+#[path = "support/cases.rs"]
+mod cases;
+#[path = "twin/crowd.rs"]
+mod crowd;
+#[path = "twin/mailbox.rs"]
+mod mailbox;
+#[path = "twin/plain.rs"]
+mod plain;
+#[path = "twin/program.rs"]
+mod program;
+#[path = "twin/real.rs"]
+mod real;
+
+#[test]
+fn random_programs_do_the_same_on_both() {
+    cases::check(400, program::program, |program| program::run(&program));
+}
+
+#[test]
+fn what_several_threads_see_is_something_the_twin_could_show() {
+    cases::check(300, crowd::crowd, |crowd| crowd::run(&crowd));
+}

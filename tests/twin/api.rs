@@ -1,0 +1,160 @@
+//! What the twin and the real bus have in common, as small as it can be.
+
+use std::time::Duration;
+
+use eventcast::{DropReason, OverflowPolicy};
+
+/// Events are numbers that occur once in a program.
+pub type Event = u64;
+
+/// A broadcaster, as a program sees it.
+pub trait Bus {
+    type Reader: Reader;
+
+    /// One event, or several as a batch.
+    fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused>;
+    /// `None`: the bus is closed.
+    fn watch(&self, spec: &Spec) -> Option<Self::Reader>;
+    /// Lets time pass.
+    fn advance(&self, by: Duration);
+    /// Whether it says that all is done; no: something was abandoned.
+    fn flush(&self) -> bool;
+    fn close(&self);
+    /// Closes, and waits for the end, or gives up at once. Whether everything was offered.
+    fn shutdown(&self, give_up: bool) -> bool;
+    fn totals(&self) -> Totals;
+}
+
+/// A watcher, as its reader sees it. Dropped, it is gone.
+pub trait Reader {
+    fn receive(&mut self) -> Received;
+    /// As `receive`, but what comes is in the reader's hand until its next call.
+    fn receive_ref(&mut self) -> Received;
+    /// What was lost before the events, and the events, at most so many.
+    fn receive_batch(&mut self, most: usize) -> Result<(u64, Vec<Event>), Nothing>;
+    fn stop(&self);
+    fn figures(&self) -> Figures;
+    /// What its hook was told.
+    fn told(&self) -> Vec<(DropReason, Event)>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Try,
+    Wait,
+    /// With a timeout that is over at once.
+    Timeout,
+    Batch,
+    TryBatch,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Full(Vec<Event>),
+    Stopped(Vec<Event>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nothing {
+    Yet,
+    Ever,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    Event(Event),
+    Lagged(u64),
+}
+
+pub type Received = Result<Item, Nothing>;
+
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub queue_len: usize,
+    pub policy: OverflowPolicy,
+    pub prefix: Vec<Event>,
+    pub filter: Filter,
+}
+
+/// By an event's number.
+#[derive(Clone, Copy, Debug)]
+pub enum Filter {
+    None,
+    /// Those that it divides are not wanted.
+    Without(u64),
+    /// It panics at those that the second divides, and does not want those that the first divides.
+    Panics(u64, u64),
+}
+
+impl Filter {
+    /// `None`: it panics.
+    pub fn keeps(self, event: Event) -> Option<bool> {
+        match self {
+            Self::None => Some(true),
+            Self::Without(n) => Some(event % n != 0),
+            Self::Panics(_, n) if event % n == 0 => None,
+            Self::Panics(n, _) => Some(event % n != 0),
+        }
+    }
+}
+
+/// The counters of one watcher, or of several together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub offered: u64,
+    pub delivered: u64,
+    pub dropped: [u64; 5],
+    pub filtered: u64,
+    /// What waits for room is not determined while the dispatcher waits: it may or may not have found some.
+    pub queued: Option<u64>,
+    pub high_water: u64,
+    pub panics: u64,
+}
+
+impl Figures {
+    pub fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.delivered += other.delivered;
+        for (sum, count) in self.dropped.iter_mut().zip(other.dropped) {
+            *sum += count;
+        }
+        self.filtered += other.filtered;
+        self.queued = self.queued.zip(other.queued).map(|(sum, count)| sum + count);
+        self.high_water = self.high_water.max(other.high_water);
+        self.panics += other.panics;
+    }
+
+    pub fn unsettled(self) -> Self {
+        Self { queued: None, ..self }
+    }
+}
+
+/// The counters of the bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    pub accepted: u64,
+    pub rejected_full: u64,
+    pub rejected_stopped: u64,
+    /// Of all watchers that there ever were.
+    pub watchers: Figures,
+    /// How many watchers are listed; while the dispatcher waits it cannot strike those that have gone.
+    pub listed: Option<usize>,
+}
+
+impl Totals {
+    pub fn unsettled(self) -> Self {
+        Self { watchers: self.watchers.unsettled(), listed: None, ..self }
+    }
+}
+
+/// Where a reason stands in [`Figures::dropped`].
+pub fn place(reason: DropReason) -> usize {
+    match reason {
+        DropReason::Incoming => 0,
+        DropReason::Oldest => 1,
+        DropReason::TimedOut => 2,
+        DropReason::Stopped => 3,
+        DropReason::Abandoned => 4,
+        _ => unreachable!("the twin knows all reasons"),
+    }
+}

@@ -1,0 +1,306 @@
+//! Random programs of several threads on the real bus. What comes out is not determined, but not everything may: the twin
+//! says of each watcher whether there is a history in which it sees just this.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::{OverflowPolicy, StopHandle};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::api::{Bus, Event, Filter, How, Item, Reader, Refused, Spec};
+use super::mailbox::Mailbox;
+use super::real::{Real, RealReader, figures};
+
+/// Each publisher's events begin with another one.
+const EACH: u64 = 1000;
+
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    incoming_len: usize,
+    max_batch: usize,
+    publishers: Vec<Vec<(How, usize)>>,
+    readers: Vec<Script>,
+}
+
+/// What a reader's thread does until the end.
+#[derive(Clone, Debug)]
+struct Script {
+    queue_len: usize,
+    policy: OverflowPolicy,
+    filter: Filter,
+    prefix: usize,
+    /// It registers while others publish.
+    is_late: bool,
+    /// One item, one in hand, a batch, or a moment for others, again and again.
+    reads: Vec<u8>,
+    /// It stops after so many reads; a late one does not, for where its part begins could not be told then.
+    stops_after: Option<usize>,
+}
+
+pub fn crowd() -> impl Strategy<Value = Crowd> {
+    let how = prop::sample::select(vec![How::Try, How::Wait, How::Timeout, How::Batch, How::TryBatch]);
+    let publisher = prop::collection::vec((how, 1..8_usize), 1..25);
+    let policy = prop_oneof![
+        3 => Just(OverflowPolicy::DropIncoming),
+        3 => Just(OverflowPolicy::DropOldest),
+        1 => Just(OverflowPolicy::Wait),
+        1 => Just(OverflowPolicy::WaitFor(Duration::ZERO)),
+        1 => Just(OverflowPolicy::WaitFor(Duration::from_micros(50))),
+    ];
+    let filter = prop_oneof![2 => Just(Filter::None), 1 => (2..5_u64).prop_map(Filter::Without)];
+    let reads = prop::collection::vec(0..4_u8, 1..8);
+    let stops = prop::option::weighted(0.3, 0..30_usize);
+    let reader = (1..13_usize, policy, filter, 0..3_usize, any::<bool>(), reads, stops).prop_map(
+        |(queue_len, policy, filter, prefix, is_late, reads, stops_after)| Script {
+            queue_len,
+            policy,
+            filter,
+            prefix,
+            is_late,
+            reads,
+            stops_after,
+        },
+    );
+    (1..5_usize, 1..9_usize, prop::collection::vec(publisher, 1..4), prop::collection::vec(reader, 1..5))
+        .prop_map(|(incoming_len, max_batch, publishers, readers)| Crowd {
+            incoming_len,
+            max_batch,
+            publishers,
+            readers,
+        })
+}
+
+/// What became of a reader.
+struct Seen {
+    spec: Spec,
+    log: Vec<Item>,
+    /// Kept until all is counted: of a reader that has stopped, the dispatcher counts the last by itself.
+    reader: RealReader,
+    is_late: bool,
+    has_stopped: bool,
+}
+
+pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
+    let bus = Arc::new(Real::new(crowd.incoming_len, crowd.max_batch));
+    let witness = Script {
+        queue_len: 3,
+        policy: OverflowPolicy::Wait,
+        filter: Filter::None,
+        prefix: 0,
+        is_late: false,
+        reads: vec![2],
+        stops_after: None,
+    };
+    let start = Arc::new(Barrier::new(crowd.publishers.len() + crowd.readers.len() + 1));
+    let (registered, registrations) = mpsc::channel::<()>();
+    let reading: Vec<_> = [&witness]
+        .into_iter()
+        .chain(&crowd.readers)
+        .map(|script| {
+            let (bus, script, start) = (bus.clone(), script.clone(), start.clone());
+            let early = (!script.is_late).then(|| register(&bus, &script));
+            let registered = registered.clone();
+            thread::spawn(move || {
+                start.wait();
+                let (reader, spec) = early.unwrap_or_else(|| register(&bus, &script));
+                drop(registered);
+                read(reader, spec, &script)
+            })
+        })
+        .collect();
+    let publishing = (0..).zip(&crowd.publishers).map(|(who, program)| {
+        let (bus, program, start) = (bus.clone(), program.clone(), start.clone());
+        thread::spawn(move || {
+            start.wait();
+            publish(&bus, who * EACH + 1, &program)
+        })
+    });
+    let publishing: Vec<_> = publishing.collect();
+    let accepted: Vec<_> = publishing.into_iter().map(|thread| thread.join().unwrap()).collect();
+    // The late readers, too, have all come before the bus is closed.
+    drop(registered);
+    prop_assert_eq!(registrations.recv(), Err(mpsc::RecvError));
+    prop_assert!(bus.shutdown(false));
+    let mut seen = reading.into_iter().map(|thread| thread.join().unwrap());
+    let order = one_order(&seen.next().unwrap(), &accepted)?;
+    seen.try_for_each(|seen| seen.explain(&order))
+}
+
+fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
+    let spec = Spec {
+        queue_len: script.queue_len,
+        policy: script.policy,
+        prefix: (0..script.prefix as u64).map(|n| Event::MAX - n).collect(),
+        filter: script.filter,
+    };
+    (bus.watch(&spec).expect("nobody has closed it"), spec)
+}
+
+/// Publishes what the program says; what was accepted, in its order.
+fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
+    let mut next = first;
+    let mut accepted = Vec::new();
+    for (how, count) in program {
+        let count = if matches!(how, How::Batch | How::TryBatch) { *count as u64 } else { 1 };
+        let events: Vec<_> = (next..next + count).collect();
+        next += count;
+        let back = match bus.publish(events.clone(), *how) {
+            Ok(()) => 0,
+            Err(Refused::Full(back) | Refused::Stopped(back)) => {
+                assert!(events.ends_with(&back), "{back:?} came back of {events:?}");
+                back.len()
+            }
+        };
+        accepted.extend(&events[..events.len() - back]);
+    }
+    accepted
+}
+
+fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
+    let stop: StopHandle = reader.watcher.stop_handle();
+    let stops_after = script.stops_after.filter(|_| !script.is_late);
+    let mut log = Vec::new();
+    for (count, how) in script.reads.iter().cycle().enumerate() {
+        if stops_after == Some(count) {
+            stop.stop();
+        }
+        let more = match how {
+            0 => reader.watcher.recv().map(|delivery| log.push(delivery.into())),
+            1 => reader.watcher.recv_ref().map(|delivery| log.push(delivery.into())),
+            2 => reader.watcher.recv_batch().map(|batch| {
+                if batch.lagged > 0 {
+                    log.push(Item::Lagged(batch.lagged));
+                }
+                log.extend(batch.iter().copied().map(Item::Event));
+            }),
+            _ => {
+                thread::yield_now();
+                // A script of nothing else would never come to the end.
+                reader.watcher.recv().map(|delivery| log.push(delivery.into()))
+            }
+        };
+        if more.is_err() {
+            break;
+        }
+    }
+    Seen { spec, log, reader, is_late: script.is_late, has_stopped: stops_after.is_some() }
+}
+
+/// The order in which one who waits for all saw them: each once, those of each publisher in its own order.
+fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, TestCaseError> {
+    let mut order = Vec::new();
+    let mut by_publisher: HashMap<u64, Vec<Event>> = HashMap::new();
+    for item in &witness.log {
+        let Item::Event(event) = *item else {
+            return Err(TestCaseError::fail(format!("{item:?} for one who waits for all")));
+        };
+        by_publisher.entry(event / EACH).or_default().push(event);
+        order.push(event);
+    }
+    for (who, accepted) in (0..).zip(accepted) {
+        prop_assert_eq!(&by_publisher.remove(&who).unwrap_or_default(), accepted);
+    }
+    prop_assert!(by_publisher.is_empty());
+    Ok(order)
+}
+
+/// Gaps that follow each other as one.
+fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
+    let mut merged = Vec::new();
+    for item in items {
+        match (merged.last_mut(), item) {
+            (Some(Item::Lagged(sum)), Item::Lagged(count)) => *sum += count,
+            _ => merged.push(item),
+        }
+    }
+    merged
+}
+
+impl Seen {
+    /// Whether the twin can be brought to show the same.
+    fn explain(&self, order: &[Event]) -> Result<(), TestCaseError> {
+        let stats = self.reader.watcher.stats();
+        let counts = figures(&stats);
+        let dropped: u64 = counts.dropped.iter().sum();
+        prop_assert_eq!(counts.offered, counts.delivered + dropped, "{:?}", stats);
+        let (prefix, log) = self.log.split_at(self.spec.prefix.len().min(self.log.len()));
+        let wanted: Vec<_> = self.spec.prefix.iter().copied().map(Item::Event).collect();
+        prop_assert_eq!(prefix, &wanted[..]);
+
+        // Its part of the order: to the end, and from the beginning or, of a late one, from where the counts say.
+        let part = if self.is_late {
+            let length = (counts.offered + counts.filtered) as usize;
+            prop_assert!(length <= order.len(), "{:?} of {}", stats, order.len());
+            &order[order.len() - length..]
+        } else {
+            order
+        };
+        let offered: Vec<_> =
+            part.iter().copied().filter(|event| self.spec.filter.keeps(*event) == Some(true)).collect();
+        if !self.has_stopped {
+            prop_assert_eq!(counts.offered, offered.len() as u64);
+            prop_assert_eq!(counts.filtered, (part.len() - offered.len()) as u64);
+        }
+
+        // Each gap stands where so many are missing.
+        let mut at = 0;
+        let mut delivered = HashSet::new();
+        for item in log {
+            match item {
+                Item::Event(event) => {
+                    prop_assert_eq!(offered.get(at), Some(event), "{:?} of {:?}", log, offered);
+                    delivered.insert(*event);
+                    at += 1;
+                }
+                Item::Lagged(count) => at += *count as usize,
+            }
+        }
+        prop_assert_eq!(counts.delivered, delivered.len() as u64);
+        prop_assert!(at as u64 <= counts.offered, "{:?} of {}", log, counts.offered);
+        if self.has_stopped {
+            return Ok(());
+        }
+        prop_assert_eq!(at, offered.len(), "{:?} of {:?}", log, offered);
+        let lost: HashSet<_> = offered.iter().copied().filter(|event| !delivered.contains(event)).collect();
+        let told: HashSet<_> = self.reader.told().into_iter().map(|(_, event)| event).collect();
+        prop_assert_eq!(&told, &lost, "what the hook was told");
+        prop_assert_eq!(dropped, lost.len() as u64);
+        let expected = self.replay(&offered, &delivered);
+        prop_assert_eq!(merged(log.iter().copied()), merged(expected), "{:?}", self.spec);
+        Ok(())
+    }
+
+    /// What a reader sees of the twin that reads as late as it can for these to be delivered: then its queue is as full as
+    /// it can be, and what is lost nevertheless cannot be lost.
+    fn replay(&self, offered: &[Event], delivered: &HashSet<Event>) -> Vec<Item> {
+        let mut mailbox =
+            Mailbox::new(Spec { prefix: Vec::new(), filter: Filter::None, ..self.spec.clone() });
+        let mut shown = Vec::new();
+        for event in offered {
+            let is_due = match self.spec.policy {
+                // The oldest would be lost.
+                OverflowPolicy::DropOldest => {
+                    mailbox.oldest().is_some_and(|oldest| delivered.contains(&oldest))
+                }
+                _ => delivered.contains(event),
+            };
+            if mailbox.is_full() && is_due {
+                // A gap before the event that gives room comes first.
+                while let Ok(item) = mailbox.receive() {
+                    shown.push(item);
+                    if matches!(item, Item::Event(_)) {
+                        break;
+                    }
+                }
+            }
+            mailbox.offer(&[*event], Duration::ZERO);
+            mailbox.settle(Duration::MAX, false);
+        }
+        shown.extend(std::iter::from_fn(|| mailbox.receive().ok()));
+        shown
+    }
+}

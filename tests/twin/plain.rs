@@ -1,0 +1,261 @@
+//! The twin: a broadcaster that is one state under one lock. It does at once, on the caller's thread, all that a dispatcher
+//! would do, so there is nothing in it that could race.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use eventcast::DropReason;
+
+use super::api::{Bus, Event, Figures, How, Nothing, Reader, Received, Refused, Spec, Totals};
+use super::mailbox::Mailbox;
+
+#[derive(Clone)]
+pub struct Twin {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    incoming_len: usize,
+    max_batch: usize,
+    now: Duration,
+    incoming: VecDeque<Entry>,
+    /// Taken out together with the batch that is being offered, and done after it.
+    next: Option<Entry>,
+    mailboxes: Vec<Mailbox>,
+    /// Those that are offered something.
+    registered: Vec<usize>,
+    is_closed: bool,
+    is_abandoned: bool,
+    has_ended: bool,
+    report: Option<bool>,
+    accepted: u64,
+    rejected_full: u64,
+    rejected_stopped: u64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Events(Vec<Event>),
+    Register(usize),
+}
+
+impl Twin {
+    pub fn new(incoming_len: usize, max_batch: usize) -> Self {
+        let state = State { incoming_len, max_batch, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Whether the dispatcher waits for a watcher to make room.
+    pub fn is_blocked(&self) -> bool {
+        self.lock().is_blocked()
+    }
+
+    /// How many entries there is room for.
+    pub fn free(&self) -> usize {
+        let state = self.lock();
+        state.incoming_len - state.incoming.len()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    pub fn max_batch(&self) -> usize {
+        self.lock().max_batch
+    }
+}
+
+impl State {
+    fn is_blocked(&self) -> bool {
+        self.mailboxes.iter().any(Mailbox::is_pending)
+    }
+
+    /// Goes on until there is nothing to do, or somebody has to be waited for.
+    fn run(&mut self) {
+        loop {
+            let (now, abandoned) = (self.now, self.is_abandoned);
+            self.mailboxes.iter_mut().for_each(|mailbox| mailbox.settle(now, abandoned));
+            if self.is_blocked() {
+                return;
+            }
+            match self.next.take().or_else(|| self.incoming.pop_front()) {
+                Some(Entry::Register(number)) => self.registered.push(number),
+                Some(Entry::Events(events)) => self.offer(events),
+                None => break,
+            }
+        }
+        if self.is_closed && !self.has_ended {
+            self.has_ended = true;
+            self.mailboxes.iter_mut().for_each(|mailbox| mailbox.is_closed = true);
+        }
+    }
+
+    fn offer(&mut self, mut batch: Vec<Event>) {
+        while batch.len() < self.max_batch {
+            match self.incoming.pop_front() {
+                Some(Entry::Events(more)) if batch.len() + more.len() <= self.max_batch => batch.extend(more),
+                other => {
+                    self.next = other;
+                    break;
+                }
+            }
+        }
+        self.accepted += batch.len() as u64;
+        for number in &self.registered {
+            self.mailboxes[*number].offer(&batch, self.now);
+        }
+    }
+
+    fn push(&mut self, entry: Entry) -> Result<(), Entry> {
+        if self.incoming.len() == self.incoming_len {
+            return Err(entry);
+        }
+        self.incoming.push_back(entry);
+        self.run();
+        Ok(())
+    }
+}
+
+impl Bus for Twin {
+    type Reader = TwinReader;
+
+    /// It never waits: the program publishes with [`How::Wait`] and [`How::Batch`] only where there is room.
+    fn publish(&self, events: Vec<Event>, _how: How) -> Result<(), Refused> {
+        let mut state = self.lock();
+        let mut rest = events;
+        while !rest.is_empty() {
+            if state.is_closed {
+                state.rejected_stopped += rest.len() as u64;
+                return Err(Refused::Stopped(rest));
+            }
+            let mut piece = rest;
+            rest = piece.split_off(piece.len().min(state.max_batch));
+            if let Err(Entry::Events(mut back)) = state.push(Entry::Events(piece)) {
+                back.append(&mut rest);
+                state.rejected_full += back.len() as u64;
+                return Err(Refused::Full(back));
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&self, spec: &Spec) -> Option<TwinReader> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return None;
+        }
+        let number = state.mailboxes.len();
+        state.mailboxes.push(Mailbox::new(spec.clone()));
+        assert!(state.push(Entry::Register(number)).is_ok(), "the program registers where there is room");
+        Some(TwinReader { twin: self.clone(), number })
+    }
+
+    fn advance(&self, by: Duration) {
+        let mut state = self.lock();
+        state.now += by;
+        state.run();
+    }
+
+    fn flush(&self) -> bool {
+        !self.lock().is_abandoned
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.run();
+    }
+
+    fn shutdown(&self, give_up: bool) -> bool {
+        self.close();
+        let mut state = self.lock();
+        if let Some(complete) = state.report {
+            return complete;
+        }
+        let complete = state.has_ended;
+        assert!(complete || give_up, "the program waits for the end where it comes");
+        if !complete {
+            state.is_abandoned = true;
+            state.run();
+        }
+        state.report = Some(complete);
+        complete
+    }
+
+    fn totals(&self) -> Totals {
+        let state = self.lock();
+        let mut watchers = Figures { queued: Some(0), ..Figures::default() };
+        state.mailboxes.iter().for_each(|mailbox| watchers.add(&mailbox.figures()));
+        Totals {
+            accepted: state.accepted,
+            rejected_full: state.rejected_full,
+            rejected_stopped: state.rejected_stopped,
+            watchers,
+            listed: Some(state.mailboxes.iter().filter(|mailbox| !mailbox.is_gone).count()),
+        }
+    }
+}
+
+pub struct TwinReader {
+    twin: Twin,
+    number: usize,
+}
+
+impl TwinReader {
+    fn with<R>(&self, act: impl FnOnce(&mut Mailbox) -> R) -> R {
+        let mut state = self.twin.lock();
+        let result = act(&mut state.mailboxes[self.number]);
+        state.run();
+        result
+    }
+
+    pub fn peek<R>(&self, look: impl FnOnce(&Mailbox) -> R) -> R {
+        look(&self.twin.lock().mailboxes[self.number])
+    }
+}
+
+impl Reader for TwinReader {
+    fn receive(&mut self) -> Received {
+        self.with(Mailbox::take_back);
+        self.with(Mailbox::receive)
+    }
+
+    fn receive_ref(&mut self) -> Received {
+        self.with(Mailbox::take_back);
+        self.with(Mailbox::receive_ref)
+    }
+
+    fn receive_batch(&mut self, most: usize) -> Result<(u64, Vec<Event>), Nothing> {
+        self.with(Mailbox::take_back);
+        self.with(|mailbox| mailbox.receive_batch(most))
+    }
+
+    fn stop(&self) {
+        self.with(|mailbox| mailbox.is_stopped = true);
+    }
+
+    fn figures(&self) -> Figures {
+        self.peek(Mailbox::figures)
+    }
+
+    fn told(&self) -> Vec<(DropReason, Event)> {
+        self.peek(|mailbox| mailbox.told.clone())
+    }
+}
+
+impl Drop for TwinReader {
+    fn drop(&mut self) {
+        // A test that fails may have left the lock in a panic.
+        if let Ok(mut state) = self.twin.state.lock() {
+            let abandoned = state.is_abandoned;
+            state.mailboxes[self.number].leave(abandoned);
+            state.run();
+        }
+    }
+}
