@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use eventcast::{Broadcaster, OverflowPolicy, WatchBuilder};
 
-use crate::checker::Checker;
-use crate::dice::Dice;
-use crate::ledger::{Ledger, get};
-use crate::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
+use super::checker::Checker;
+use super::dice::Dice;
+use super::ledger::{Ledger, get};
+use super::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
 
 /// The longest queue, and the longest prefix.
 pub(crate) const QUEUE: u64 = 256;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use eventcast::{PublishError, Publisher};
 
-use crate::dice::Dice;
-use crate::ledger::{Ledger, add};
-use crate::tick::{CLASSES, Mood, Tick};
+use super::dice::Dice;
+use super::ledger::{Ledger, add};
+use super::tick::{CLASSES, Mood, Tick};
 
 /// The largest batch that is published here.
 pub(crate) const BATCH: u64 = 48;

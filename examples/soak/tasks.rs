@@ -8,11 +8,11 @@ use eventcast::{Watcher, WatcherStats};
 use futures::{FutureExt, StreamExt};
 use tokio::time::{sleep, timeout};
 
-use crate::checker::Checker;
-use crate::ledger::add;
-use crate::plan::{Leave, Plan};
-use crate::tick::Tick;
-use crate::visit::{PATIENCE, Visitor, handler, leave_in_panic, lock, panicked, take};
+use super::checker::Checker;
+use super::ledger::add;
+use super::plan::{Leave, Plan};
+use super::tick::Tick;
+use super::visit::{PATIENCE, Visitor, handler, leave_in_panic, lock, panicked, take};
 
 #[derive(Clone, Copy, Debug)]
 enum Form {

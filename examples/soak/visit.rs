@@ -10,11 +10,11 @@ use eventcast::{
     Broadcaster, Delivery, FlushError, RecvTimeoutError, TryRecvError, WatchError, Watcher, WatcherStats,
 };
 
-use crate::checker::Checker;
-use crate::dice::Dice;
-use crate::ledger::{Ledger, add};
-use crate::plan::{Leave, Plan};
-use crate::tick::{ON_PURPOSE, Tick};
+use super::checker::Checker;
+use super::dice::Dice;
+use super::ledger::{Ledger, add};
+use super::plan::{Leave, Plan};
+use super::tick::{ON_PURPOSE, Tick};
 
 /// What nobody takes who is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
