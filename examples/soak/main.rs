@@ -310,8 +310,8 @@ fn look_at_live_events(ledger: &Ledger) {
     let watchers = 2 * VISITORS + 1;
     let bus = INCOMING * MAX_BATCH + JOURNAL + 2 * VISITORS * plan::QUEUE + 2 * MAX_BATCH * (watchers + 1);
     let own = 2 * VISITORS * (plan::PREFIX + 1) + 2 * SOURCES as u64 * publish::BATCH;
-    let live = tick::live();
-    if live > (bus + own).cast_signed() {
+    let live = u64::try_from(tick::live()).unwrap_or(0);
+    if live > bus + own {
         ledger.fault(format!("{live} events live, at most {} may", bus + own));
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn judge(samples: &[u64]) -> (String, Option<bool>) {
 }
 
 pub(crate) fn mebibytes(bytes: u64) -> String {
-    format!("{}.{} MiB", bytes >> 20, (bytes & ((1 << 20) - 1)) * 10 >> 20)
+    format!("{}.{} MiB", bytes >> 20, ((bytes & ((1 << 20) - 1)) * 10) >> 20)
 }
 
 fn median(samples: &[u64]) -> u64 {

@@ -14,8 +14,8 @@ use super::tick::{CLASSES, Mood, Tick};
 /// The largest batch that is published here.
 pub(crate) const BATCH: u64 = 48;
 
-/// A phase at one rate lasts so long at most.
-const PHASE: Duration = Duration::from_millis(300);
+/// A phase at one rate lasts so long at most, in microseconds.
+const PHASE: u64 = 300_000;
 
 pub(crate) struct Source {
     ledger: Arc<Ledger>,
@@ -68,7 +68,9 @@ impl Source {
         add(counter, refused.len() as u64);
         add(&self.ledger.accepted, (events - refused.len()) as u64);
         // What comes back goes here, and would panic here.
-        refused.iter_mut().for_each(|tick| tick.mood = Mood::Calm);
+        for tick in &mut refused {
+            tick.mood = Mood::Calm;
+        }
     }
 
     /// How long to pause now; none: it is over.
@@ -77,7 +79,7 @@ impl Source {
             return None;
         }
         if Instant::now() >= self.until {
-            self.until = Instant::now() + PHASE.mul_f64(self.dice.roll(100) as f64 / 100.0);
+            self.until = Instant::now() + self.dice.micros(PHASE);
             self.pause = match self.dice.roll(4) {
                 0 => Duration::ZERO,
                 1 => Duration::from_micros(20),

@@ -141,7 +141,7 @@ impl Recording {
         let run = move || {
             while !ledger.is_over() {
                 let pause = dice.micros(2000);
-                for _ in 0..1 + dice.roll(60) {
+                for _ in 0..=dice.roll(60) {
                     let object = ObjectReference::new("Pod", format!("pod-{}", dice.roll(300)));
                     let reason = ["Started", "Pulled", "BackOff", "Failed"][dice.roll(4) as usize];
                     let type_ = if dice.once_in(3) { Warning } else { Normal };

@@ -101,7 +101,7 @@ impl Visitor {
         };
         let mut ended = false;
         while !ended && checker.seen() < plan.enough {
-            ended = self.step(form, &mut watcher, &mut checker);
+            ended = receive(form, &mut watcher, &mut checker);
             if let Some(nap) = plan.nap(&mut self.dice) {
                 thread::sleep(nap);
             }
@@ -112,7 +112,7 @@ impl Visitor {
             _ => {
                 watcher.stop();
                 while !ended {
-                    ended = self.step(form, &mut watcher, &mut checker);
+                    ended = receive(form, &mut watcher, &mut checker);
                 }
                 finish(&mut checker, || Some(watcher.stats()));
                 return true;
@@ -120,23 +120,6 @@ impl Visitor {
         }
         finish(&mut checker, || None);
         true
-    }
-
-    /// Receives once; true: the end.
-    fn step(&self, form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> bool {
-        let copies = !matches!(form, Form::Ref | Form::Batch);
-        match catch_unwind(AssertUnwindSafe(|| step(form, watcher, checker))) {
-            Ok(Step::More) => false,
-            Ok(Step::Empty) => {
-                thread::sleep(Duration::from_micros(200));
-                false
-            }
-            Ok(Step::End) => true,
-            Err(_) => {
-                panicked(copies, checker);
-                false
-            }
-        }
     }
 
     /// A handler on a thread of the bus.
@@ -212,6 +195,23 @@ pub(crate) fn handler(
             }
         }
         assert!(!panics, "{ON_PURPOSE}: handler");
+    }
+}
+
+/// Receives once; true: the end.
+fn receive(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> bool {
+    let copies = !matches!(form, Form::Ref | Form::Batch);
+    match catch_unwind(AssertUnwindSafe(|| step(form, watcher, checker))) {
+        Ok(Step::More) => false,
+        Ok(Step::Empty) => {
+            thread::sleep(Duration::from_micros(200));
+            false
+        }
+        Ok(Step::End) => true,
+        Err(_) => {
+            panicked(copies, checker);
+            false
+        }
     }
 }
 
