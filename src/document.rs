@@ -1,6 +1,8 @@
 //! Types that are read from objects only, for `serde`: options in configuration files, and the parts of an event.
 
-use serde::de::Visitor;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
 /// For types that are written as they are, options among them: their derived functions are inherent ones
@@ -35,7 +37,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(visitor)
+        self.0.deserialize_map(FromMap(visitor))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -45,5 +47,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
         unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// Some formats answer the wish for an object with whatever they find, as `toml` does.
+struct FromMap<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for FromMap<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(map)
     }
 }

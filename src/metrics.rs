@@ -14,7 +14,7 @@ use crate::stats::{BusStats, WatcherStats};
 const UNNAMED: &str = "(unnamed)";
 
 /// Gives the `metrics` recorder a text and a unit for each metric. Once at the start is enough, after the recorder was
-/// installed.
+/// installed. The figures come with [`BusStats::emit_metrics`] and its like.
 ///
 /// # Examples
 ///

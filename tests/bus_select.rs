@@ -120,3 +120,20 @@ fn no_wake_up_is_lost() {
         sending.join().unwrap();
     });
 }
+
+/// What the last receive lent keeps its room until the next one begins; so there must be a next one, or a dispatcher that
+/// waits for that room and a `Select` that waits for an event would wait for each other. The soak found it, by way of a
+/// `Clone` that panicked in a receive.
+#[test]
+fn what_is_lent_is_ready_to_be_given_back() {
+    let bus = bus::<u64>(10, 1);
+    let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+    bus.publisher().publish_batch(vec![1, 2]).unwrap();
+    for expected in [1, 2] {
+        assert_eq!(watcher.recv_ref(), Ok(Event(&expected)));
+        assert!(is_ready(&watcher), "it has lent {expected}");
+    }
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    assert!(!is_ready(&watcher), "everything has been received and given back");
+    assert!(bus.shutdown().complete);
+}

@@ -143,6 +143,21 @@ fn a_value_of_the_wrong_kind_is_an_error() {
     }
 }
 
+/// `toml` offers a list where an object was asked for, and `[64, 16]` would have been `incoming_len` and `queue_len`.
+#[test]
+fn a_list_in_a_file_is_no_object() {
+    #[derive(Debug, serde::Deserialize)]
+    struct File {
+        #[allow(dead_code, reason = "it is never read")]
+        bus: BusOptions,
+    }
+    for text in ["bus = []", "bus = [64, 16]"] {
+        let error = toml::from_str::<File>(text).unwrap_err().to_string();
+        assert!(error.contains("invalid type: sequence, expected a bus's options, as an object"), "{error}");
+    }
+    assert!(toml::from_str::<File>("[bus]").is_ok());
+}
+
 /// What is out of range is refused where it is used, by name, as if it had been set in code.
 #[test]
 fn a_zero_is_named_when_something_is_built_from_it() {

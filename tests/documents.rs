@@ -60,6 +60,29 @@ fn every_test_and_model_behind_a_guarantee_exists() {
 }
 
 #[test]
+fn every_test_behind_a_fault_exists() {
+    let document = fs::read_to_string(root("docs/verification.md")).unwrap();
+    let files = sources(&root("tests"));
+    let faults = document.split("\n## ").find(|part| part.starts_with("Faults")).unwrap();
+    let mut rows = 0;
+    for row in faults.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let tests: Vec<_> = quoted(row.rsplit(" | ").next().unwrap()).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        for (file, test) in tests.iter().map(|name| name.split_once("::").unwrap_or_else(|| panic!("{name}")))
+        {
+            let exists =
+                |(stem, text): &(String, String)| stem == file && text.contains(&format!("fn {test}("));
+            assert!(
+                files.iter().any(exists),
+                "docs/verification.md names {file}::{test}, which does not exist"
+            );
+        }
+        rows += 1;
+    }
+    assert!(rows > 20, "only {rows} faults found: is the document still written as this test reads it?");
+}
+
+#[test]
 fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
     let document = fs::read_to_string(root("docs/from-client-go.md")).unwrap();
     // The search of rustdoc ignores case and underscores.

@@ -80,6 +80,8 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         ("custom_sink", &["more"], "unexpected argument \"more\""),
         #[cfg(all(feature = "async", feature = "serde"))]
         ("sse", &["--port", "65536"], "--port: '65536' is not a number from 0 to 65535"),
+        #[cfg(all(feature = "async", feature = "select", feature = "recorder"))]
+        ("soak", &["--seed", "-1"], "--seed: '-1' is not a number from 0 to"),
         ("slow_watcher", &["--for", "soon"], "--for: 'soon' is not a duration"),
     ] {
         let ended = Running::start(name, args).end();
@@ -100,6 +102,8 @@ fn help_goes_to_stdout() {
         "custom_sink",
         #[cfg(all(feature = "async", feature = "serde"))]
         "sse",
+        #[cfg(all(feature = "async", feature = "select", feature = "recorder"))]
+        "soak",
     ] {
         let ended = Running::start(name, &["--help"]).end();
         assert_eq!((ended.code, ended.stderr.len()), (Some(0), 0));

@@ -230,7 +230,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Blocking
     ///
     /// As long as it takes: for ever, if a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait) is neither read
-    /// nor dropped, or a handler does not return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time.
+    /// nor dropped, or a handler does not return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an
+    /// async task, use `shutdown_async` (feature `async`): a runner that is awaited on the thread which this blocks
+    /// never comes to its end.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
         self.shared.hub.shutdown(None, None)

@@ -249,6 +249,11 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// # Errors
     ///
     /// As [`watch`](Self::watch).
+    ///
+    /// # Blocking
+    ///
+    /// As [`watch`](Self::watch): only while the incoming queue is full. On an executor's thread that may be for ever, if
+    /// the bus waits for a watcher that a task of the same thread reads; register where blocking is allowed.
     pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
         mut self,
         handler: H,

@@ -143,8 +143,9 @@ impl<T> Inbox<T> {
     pub(super) fn notify(&self, waker: &Waker) {
         self.core.sleeper.arm_task(waker);
         let in_hand = self.events().len();
+        // What is lent counts, too: its room is given back by the next receive, for which the dispatcher may wait.
         let known = self.expected + (in_hand - self.prefix) as u64;
-        if in_hand > self.lent || self.ended || self.core.decided() > known || self.core.is_over() {
+        if in_hand > 0 || self.ended || self.core.decided() > known || self.core.is_over() {
             waker.wake_by_ref();
         }
     }

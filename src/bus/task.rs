@@ -119,7 +119,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     }
 }
 
-/// The deliveries as [`recv_async`](Watcher::recv_async) gives them, and then the end.
+/// The deliveries as [`recv_async`](Watcher::recv_async) gives them, and then the end; asked again, the end again. A
+/// `next()` that is dropped before it is ready, as in a `select!`, has taken nothing.
 ///
 /// A stream that always has something never lets its task rest: where that starves others, let the task yield now and
 /// then.
@@ -182,6 +183,30 @@ impl<T, H> Unpin for Runner<T, H> {}
 /// block. After a hundred deliveries it lets other tasks run.
 ///
 /// While it is polled, the thread counts as one of the bus's own.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+/// use futures::future::join;
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::new()?;
+/// let mut sum = 0;
+/// let runner = bus.watch_builder().runner(move |delivery: Delivery<&u32>| {
+///     if let Delivery::Event(n) = delivery {
+///         sum += n;
+///         assert!(sum <= 6);
+///     }
+/// })?;
+/// let handle = runner.handle();
+/// bus.publisher().publish_batch(vec![1, 2, 3])?;
+/// // On a runtime it would be spawned instead.
+/// let ((), report) = futures::executor::block_on(join(runner, bus.shutdown_async(Duration::from_secs(10))));
+/// assert!(report.complete);
+/// assert_eq!((handle.stats().delivered, handle.stats().panics), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
     type Output = ();
 

@@ -277,7 +277,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the operation's index.
     ///
     /// It is for the readiness mode ([`Select::ready`] and its like): when the index comes back, receive with
-    /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing. Build the `Select` anew for
+    /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing, and does as long as the last
+    /// receive has lent something: the room of that is given back by the next one. Build the `Select` anew for
     /// each wait, as the borrow demands.
     ///
     /// # Examples

@@ -1,0 +1,155 @@
+//! One watcher's checks: order (G1), gaps at their place (G7), its own accounting (G6).
+//!
+//! The journal, a watcher that loses nothing, gives each event its place. Between two events that another watcher gets
+//! one after the other there are exactly as many places as it was told it had missed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use eventcast::WatcherStats;
+
+use super::MAX_BATCH;
+use super::ledger::{Ledger, add};
+use super::tick::{Place, Tick};
+
+pub(crate) struct Checker {
+    ledger: Arc<Ledger>,
+    name: String,
+    /// The only class that it is offered.
+    class: Option<usize>,
+    /// Events accepted before it was registered.
+    before: u64,
+    prefix: u64,
+    prefix_seen: u64,
+    /// What was received and has no place yet, each with what is missing before it.
+    unplaced: VecDeque<(Arc<Place>, u64)>,
+    last: Option<u64>,
+    missing: u64,
+    received: u64,
+    lagged: u64,
+    /// It ended before it had read everything.
+    pub(crate) gave_up: bool,
+}
+
+impl Checker {
+    pub(crate) fn new(
+        ledger: &Arc<Ledger>,
+        name: &str,
+        class: Option<usize>,
+        before: u64,
+        prefix: u64,
+    ) -> Self {
+        Self {
+            ledger: ledger.clone(),
+            name: name.to_owned(),
+            class,
+            before,
+            prefix,
+            prefix_seen: 0,
+            unplaced: VecDeque::new(),
+            last: None,
+            missing: 0,
+            received: 0,
+            lagged: 0,
+            gave_up: false,
+        }
+    }
+
+    pub(crate) fn event(&mut self, tick: &Tick) {
+        if tick.publisher.is_none() {
+            if tick.number != self.prefix_seen || self.received + self.lagged > 0 {
+                self.fault(format_args!("{} of the prefix, not {}", tick.number, self.prefix_seen));
+            }
+            self.prefix_seen += 1;
+            return;
+        }
+        if self.prefix_seen < self.prefix {
+            self.fault(format_args!("an event before the end of the prefix"));
+        }
+        if self.class.is_some_and(|class| class != tick.class) {
+            self.fault(format_args!("an event that its filter refuses"));
+        }
+        self.received += 1;
+        add(&self.ledger.received, 1);
+        self.unplaced.push_back((tick.place.clone(), std::mem::take(&mut self.missing)));
+        self.settle();
+    }
+
+    pub(crate) fn gap(&mut self, count: u64) {
+        if count == 0 {
+            self.fault(format_args!("a gap of nothing"));
+        }
+        self.missing += count;
+        self.lagged += count;
+        add(&self.ledger.lagged, count);
+    }
+
+    /// An event whose `Clone` panicked: it is delivered, but nobody knows which it was.
+    pub(crate) fn unclonable(&mut self) {
+        self.received += 1;
+        self.missing += 1;
+        add(&self.ledger.received, 1);
+    }
+
+    /// How much has come.
+    pub(crate) fn seen(&self) -> u64 {
+        self.received + self.prefix_seen
+    }
+
+    /// Compares what has a place by now; true: all of it.
+    fn settle(&mut self) -> bool {
+        while let Some((place, missing)) = self.unplaced.front() {
+            let Some(at) = place.get(self.class.is_some()) else { return false };
+            let missing = *missing;
+            self.unplaced.pop_front();
+            let expected = self.last.map(|last| last + 1 + missing);
+            if let Some(expected) = expected.filter(|expected| *expected != at) {
+                let what = if at < expected { "order" } else { "a gap" };
+                self.fault(format_args!("{what}: at {at} instead of {expected}, {missing} of them missing"));
+            }
+            if self.last.is_none() && self.class.is_none() && at - missing.min(at) <= self.before {
+                self.fault(format_args!(
+                    "an event of before its registration: {at}, after {} were published",
+                    self.before
+                ));
+            }
+            self.last = Some(at);
+        }
+        true
+    }
+
+    /// The accounting of one that has ended. False: not all of it has its place yet, or the dispatcher still has to
+    /// count what it held for a watcher that was stopped.
+    pub(crate) fn finish(&mut self, stats: Option<&WatcherStats>) -> bool {
+        if !self.settle() {
+            return false;
+        }
+        let Some(stats) = stats else { return true };
+        if stats.offered != stats.delivered + stats.dropped.total() + stats.queued {
+            return false;
+        }
+        // Of what is lost by the stop itself it may be told or not; and of a batch that was being offered at that moment
+        // a part may be counted as lost by the policy.
+        let dropped = stats.dropped.total();
+        let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
+        let told = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
+        if stats.delivered != self.received || !(told..=dropped).contains(&self.lagged) || stats.queued != 0 {
+            let (received, lagged) = (self.received, self.lagged);
+            self.fault(format_args!("received {received} and {lagged} missing, but {stats}"));
+        }
+        true
+    }
+
+    /// It did not finish in time.
+    pub(crate) fn stuck(&self, stats: Option<&WatcherStats>) {
+        let stats = stats.map(ToString::to_string).unwrap_or_default();
+        let unplaced = self.unplaced.len();
+        self.fault(format_args!(
+            "{unplaced} events that the journal does not come to, or no balance: {stats}"
+        ));
+    }
+
+    pub(crate) fn fault(&self, what: std::fmt::Arguments<'_>) {
+        self.ledger.fault(format!("{}: {what}", self.name));
+    }
+}

@@ -1,0 +1,36 @@
+//! Random choices that a seed repeats.
+
+use std::time::Duration;
+
+/// `SplitMix64`: small, and good enough to choose with.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    /// The dice of one part of the program: the same seed and part, the same choices.
+    pub(crate) fn new(seed: u64, part: u64) -> Self {
+        let mut dice = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        dice.next();
+        dice
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// One of `0..sides`.
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.next() % sides
+    }
+
+    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+
+    pub(crate) fn micros(&mut self, at_most: u64) -> Duration {
+        Duration::from_micros(self.roll(at_most))
+    }
+}

@@ -1,0 +1,359 @@
+//! Every feature at once, for as long as you like, checked all the while: order, accounting, gaps, memory.
+//!
+//! ```sh
+//! cargo run --release --all-features --example soak -- --for 60s
+//! cargo run --release --all-features --example soak -- --for 8h --seed 7
+//! ```
+//!
+//! Threads and tasks publish at rates that vary. Watchers of all policies come and go, are read in every way there is,
+//! panic, and have filters, hooks and prefixes that panic; events have a `Clone` or a `Drop` that does. Recorders feed a
+//! store and a sink that fails. Every two seconds the publishers rest, and what the bus has counted must be what the
+//! program has counted. `docs/verification.md` says what this sees and what it cannot see.
+#![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
+
+mod checker;
+mod dice;
+mod ledger;
+mod memory;
+mod plan;
+mod publish;
+mod record;
+#[path = "../support/mod.rs"]
+mod support;
+mod tasks;
+mod tick;
+mod visit;
+
+use std::error::Error;
+use std::panic;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+use lexopt::prelude::{Long, Short};
+use signal_hook::consts::TERM_SIGNALS;
+
+use ledger::{Ledger, add, get};
+use memory::mebibytes;
+use publish::Source;
+use record::Recording;
+use support::flags::{self, Parser};
+use support::output::{complain, say};
+use tick::Tick;
+use visit::{PATIENCE, Visitor};
+
+const HELP: &str = "\
+Every feature at once, for a given time, checked all the while: order, accounting, gaps,
+memory. One line a second, and at the end what was violated.
+
+Usage: soak [OPTIONS]
+
+Options:
+      --for DURATION         How long [default: 60s]
+      --seed N               Repeats the choices (not the timing) of another run
+                             [default: from the clock]
+  -h, --help                 Print this
+
+A DURATION is a number and a unit: 500ms, 60s, 8h. Ctrl-C ends it early, a second one at once.
+
+Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
+";
+
+/// How often memory is looked at, and how often the publishers rest.
+const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
+const LULL: Duration = Duration::from_secs(2);
+
+const INCOMING: u64 = 64;
+const MAX_BATCH: u64 = 32;
+const JOURNAL: u64 = 256;
+
+/// Publishers and visitors: so many threads, and as many tasks.
+const SOURCES: usize = 2;
+const VISITORS: u64 = 5;
+
+struct Settings {
+    length: Duration,
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    flags::main("soak", HELP, read, run)
+}
+
+fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut settings = Settings {
+        length: Duration::from_secs(60),
+        seed: since.map_or(0, |since| u64::from(since.subsec_nanos())),
+    };
+    while let Some(argument) = flags::next(&mut parser)? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("for") => settings.length = flags::duration(&mut parser, "--for")?,
+            Long("seed") => settings.seed = flags::number(&mut parser, "--seed", 0..=u64::MAX)?,
+            _ => return Err(flags::unknown(argument)),
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// Runs, ends, and says what was violated. False when something was.
+fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in TERM_SIGNALS {
+        // The second one finds the flag set.
+        signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
+        signal_hook::flag::register(*signal, stop.clone())?;
+    }
+    let ledger = Arc::new(Ledger::default());
+    tell_only_of_other_panics(&ledger);
+    complain(&format!("soaking, seed {}; Ctrl-C ends it early", settings.seed));
+
+    let options = BusOptions::default()
+        .incoming_len(INCOMING as usize)
+        .max_batch(MAX_BATCH as usize)
+        .spin(Duration::from_micros(5))
+        .thread_name("soak-bus");
+    let bus = Arc::new(Broadcaster::<Tick>::with_options(options)?);
+    keep_journal(&bus, &ledger)?;
+    let recording = Recording::start(&ledger, settings.seed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let threads = start(&bus, &ledger, settings.seed, &runtime)?;
+
+    let samples = watch_over(&bus, &ledger, &recording, settings, &stop)?;
+
+    let fine = end(&bus, &ledger, threads);
+    let told = recording.end();
+    runtime.shutdown_timeout(if fine { PATIENCE } else { Duration::ZERO });
+    if fine && tick::live() != 0 {
+        ledger.fault(format!("{} events live on, and nobody has them", tick::live()));
+    }
+    let (size, level) = memory::judge(&samples);
+    if level == Some(false) {
+        ledger.fault(format!("memory: the resident size does not level off: {size}"));
+    }
+    let faults = ledger.faults();
+    say(&format!(
+        "{} events published, {} received and {} missed by {} watchers that came and went\n{told}\n\
+         resident size: {size}\n{}\n",
+        get(&ledger.accepted) + get(&ledger.full) + get(&ledger.stopped),
+        get(&ledger.received),
+        get(&ledger.lagged),
+        get(&ledger.visits),
+        if faults.is_empty() {
+            "nothing was violated".to_owned()
+        } else {
+            format!("VIOLATED, with seed {}:\n{}", settings.seed, faults.join("\n"))
+        },
+    ))?;
+    Ok(faults.is_empty())
+}
+
+/// Panics on purpose are counted; others are shown as usual, and are violations.
+fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
+    let usual = panic::take_hook();
+    let ledger = ledger.clone();
+    panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+        if text.starts_with(tick::ON_PURPOSE) {
+            add(&ledger.panics, 1);
+        } else {
+            ledger.fault(format!("a panic: {text}"));
+            usual(info);
+        }
+    }));
+}
+
+/// The watcher that loses nothing, and gives each event its place.
+fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box<dyn Error>> {
+    let ledger = ledger.clone();
+    let (mut in_class, mut last) = ([0; tick::CLASSES], [0; 2 * SOURCES]);
+    let journal = move |delivery: Delivery<&Tick>| match delivery {
+        Delivery::Event(tick) => {
+            if let Some(last) = tick.publisher.and_then(|publisher| last.get_mut(publisher)) {
+                if tick.number <= *last {
+                    ledger.fault(format!(
+                        "order: {} of publisher {:?} after {last}",
+                        tick.number, tick.publisher
+                    ));
+                }
+                *last = tick.number;
+            }
+            in_class[tick.class] += 1;
+            add(&ledger.journal, 1);
+            add(&ledger.received, 1);
+            tick.place.assign(get(&ledger.journal), in_class[tick.class]);
+        }
+        Delivery::Lagged(count) => ledger.fault(format!("the journal, which waits, has lost {count}")),
+    };
+    let builder = bus.watch_builder().name("journal").queue_len(JOURNAL as usize);
+    builder.overflow(OverflowPolicy::Wait).spawn(journal)?;
+    Ok(())
+}
+
+/// How many threads and tasks are at work.
+type Working = Arc<AtomicU64>;
+
+/// Says, when it goes, that one is not at work any more.
+struct Worker(Working);
+
+impl Worker {
+    fn new(working: &Working) -> Self {
+        add(working, 1);
+        Self(working.clone())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn start(
+    bus: &Arc<Broadcaster<Tick>>,
+    ledger: &Arc<Ledger>,
+    seed: u64,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<Working, Box<dyn Error>> {
+    let working = Working::default();
+    for number in 0..SOURCES {
+        let worker = Worker::new(&working);
+        let source = Source::new(ledger, bus.publisher(), seed, number);
+        thread::Builder::new().name(format!("source-{number}")).spawn(move || {
+            let _worker = worker;
+            source.run();
+        })?;
+        let worker = Worker::new(&working);
+        let source = Source::new(ledger, bus.publisher(), seed, SOURCES + number);
+        runtime.spawn(async move {
+            let _worker = worker;
+            source.run_async().await;
+        });
+    }
+    for number in 0..VISITORS {
+        let worker = Worker::new(&working);
+        let visitor = Visitor::new(ledger, bus, seed, number);
+        thread::Builder::new().name(visitor.name.clone()).spawn(move || {
+            let (ledger, name) = (visitor.ledger.clone(), visitor.name.clone());
+            visitor.run();
+            ledger.done(&name);
+            drop(worker);
+        })?;
+        let worker = Worker::new(&working);
+        let visitor = Visitor::new(ledger, bus, seed, VISITORS + number);
+        runtime.spawn(async move {
+            let (ledger, name) = (visitor.ledger.clone(), visitor.name.clone());
+            visitor.run_async().await;
+            ledger.done(&name);
+            drop(worker);
+        });
+    }
+    Ok(working)
+}
+
+/// Until it is time: a line each second, the books compared every other, memory sampled in between.
+fn watch_over(
+    bus: &Broadcaster<Tick>,
+    ledger: &Ledger,
+    recording: &Recording,
+    settings: &Settings,
+    stop: &AtomicBool,
+) -> Result<Vec<u64>, Box<dyn Error>> {
+    let start = Instant::now();
+    let (mut samples, mut seconds, mut lull) = (Vec::new(), 0, start + LULL);
+    while start.elapsed() < settings.length && !stop.load(Ordering::Relaxed) {
+        thread::sleep(SAMPLE.min(settings.length.saturating_sub(start.elapsed())));
+        let resident = memory::resident();
+        samples.extend(resident);
+        look_at_live_events(ledger);
+        if Instant::now() >= lull {
+            if !hold_lull(bus, ledger) {
+                break;
+            }
+            lull = Instant::now() + LULL;
+        }
+        if start.elapsed().as_secs() > seconds {
+            seconds = start.elapsed().as_secs();
+            say(&format!(
+                "{seconds} s: {} accepted, {} rejected, {} received, {} missed, {} visits, {} watchers, {} panics, \
+                 {} flushes, {} stored, {} live, {} resident, {} violated\n",
+                get(&ledger.accepted),
+                get(&ledger.full),
+                get(&ledger.received),
+                get(&ledger.lagged),
+                get(&ledger.visits),
+                bus.stats().watchers.len(),
+                get(&ledger.panics),
+                get(&ledger.flushes),
+                recording.store.len(),
+                tick::live(),
+                resident.map_or("?".to_owned(), mebibytes),
+                ledger.faults().len(),
+            ))?;
+        }
+    }
+    if stop.load(Ordering::Relaxed) {
+        complain("stopping");
+    }
+    Ok(samples)
+}
+
+/// No more events may live than the bus's bound (G5) and what publishers and readers hold themselves.
+fn look_at_live_events(ledger: &Ledger) {
+    let watchers = 2 * VISITORS + 1;
+    let bus = INCOMING * MAX_BATCH + JOURNAL + 2 * VISITORS * plan::QUEUE + 2 * MAX_BATCH * (watchers + 1);
+    let own = 2 * VISITORS * (plan::PREFIX + 1) + 2 * SOURCES as u64 * publish::BATCH;
+    let live = u64::try_from(tick::live()).unwrap_or(0);
+    if live > bus + own {
+        ledger.fault(format!("{live} events live, at most {} may", bus + own));
+    }
+}
+
+/// Nobody publishes, everybody reads: soon everything has been read, and the books agree. False: they never did.
+fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
+    let start = Instant::now();
+    ledger.lull.store(true, Ordering::SeqCst);
+    let wrong = loop {
+        let rest = ledger.resting.load(Ordering::SeqCst) == 2 * SOURCES as u64;
+        let wrong =
+            if rest { ledger.compare(&bus.stats()) } else { vec!["not all publishers rest".to_owned()] };
+        if wrong.is_empty() || start.elapsed() > PATIENCE {
+            break wrong;
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    ledger.lull.store(false, Ordering::SeqCst);
+    for text in &wrong {
+        ledger.fault(format!("in a lull of {PATIENCE:?}, {text}; at work: {}", ledger.working().join(", ")));
+    }
+    wrong.is_empty()
+}
+
+/// Closes the bus and waits for everybody; true: all have ended.
+fn end(bus: &Broadcaster<Tick>, ledger: &Ledger, working: Working) -> bool {
+    ledger.over.store(true, Ordering::SeqCst);
+    let report = bus.shutdown_timeout(PATIENCE);
+    if !report.complete {
+        ledger.fault(format!("the shutdown is not complete: {report}"));
+    }
+    let start = Instant::now();
+    while working.load(Ordering::SeqCst) > 0 {
+        if start.elapsed() > PATIENCE {
+            ledger.fault(format!("these do not come to their end: {}", ledger.working().join(", ")));
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(working);
+    for text in ledger.compare(&bus.stats()) {
+        ledger.fault(format!("at the end, {text}"));
+    }
+    true
+}
