@@ -58,6 +58,7 @@ pub(crate) fn stamp() -> u64 {
     std::thread_local! {
         static NEXT: Cell<u64> = const { Cell::new(0) };
     }
+    // Relaxed, both: only that no number is given out twice counts.
     let block = || NEXT_BLOCK.fetch_add(BLOCK, Ordering::Relaxed);
     NEXT.try_with(|next| {
         let mut stamp = next.get();

@@ -91,9 +91,8 @@ impl Filter {
     pub fn keeps(self, event: Event) -> Option<bool> {
         match self {
             Self::None => Some(true),
-            Self::Without(n) => Some(event % n != 0),
             Self::Panics(_, n) if event % n == 0 => None,
-            Self::Panics(n, _) => Some(event % n != 0),
+            Self::Without(n) | Self::Panics(n, _) => Some(event % n != 0),
         }
     }
 }

@@ -16,6 +16,7 @@ enum Slot {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "plainness is the point")]
 pub struct Mailbox {
     pub spec: Spec,
     stream: VecDeque<Slot>,
