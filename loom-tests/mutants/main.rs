@@ -35,6 +35,7 @@ cargo loom-mutants [OPTION ...]
   --shard I/N      the I-th of N parts, counted from 1
   --only TEXT      those whose row holds TEXT
   --model TEXT     looks only with the models whose name holds TEXT
+  --new            those that are not in the table
   --survivors      those, too, that are known to survive, and why
   --within SECONDS begins no other mutant after this time
   --limit NUMBER   of executions of each model for each mutant (20000)
@@ -46,6 +47,7 @@ struct Options {
     shard: (usize, usize),
     only: String,
     model: String,
+    new: bool,
     survivors: bool,
     within: Duration,
     limit: usize,
@@ -59,6 +61,7 @@ fn options() -> Result<Options, String> {
         shard: (1, 1),
         only: String::new(),
         model: String::new(),
+        new: false,
         survivors: false,
         within: Duration::MAX,
         limit: 20_000,
@@ -71,6 +74,7 @@ fn options() -> Result<Options, String> {
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
         match arg.as_str() {
             "--list" => options.list = true,
+            "--new" => options.new = true,
             "--survivors" => options.survivors = true,
             "--check" => options.check = true,
             "--only" => options.only = value()?,
@@ -121,6 +125,7 @@ fn mutate(options: &Options) -> Result<bool, String> {
         .filter(|(i, _)| i % options.shard.1 == options.shard.0 - 1)
         .map(|(_, mutant)| mutant)
         .filter(|mutant| mutant.to_string().contains(&options.only))
+        .filter(|mutant| !options.new || known.verdict(&mutant.key()).is_none())
         .filter(|mutant| options.survivors || !known.is_explained(&mutant.key()))
         .collect();
     let mut models = tree.build(&mutants)?;
