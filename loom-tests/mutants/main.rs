@@ -42,6 +42,7 @@ cargo loom-mutants [OPTION ...]
   --jobs N         so many at once (2)
   --check          leaves the table as it is, and fails if it is out of date";
 
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Options {
     list: bool,
     shard: (usize, usize),
