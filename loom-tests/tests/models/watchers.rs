@@ -74,7 +74,7 @@ fn credit_against_a_reader() {
 }
 
 /// A reader makes just the room that the dispatcher waits for and then stays away, in the middle of a slice: the dispatcher
-/// goes on, and another watcher gets the event that was held up.
+/// goes on, and comes to the flush behind the event that it held.
 #[test]
 fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
     explore("a reader that stays away in the middle of a slice", || {
