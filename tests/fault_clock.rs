@@ -149,10 +149,12 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     // What remains is given up as soon as the sink returns.
     drop(gate);
     assert!(recording.join(LONG));
+    // The dispatcher counts what was still on its way to the recording, on its own thread.
+    sinks::until(|| recording.stats().watcher.lag == 0 && recording.stats().watcher.offered == accepted);
     let stats = recording.stats();
     assert_balanced(&stats);
     assert!(stats.watcher.dropped.by(DropReason::Abandoned) > 0, "{stats}");
-    assert_eq!((stats.created, stats.watcher.offered), (1, accepted), "{stats}");
+    assert_eq!(stats.created, 1, "{stats}");
 }
 
 /// A broadcaster that nobody watches and nobody stores for: recording works and leaves nothing.
