@@ -51,7 +51,7 @@ Options:
       --case TEXT     Only cases whose name holds TEXT, such as \"1 to 16\" or \"tasks\"
       --only TEXT     Only contenders whose name holds TEXT; eventcast is always there
       --no-idle       Do not measure what it costs to wait for nothing
-      --quick         A tenth of the events, one round: to see that it works
+      --quick         One round of a tenth of the length: to see that it works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
   -h, --help          Print this
@@ -138,23 +138,37 @@ fn progress(text: &str) {
 }
 
 /// How long a round should take: long enough for the threads' first steps not to count.
-const ROUND: Duration = Duration::from_millis(100);
+const ROUND: Duration = Duration::from_millis(150);
 /// Fewer events than this say nothing.
 const FEWEST: u64 = 4000;
+/// More say nothing more.
+const MOST: u64 = 4_000_000;
+
+/// So many events as take about so long. The slowest get a thousandth of what the fastest get.
+fn fitting(case: &Case, contender: &Contender, long: Duration) -> u64 {
+    let each = |events: u64| events / case.publishers as u64 * case.publishers as u64;
+    let mut events = FEWEST;
+    // The first rounds are short, and mostly the threads' start.
+    for _ in 0..3 {
+        let trial = (contender.round)(case, each(events));
+        let in_time = events as f64 * long.as_secs_f64() / trial.elapsed.as_secs_f64();
+        let next = (in_time as u64).clamp(FEWEST, MOST);
+        if next < 2 * events {
+            return each(next);
+        }
+        events = next;
+    }
+    each(events)
+}
 
 fn measure(case: &Case, contenders: &[Contender], settings: &Settings) -> Table {
-    let most = if settings.quick { case.events / 10 } else { case.events };
     let wanted = |name: &str| name == "eventcast" || name.contains(&settings.only);
     let mut running: Vec<(Contender, u64, Figures)> = contenders
         .iter()
         .filter(|contender| (contender.can)(case) && wanted(contender.name))
         .map(|contender| {
             progress(&format!("{}: {} warms up", case.name, contender.name));
-            // A short round first: those that are a hundred times slower get fewer events.
-            let trial = (contender.round)(case, FEWEST);
-            let in_time = FEWEST as f64 * ROUND.as_secs_f64() / trial.elapsed.as_secs_f64();
-            let events =
-                (in_time as u64).clamp(FEWEST, most) / case.publishers as u64 * case.publishers as u64;
+            let events = fitting(case, contender, if settings.quick { ROUND / 10 } else { ROUND });
             (*contender, events, Figures::new(contender.name, contender.manner))
         })
         .collect();

@@ -8,8 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::case::{Case, Check, Contender, Outcome, Payload, QUEUE, QUEUE_POWER, payload};
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "1 to 1, tasks", publishers: 1, watchers: 1, events: 200_000 },
-    Case { name: "1 to 16, tasks", publishers: 1, watchers: 16, events: 50_000 },
+    Case { name: "1 to 1, tasks", publishers: 1, watchers: 1 },
+    Case { name: "1 to 16, tasks", publishers: 1, watchers: 16 },
 ];
 
 pub(crate) const CONTENDERS: &[Contender] = &[

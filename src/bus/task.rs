@@ -73,12 +73,25 @@ impl Hub {
     }
 }
 
-/// Lets go of the task when the future is dropped before it is ready.
-struct Disarm<'i, T>(&'i mut Inbox<T>);
+/// A wait for a delivery. Lets go of the task when the future goes, ready or not; one that was ready at once has none.
+struct Receiving<'i, T> {
+    inbox: &'i mut Inbox<T>,
+    has_waited: bool,
+}
 
-impl<T> Drop for Disarm<'_, T> {
+impl<T> Receiving<'_, T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let next = self.inbox.poll(cx.waker());
+        self.has_waited |= next.is_pending();
+        next
+    }
+}
+
+impl<T> Drop for Receiving<'_, T> {
     fn drop(&mut self) {
-        self.0.core.sleeper.disarm_task();
+        if self.has_waited {
+            self.inbox.core.sleeper.disarm_task();
+        }
     }
 }
 
@@ -111,8 +124,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send {
         async move {
             let next = {
-                let waiting = Disarm(self.inbox());
-                poll_fn(|cx| waiting.0.poll(cx.waker())).await
+                let mut receiving = Receiving { inbox: self.inbox(), has_waited: false };
+                poll_fn(|cx| receiving.poll(cx)).await
             };
             self.delivery(next).ok_or(RecvError)
         }
