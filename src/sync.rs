@@ -97,7 +97,7 @@ mod real {
     }
 
     /// How often the loops of the bus look again before they park, each time for twice as long.
-    pub(crate) const SPINS: u32 = 6;
+    pub(crate) const SPINS: u32 = 3;
     /// How often they yield the processor after that.
     pub(crate) const YIELDS: u32 = 3;
 
