@@ -4,7 +4,7 @@ use std::sync::Arc as StdArc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, Watcher};
 use loom::sync::Arc;
 
 /// An event that loom misses when it is leaked, and that is told from others by its number.
@@ -36,6 +36,22 @@ impl Payload {
 #[must_use]
 pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     bus_of(incoming, queue, policy)
+}
+
+/// The same, by this clock.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn bus_at(
+    clock: &FakeClock,
+    incoming: usize,
+    queue: usize,
+    policy: OverflowPolicy,
+) -> Broadcaster<Payload> {
+    let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
+    Broadcaster::with_clock(options, clock.clock()).expect("the options are in range")
 }
 
 /// The same, of other events.
