@@ -105,9 +105,9 @@ impl Sleeper {
     pub(super) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
         // Relaxed: who takes this arming finds this waker, by the order of the waker's own cell, whose operations are
-        // acquire-release read-modify-writes of one word. Had `rouse` looked into the cell before `register` here did,
-        // all that `rouse` did before would have happened before this, and it could not have taken this arming. A
-        // read-modify-write, so that it comes after a taking of the last one.
+        // acquire-release read-modify-writes of one word. Had `rouse` come to the cell before `register` here, all that it
+        // did before would happen before this, and it could not have taken this arming; of one that comes into the midst
+        // of `register`, that itself takes notice. A read-modify-write, so that it comes after a taking of the last one.
         self.armed.swap(true, Ordering::Relaxed);
         full_fence();
     }
@@ -213,10 +213,12 @@ impl WaitList {
         }
     }
 
-    /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced.
+    /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced; or has made it
+    /// true under a lock under which those who wait look at it. Who comes to that lock first is seen by the other: either
+    /// the waiter finds the condition, or its place in the list, which it took before, is seen here.
     #[inline]
     pub(super) fn wake(&self, count: usize) {
-        // Relaxed: the caller's fence orders it after the condition; its partner is the fence in `register`.
+        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is the fence in `register`.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.wake_some(count);
         }

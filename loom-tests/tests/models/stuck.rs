@@ -17,7 +17,7 @@ fn close_against_a_publisher_behind_a_stuck_dispatcher() {
     explore_with("close against a publisher behind a stuck dispatcher", 1, || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
         let stuck = bus.watch().unwrap();
-        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let (publisher, closed) = (bus.publisher(), bus.clone());
         let publishing = thread::spawn(move || {
             (3..5).map(|number| u64::from(publisher.publish(Payload::new(number)).is_ok())).sum::<u64>()
@@ -38,7 +38,7 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut reader = bus.watch().unwrap();
         let stuck = bus.watch().unwrap();
-        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let stop = reader.stop_handle();
         let reading = thread::spawn(move || while let Ok(Delivery::Event(_)) = reader.recv() {});
         let stopping = thread::spawn(move || stop.stop());
@@ -60,7 +60,7 @@ fn giving_up_against_a_stuck_dispatcher() {
         }
     }
     explore_with("giving up against a stuck dispatcher", 1, || {
-        let bus = Arc::new(bus(2, 1, OverflowPolicy::Wait));
+        let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
         let gone = Arc::new(loom::sync::Notify::new());
         let says = Says(gone.clone());
         let filter = move |_: &Payload| {
@@ -68,7 +68,7 @@ fn giving_up_against_a_stuck_dispatcher() {
             true
         };
         let stuck = bus.watch_builder().filter(filter).watch().unwrap();
-        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let flushed = bus.clone();
         let flushing = thread::spawn(move || flushed.flush(Duration::from_secs(1)));
         let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::ZERO));
@@ -104,7 +104,7 @@ fn giving_up_against_a_flush() {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
-        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        bus.publisher().publish(Payload::new(1)).unwrap();
         let (flushed, stepped) = (bus.clone(), clock.clone());
         let flushing = thread::spawn(move || {
             assert_eq!(flushed.flush(Duration::from_secs(9)), Err(FlushError::Abandoned));
@@ -127,9 +127,9 @@ fn giving_up_against_a_flush() {
 fn a_deadline_against_a_later_one() {
     explore_with("a deadline against a later one", 1, || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let bus = Arc::new(bus_at(&clock, 2, 1, OverflowPolicy::DropIncoming));
+        let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
-        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        bus.publisher().publish(Payload::new(1)).unwrap();
         let (late, early) = (bus.clone(), bus);
         let late = thread::spawn(move || block_on(late.flush_async(Duration::from_secs(2))));
         let early = thread::spawn(move || {

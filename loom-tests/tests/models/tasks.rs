@@ -71,7 +71,7 @@ fn a_publishing_task_against_close() {
 #[test]
 fn an_awaited_handler_against_shutdown() {
     explore_with("awaited handler against shutdown", 1, || {
-        let bus = bus(1, 3, OverflowPolicy::DropIncoming);
+        let bus = bus(2, 3, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         let handle = runner.handle();
         bus.publisher().try_publish_batch((0..3).map(Payload::new).collect()).unwrap();

@@ -70,8 +70,9 @@ fn one_that_gives_up_hands_its_turn_on() {
             let mut publishing = pin!(first.publish_async(Payload::new(2)));
             let _ = publishing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         });
-        second.publish(Payload::new(3)).unwrap();
+        let publishing = thread::spawn(move || second.publish(Payload::new(3)).unwrap());
         giving_up.join().unwrap();
+        publishing.join().unwrap();
     });
 }
 
@@ -83,7 +84,8 @@ fn one_that_is_ready_hands_its_turn_on() {
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let (first, second) = (bus.publisher(), bus.publisher());
         let waiting = thread::spawn(move || block_on(first.ready()).unwrap());
-        second.publish(Payload::new(2)).unwrap();
+        let publishing = thread::spawn(move || second.publish(Payload::new(2)).unwrap());
         waiting.join().unwrap();
+        publishing.join().unwrap();
     });
 }
