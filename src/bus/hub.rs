@@ -214,6 +214,7 @@ impl Hub {
     }
 
     /// Waits for the end without asking for it. `Some(complete)`, or `None` at the deadline.
+    #[cfg(feature = "recorder")]
     pub(super) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
         self.done.wait(&self.clock, deadline, || self.ending()).ok()
     }
