@@ -49,12 +49,12 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that begins to wait for a watcher which nobody reads, and with a flush
-/// behind that: both come to their end, and what found no room is counted.
+/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher which nobody reads: it comes to
+/// its end, and what found no room is counted.
 #[test]
 fn giving_up_against_a_stuck_dispatcher() {
     explore_with("giving up against a stuck dispatcher", 1, || {
-        let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
+        let bus = bus(1, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
             let _ = &sign;
@@ -62,10 +62,7 @@ fn giving_up_against_a_stuck_dispatcher() {
         };
         let stuck = bus.watch_builder().filter(filter).watch().unwrap();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let flushed = bus.clone();
-        let flushing = thread::spawn(move || flushed.flush(Duration::from_secs(1)));
         let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::ZERO));
-        assert_eq!(flushing.join().unwrap(), Err(FlushError::Abandoned));
         gone.wait();
         giving_up.join().unwrap();
         let stats = stuck.stats();
@@ -134,9 +131,8 @@ fn a_deadline_against_a_later_one() {
                 result
             }))
         });
-        let giving_up = thread::spawn(move || drop(late));
         assert!(!early.join().unwrap().complete);
-        giving_up.join().unwrap();
+        drop(late);
         drop(runner);
     });
 }

@@ -96,9 +96,10 @@ fn one_that_is_ready_hands_its_turn_on() {
         let (first, second) = (bus.publisher(), bus.publisher());
         let waiting = thread::spawn(move || block_on(first.ready()).unwrap());
         let publishing = thread::spawn(move || second.publish(Payload::new(4)).unwrap());
-        drop(stuck);
+        let dropping = thread::spawn(move || drop(stuck));
         waiting.join().unwrap();
         publishing.join().unwrap();
-        drop(other);
+        dropping.join().unwrap();
+        drop((bus, other));
     });
 }

@@ -156,6 +156,8 @@ fn drop_of_a_stopped_watcher_against_an_offer() {
     explore_with("drop of a stopped watcher against an offer", 1, || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
+        // So the dispatcher does not learn of the stop when it comes to the registration.
+        bus.flush(Duration::from_secs(1)).unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         watcher.stop();
         let dropping = thread::spawn(move || drop(watcher));
