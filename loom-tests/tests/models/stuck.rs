@@ -54,7 +54,8 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
 #[test]
 fn giving_up_against_a_stuck_dispatcher() {
     explore_with("giving up against a stuck dispatcher", 1, || {
-        let bus = bus(1, 1, OverflowPolicy::Wait);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
             let _ = &sign;
@@ -62,9 +63,15 @@ fn giving_up_against_a_stuck_dispatcher() {
         };
         let stuck = bus.watch_builder().filter(filter).watch().unwrap();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::ZERO));
+        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::from_secs(1)));
+        let stepping = thread::spawn(move || {
+            clock.wait_for_waiters(1);
+            // The last 50 ms of the second are for giving up.
+            clock.advance(Duration::from_millis(950));
+        });
         gone.wait();
         giving_up.join().unwrap();
+        stepping.join().unwrap();
         let stats = stuck.stats();
         assert_eq!((stats.queued, stats.dropped.abandoned), (1, 1), "{stats:?}");
     });
@@ -102,7 +109,6 @@ fn giving_up_against_a_flush() {
         });
         let stepping = thread::spawn(move || {
             stepped.wait_for_waiters(2);
-            // The last 50 ms of the shutdown's second are for giving up.
             stepped.advance(Duration::from_millis(950));
         });
         assert!(!bus.shutdown_timeout(Duration::from_secs(1)).complete);
