@@ -118,7 +118,7 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
 
 /// The fast set explores so many executions of a model at most. What has not failed by then seldom does: a mutant that is
 /// caught at all is mostly caught within the first thousands.
-const MOST: usize = 60_000;
+const MOST: usize = 30_000;
 
 /// The deep set gives each model so much time.
 const DEEP: Duration = Duration::from_secs(600);

@@ -30,12 +30,15 @@ pub(super) enum Entry<T> {
 /// What a flush waits for, once the dispatcher has come to it.
 #[derive(Debug, Default)]
 pub(super) struct FlushTicket {
-    /// The position that each handler has to come to; `None` while the dispatcher has not come to the flush.
-    handlers: Mutex<Option<Vec<(u64, Arc<Core>)>>>,
+    /// `None` while the dispatcher has not come to the flush.
+    handlers: Mutex<Option<Handlers>>,
 }
 
+/// Each with the position that it has to come to.
+type Handlers = Vec<(u64, Arc<Core>)>;
+
 impl FlushTicket {
-    fn reach(&self, handlers: Vec<(u64, Arc<Core>)>) {
+    fn reach(&self, handlers: Handlers) {
         *self.handlers.lock() = Some(handlers);
     }
 

@@ -326,7 +326,7 @@ impl Hub {
     // ── statistics ──
 
     pub(super) fn set_accepted(&self, events: u64) {
-        // Relaxed: a count; the fences behind it publish it to who has waited for a flush or for the end.
+        // Relaxed: a count; the locks behind it publish it to who has waited for a flush or for the end.
         self.accepted.store(events, Ordering::Relaxed);
     }
 
