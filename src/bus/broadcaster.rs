@@ -327,8 +327,9 @@ fn flushed(hub: &Hub, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
 /// What the end of the bus means to a flush that came too late for a place of its own.
 fn all_flushed(hub: &Hub) -> Option<Result<(), FlushError>> {
     match hub.ending() {
-        _ if hub.is_abandoned() => Some(Err(FlushError::Abandoned)),
-        ending => ending.map(|complete| if complete { Ok(()) } else { Err(FlushError::Abandoned) }),
+        Some(true) => Some(Ok(())),
+        Some(false) => Some(Err(FlushError::Abandoned)),
+        None => hub.is_abandoned().then_some(Err(FlushError::Abandoned)),
     }
 }
 
