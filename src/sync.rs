@@ -9,7 +9,7 @@
 //!   the receipt to the reuse of that slot; and it reports "full" and "empty" where crossbeam would wait for a peer in
 //!   the middle of an operation.
 //! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
-//! * Spinning is off: a spin explores nothing that parking does not.
+//! * Spinning is off: a spin explores nothing that parking does not. An awaited handler yields after two deliveries.
 //!
 //! With `--cfg eventcast_shuttle` they are shuttle's (`cargo shuttle`), for more threads and longer programs than loom
 //! can take: also without time, and with crossbeam's own queues.
@@ -100,6 +100,9 @@ mod real {
     pub(crate) const SPINS: u32 = 3;
     /// How often they yield the processor after that.
     pub(crate) const YIELDS: u32 = 3;
+    /// So many deliveries an awaited handler handles before it lets other tasks run.
+    #[cfg(feature = "async")]
+    pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
         #[cfg(feature = "recorder")]

@@ -137,7 +137,7 @@ fn mutate(options: &Options) -> Result<bool, String> {
     let results = Mutex::new(tree.results(&mutants)?);
     let began = Instant::now();
     if results.lock().unwrap().all().is_empty() {
-        runner.must_pass()?;
+        runner.must_pass(options.jobs)?;
     }
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {

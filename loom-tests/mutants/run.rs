@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::scan::Mutant;
 
@@ -57,13 +59,21 @@ impl Runner {
     }
 
     /// A model that fails without a mutant would say nothing.
-    pub(crate) fn must_pass(&self) -> Result<(), String> {
-        for model in &self.models {
-            if let Outcome::Failed(how) = run(model, None, FEW) {
-                return Err(format!("{} fails without a mutant ({how})", model.name));
+    pub(crate) fn must_pass(&self, jobs: usize) -> Result<(), String> {
+        let next = AtomicUsize::new(0);
+        let look = || {
+            // Relaxed: only the number counts.
+            while let Some(model) = self.models.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Outcome::Failed(how) = run(model, None, FEW) {
+                    return Err(format!("{} fails without a mutant ({how})", model.name));
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let looking: Vec<_> = (0..jobs).map(|_| scope.spawn(look)).collect();
+            looking.into_iter().try_for_each(|looking| looking.join().expect("no panic"))
+        })
     }
 
     /// First the model that caught it last time, then all of them for a few executions, then for as many as they may have.

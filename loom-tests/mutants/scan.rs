@@ -81,7 +81,7 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
 
 /// A statement that can be left out.
 fn left_out(code: &str) -> Option<&'static str> {
-    if code == "full_fence();" {
+    if ["full_fence();", "fence(Ordering::Acquire);", "fence(Ordering::Release);"].contains(&code) {
         return Some("the fence");
     }
     let calls = [".wake();", ".wake());", ".wake_all();", ".unpark();", ".wake_by_ref();"];
@@ -139,6 +139,7 @@ impl<T: Clone> Outbox<T> {
     /// Ordering::Acquire in a comment is none.
     pub(super) fn look(&self) -> u64 {
         full_fence();
+        fence(Ordering::Release);
         self.hub.done.wake_all();
         self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)
     }
@@ -157,6 +158,7 @@ fn free() {
             keys,
             [
                 "a.rs | Outbox::look | `full_fence();` | without the fence",
+                "a.rs | Outbox::look | `fence(Ordering::Release);` | without the fence",
                 "a.rs | Outbox::look | `self.hub.done.wake_all();` | without the wake-up",
                 "a.rs | Outbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Acquire",
                 "a.rs | Outbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Release",
@@ -165,7 +167,7 @@ fn free() {
         );
         assert!(text.contains("if !crate::sync::is_mutant(7) { full_fence(); }"), "{text}");
         assert!(
-            text.contains("fence(crate::sync::mutated(11, Ordering::AcqRel, Ordering::SeqCst));"),
+            text.contains("fence(crate::sync::mutated(12, Ordering::AcqRel, Ordering::SeqCst));"),
             "{text}"
         );
         assert_eq!(text.lines().count(), CODE.lines().count());

@@ -11,6 +11,6 @@ mod explore;
 mod schedules;
 
 #[cfg(eventcast_loom)]
-pub use explore::{Payload, bus, bus_of, explore, explore_with, numbers};
+pub use explore::{Gone, Payload, Sign, bus, bus_at, bus_of, explore, explore_with, numbers};
 #[cfg(eventcast_shuttle)]
 pub use schedules::{Ident, Log, schedules, small_bus};

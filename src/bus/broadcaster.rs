@@ -166,8 +166,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let ending = self.shared.hub.wait_ended(deadline);
-        ending.map_or_else(|| Err(self.flush_timeout(ticket)), all_flushed)
+        let hub = &self.shared.hub;
+        let answer = hub.done.wait(&hub.clock, deadline, || all_flushed(hub));
+        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
 
     /// As [`flush`](Self::flush), for a task. It begins when it is first polled; the timeout runs from there.
@@ -202,8 +203,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
                 Ok(()) => {}
                 Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
                 Err(Refused(_, Refusal::Stopped)) => {
-                    let ending = Waiting::new(hub, &hub.done, deadline, || hub.ending()).await.ok();
-                    return ending.map_or_else(|| Err(self.flush_timeout(&ticket)), all_flushed);
+                    let answer = Waiting::new(hub, &hub.done, deadline, || all_flushed(hub)).await;
+                    return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));
                 }
             }
             let answer = Waiting::new(hub, &hub.done, deadline, || flushed(hub, &ticket)).await;
@@ -323,9 +324,13 @@ fn flushed(hub: &Hub, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
     }
 }
 
-/// What the end of the bus means to a flush.
-fn all_flushed(complete: bool) -> Result<(), FlushError> {
-    if complete { Ok(()) } else { Err(FlushError::Abandoned) }
+/// What the end of the bus means to a flush that came too late for a place of its own.
+fn all_flushed(hub: &Hub) -> Option<Result<(), FlushError>> {
+    match hub.ending() {
+        Some(true) => Some(Ok(())),
+        Some(false) => Some(Err(FlushError::Abandoned)),
+        None => hub.is_abandoned().then_some(Err(FlushError::Abandoned)),
+    }
 }
 
 impl<T> Drop for Broadcaster<T> {

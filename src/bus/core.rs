@@ -3,7 +3,7 @@
 
 use crate::policy::OverflowPolicy;
 use crate::stats::{DropCounts, WatcherStats};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::sync::{CachePadded, Parker};
 
 use super::sleeper::Sleeper;
@@ -108,26 +108,27 @@ impl Core {
 
     /// Publishes how much was offered, before any of it is queued or lost.
     pub(super) fn publish_offered(&self, offered: u64) {
-        // Relaxed: published by the queue, and by the Releases in `publish_sent`, both of which come after it.
+        // Relaxed: published by the queue, and by the fence in `publish_sent`, both of which come after it.
         self.sent.offered.store(offered, Ordering::Relaxed);
     }
 
     /// Publishes the dispatcher's counters.
     pub(super) fn publish_sent(&self, sent: &Sent) {
         let to = &self.sent;
-        // Relaxed: ordered by the Releases below.
+        // Release: pairs with the fence in `stats`, which so never sees more lost than offered, and with the Acquire in
+        // `decided`: who sees a position decided finds its event in the queue, or knows it lost.
+        fence(Ordering::Release);
+        // Relaxed, all: the fence above orders them.
+        to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
+        to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
+        to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
+        to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
+        to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
+        // Relaxed, as well: they are behind the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
-        // Release: pairs with the Acquires in `stats`, which so never sees more lost than offered.
-        to.incoming.store(sent.drops.incoming, Ordering::Release);
-        to.oldest.store(sent.drops.oldest, Ordering::Release);
-        to.timed_out.store(sent.drops.timed_out, Ordering::Release);
-        to.stopped.store(sent.drops.stopped, Ordering::Release);
-        to.abandoned.store(sent.drops.abandoned, Ordering::Release);
-        to.queued.store(sent.queued, Ordering::Release);
-        // Release: pairs with the Acquire in `decided`: who sees a position decided finds its event in the queue, or
-        // knows it lost.
-        to.decided.store(sent.decided, Ordering::Release);
+        to.queued.store(sent.queued, Ordering::Relaxed);
+        to.decided.store(sent.decided, Ordering::Relaxed);
     }
 
     pub(super) fn consumed(&self) -> u64 {
@@ -156,14 +157,14 @@ impl Core {
     // ── the reader's side ──
 
     pub(super) fn decided(&self) -> u64 {
-        // Acquire: pairs with the Release in `publish_sent`.
+        // Acquire: pairs with the fence in `publish_sent`.
         self.sent.decided.load(Ordering::Acquire)
     }
 
     /// Gives room back. Whether a dispatcher waits for it, the reader asks after a fence.
     #[inline]
     pub(super) fn set_consumed(&self, consumed: u64) {
-        // Release: pairs with the Acquires in `consumed` and `stats`.
+        // Release: pairs with the Acquire in `consumed` and the fence in `stats`.
         self.got.consumed.store(consumed, Ordering::Release);
     }
 
@@ -183,7 +184,7 @@ impl Core {
         let counter = if abandoned { &self.got.abandoned } else { &self.got.stopped };
         // Relaxed: the reader is the only writer.
         let before = counter.load(Ordering::Relaxed);
-        // Release: pairs with the Acquires in `stats`, which so never sees more thrown away than offered.
+        // Release: pairs with the fence in `stats`, which so never sees more thrown away than offered.
         counter.store(before + events, Ordering::Release);
     }
 
@@ -254,25 +255,25 @@ impl Core {
     pub(super) fn stats(&self) -> WatcherStats {
         // What is lost and delivered is read before what was offered, so a snapshot in flight never shows more of it.
         let (got, sent) = (&self.got, &self.sent);
-        // Acquire: pairs with the Release in `set_consumed`.
-        let delivered = got.consumed.load(Ordering::Acquire);
-        // Acquire: pairs with the Release in `count_discarded`.
-        let stopped = got.stopped.load(Ordering::Acquire);
-        let abandoned = got.abandoned.load(Ordering::Acquire);
-        // Acquire: pairs with the Releases in `publish_sent`.
+        // Relaxed, all: the fence below orders them.
+        let delivered = got.consumed.load(Ordering::Relaxed);
+        let stopped = got.stopped.load(Ordering::Relaxed);
+        let abandoned = got.abandoned.load(Ordering::Relaxed);
         let dropped = DropCounts {
-            incoming: sent.incoming.load(Ordering::Acquire),
-            oldest: sent.oldest.load(Ordering::Acquire),
-            timed_out: sent.timed_out.load(Ordering::Acquire),
-            stopped: sent.stopped.load(Ordering::Acquire) + stopped,
-            abandoned: sent.abandoned.load(Ordering::Acquire) + abandoned,
+            incoming: sent.incoming.load(Ordering::Relaxed),
+            oldest: sent.oldest.load(Ordering::Relaxed),
+            timed_out: sent.timed_out.load(Ordering::Relaxed),
+            stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
+            abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
-        let queued = sent.queued.load(Ordering::Acquire);
-        // Relaxed: ordered by the Acquires above.
-        let offered = sent.offered.load(Ordering::Relaxed);
-        // Relaxed: counts that no other hangs on.
+        // Relaxed, both: counts; `filtered` hangs on no other.
+        let queued = sent.queued.load(Ordering::Relaxed);
         let (filtered, high_water) =
             (sent.filtered.load(Ordering::Relaxed), sent.high_water.load(Ordering::Relaxed));
+        // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed` and `count_discarded`.
+        fence(Ordering::Acquire);
+        // Relaxed: the fence orders it behind the counts above.
+        let offered = sent.offered.load(Ordering::Relaxed);
         WatcherStats {
             name: self.name.to_string(),
             policy: self.policy,

@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Receiver};
 
 use super::batch::{Frozen, discard};
@@ -31,25 +30,22 @@ pub(super) enum Entry<T> {
 /// What a flush waits for, once the dispatcher has come to it.
 #[derive(Debug, Default)]
 pub(super) struct FlushTicket {
-    reached: AtomicBool,
-    /// The position that each handler has to come to.
-    handlers: Mutex<Vec<(u64, Arc<Core>)>>,
+    /// `None` while the dispatcher has not come to the flush.
+    handlers: Mutex<Option<Handlers>>,
 }
 
+/// Each with the position that it has to come to.
+type Handlers = Vec<(u64, Arc<Core>)>;
+
 impl FlushTicket {
-    fn reach(&self, handlers: Vec<(u64, Arc<Core>)>) {
-        *self.handlers.lock() = handlers;
-        // Relaxed: the list is published by its lock: who sees this comes to the lock after the list was written.
-        self.reached.store(true, Ordering::Relaxed);
+    fn reach(&self, handlers: Handlers) {
+        *self.handlers.lock() = Some(handlers);
     }
 
     /// The handlers that are not through; `None` while the dispatcher has not come to the flush.
     pub(super) fn waiting_for(&self) -> Option<Vec<Arc<Core>>> {
-        // Relaxed: the lock below acquires what the dispatcher did before `reach`.
-        if !self.reached.load(Ordering::Relaxed) {
-            return None;
-        }
         let mut handlers = self.handlers.lock();
+        let handlers = handlers.as_mut()?;
         handlers.retain(|(position, core)| !core.is_finished() && core.handled() < *position);
         Some(handlers.iter().map(|(_, core)| core.clone()).collect())
     }
@@ -247,7 +243,7 @@ impl<T: Clone> Dispatcher<T> {
         // registered behind the flush has position zero, and is not waited for.
         let position = |core: Arc<Core>| (core.decided(), core);
         ticket.reach(self.hub.unfinished().into_iter().map(position).collect());
-        full_fence();
+        // No fence: who waits for it looks under the ticket's lock, see `WaitList::wake`.
         self.hub.done.wake_all();
     }
 

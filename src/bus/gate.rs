@@ -102,8 +102,9 @@ impl Gate {
     pub(super) fn set_idle(&self) {
         for cell in &self.cells {
             // Acquire: pairs with the Release of `leave`, so that the next look at the queue finds what was pushed by
-            // those who left before. Release: pairs with the Acquire of `leave`, which then sees the armed sleeper.
-            cell.word.fetch_or(IDLE, Ordering::AcqRel);
+            // those who left before. That they who leave later see the armed sleeper, the fence in `Sleeper::arm` sees
+            // to, which is also a release.
+            cell.word.fetch_or(IDLE, Ordering::Acquire);
         }
     }
 
@@ -149,7 +150,7 @@ impl Pass<'_> {
     #[inline]
     pub(super) fn leave(self) -> bool {
         // Release: pairs with the Acquire of `set_idle` and `is_quiet`: what was pushed inside is seen by whoever sees
-        // this. Acquire: pairs with the Release of `set_idle`: who sees the idle bit sees the armed sleeper.
+        // this. Acquire: pairs with the fence in `Sleeper::arm`: who sees the idle bit sees the armed sleeper.
         self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & IDLE != 0
     }
 }

@@ -37,7 +37,6 @@ pub(super) struct Hub {
     pub(super) spin: Duration,
     closing: AtomicBool,
     abandoned: AtomicBool,
-    ended: AtomicBool,
     accepted: AtomicU64,
     /// Abandoned in queues, where no hook learns of it.
     untold: AtomicU64,
@@ -51,10 +50,18 @@ pub(super) struct Hub {
 struct Registry {
     /// How many watchers there ever were; the number of the next.
     total: u64,
+    /// The dispatcher has offered everything and closed every mailbox.
+    ended: bool,
     watchers: BTreeMap<u64, Arc<Core>>,
     departed: WatcherStats,
     /// Of these, the sums of those that had a name of their own.
     named: BTreeMap<String, WatcherStats>,
+}
+
+impl Registry {
+    fn unfinished(&self) -> impl Iterator<Item = &Arc<Core>> {
+        self.watchers.values().filter(|core| core.is_handler && !core.is_finished())
+    }
 }
 
 /// So many names of watchers that have gone are remembered, so that one who makes up names does not fill the memory.
@@ -87,13 +94,13 @@ impl Hub {
             spin,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             untold: AtomicU64::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
             registry: Mutex::new(Registry {
                 total: 0,
+                ended: false,
                 watchers: BTreeMap::new(),
                 departed,
                 named: BTreeMap::new(),
@@ -147,21 +154,19 @@ impl Hub {
 
     /// The dispatcher has offered everything and closed every mailbox.
     pub(super) fn set_ended(&self) {
-        // Relaxed: the fence in `close` or `forget_outbox`, whichever the dispatcher came to last, stands before it and
-        // pairs with the Acquire in `has_ended`: who waited for the end sees the last counters.
-        self.ended.store(true, Ordering::Relaxed);
-        full_fence();
+        self.registry.lock().ended = true;
+        // No fence: who waits for it looks under the registry's lock, see `WaitList::wake`.
         self.done.wake_all();
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        // Acquire: pairs with the fence before `set_ended`.
-        self.ended.load(Ordering::Acquire)
+        self.registry.lock().ended
     }
 
     /// Ended, and every handler has finished.
     fn is_settled(&self) -> bool {
-        self.has_ended() && self.unfinished().is_empty()
+        let registry = self.registry.lock();
+        registry.ended && registry.unfinished().next().is_none()
     }
 
     /// Closes, and waits until everything is offered and handled, until the deadline, or until another call gave up.
@@ -203,12 +208,13 @@ impl Hub {
             let mut report = self.report.lock();
             report.get_or_insert_with(|| ShutdownReport::new(complete, self.stats())).clone()
         };
-        full_fence();
+        // No fence: who waits for it looks under the report's lock, see `WaitList::wake`.
         self.done.wake_all();
         report
     }
 
     /// Waits for the end without asking for it. `Some(complete)`, or `None` at the deadline.
+    #[cfg(feature = "recorder")]
     pub(super) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
         self.done.wait(&self.clock, deadline, || self.ending()).ok()
     }
@@ -224,8 +230,7 @@ impl Hub {
 
     /// The handlers that have not come to their end.
     pub(super) fn unfinished(&self) -> Vec<Arc<Core>> {
-        let registry = self.registry.lock();
-        registry.watchers.values().filter(|core| core.is_handler && !core.is_finished()).cloned().collect()
+        self.registry.lock().unfinished().cloned().collect()
     }
 
     /// The watchers for which the dispatcher waits now.
@@ -321,7 +326,7 @@ impl Hub {
     // ── statistics ──
 
     pub(super) fn set_accepted(&self, events: u64) {
-        // Relaxed: a count; the fences behind it publish it to who has waited for a flush or for the end.
+        // Relaxed: a count; the locks behind it publish it to who has waited for a flush or for the end.
         self.accepted.store(events, Ordering::Relaxed);
     }
 

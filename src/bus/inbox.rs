@@ -238,10 +238,9 @@ impl<T> Inbox<T> {
             self.core.count_discarded(discarded, abandoned);
         }
         // A handler that gives up stays listed to the end, so that what is still accepted is counted as abandoned.
+        // Otherwise the dispatcher has been told already: by whoever stopped the watcher, or by the shutdown that gave up.
         if first && !gave_up {
             self.hub.reap(self.core.id);
-        } else {
-            self.hub.dispatcher.wake();
         }
         // The events' destructors run last, on this thread: the dispatcher does not wait for them.
         drop((hand, queued));

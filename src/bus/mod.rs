@@ -42,32 +42,30 @@
 //! |---|---|---|---|---|---|
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
 //! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
-//! | `Cell::word`, idle bit | dispatcher | acq-rel RMW | `leave` | acquire | the armed sleeper |
+//! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed sleeper |
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
-//! | `Sleeper::armed`, for a task | sleeper | release RMW, fence after | waker | acquire RMW | the task's waker |
+//! | `Sleeper::armed`, for a task | sleeper | relaxed RMW, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
 //! | `Core::state`, stopped and gone | anybody, reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
 //! | `Core::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
 //! | `Core::panics` | who calls user code | relaxed RMW | `stats` | relaxed | a count |
-//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind acquires | what the others are parts of |
+//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
 //! | `SentSide::filtered`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
-//! | `SentSide::decided` | dispatcher | release | reader | acquire | the queue's contents below the position |
-//! | `SentSide::queued` | dispatcher | release | `stats` | acquire | `offered`, which is at least as much |
-//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | release | `stats` | acquire | `offered` |
-//! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | release | `stats` | acquire | `offered` |
-//! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire | the freed slots; `offered` |
-//! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | acquire | `offered` |
+//! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the position |
+//! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats` | relaxed, acquire fence after | `offered`, which is at least as much |
+//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
+//! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
+//! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
+//! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
 //! | `Hub::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `Hub::ended` | dispatcher | relaxed, fences before and after | waiters | acquire, fence before | the last counters |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Hub::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
 //! | `Hub::untold` | dispatcher, reader | relaxed RMW | shutdown | relaxed | a count |
-//! | `FlushTicket::reached` | dispatcher | relaxed | flush | relaxed | no data: the list has a lock |
 //!
 //! # How little is lost to sleeping
 //!

@@ -95,7 +95,7 @@ impl Sleeper {
     /// The sleeper's first step. The condition is looked at again after this.
     pub(super) fn arm(&self) {
         // Relaxed: the fence that follows orders it before the look at the condition; where a gate's idle bit is the
-        // condition's witness, the Release of `Gate::set_idle` publishes it.
+        // condition's witness, it publishes it, too: `Gate::set_idle` comes after it.
         self.armed.store(true, Ordering::Relaxed);
         full_fence();
     }
@@ -104,9 +104,11 @@ impl Sleeper {
     #[cfg(any(feature = "async", feature = "select"))]
     pub(super) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
-        // Release: pairs with the Acquire in `rouse`: who takes this arming finds this waker. A read-modify-write, so
-        // that it comes after a taking of the last one.
-        self.armed.swap(true, Ordering::Release);
+        // Relaxed: who takes this arming finds this waker, by the order of the waker's own cell, whose operations are
+        // acquire-release read-modify-writes of one word. Had `rouse` come to the cell before `register` here, all that it
+        // did before would happen before this, and it could not have taken this arming; of one that comes into the midst
+        // of `register`, that itself takes notice. A read-modify-write, so that it comes after a taking of the last one.
+        self.armed.swap(true, Ordering::Relaxed);
         full_fence();
     }
 
@@ -135,9 +137,8 @@ impl Sleeper {
 
     #[cold]
     fn rouse(&self) {
-        // Acquire: pairs with the Release in `arm_task`, so that the task is found. Relaxed: who does not get the arming
-        // changes nothing.
-        if self.armed.compare_exchange(true, false, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        // Relaxed, both: that the task is found, see `arm_task`; who does not get the arming changes nothing.
+        if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
             #[cfg(any(feature = "async", feature = "select"))]
             if let Some(task) = self.task.take() {
@@ -212,10 +213,12 @@ impl WaitList {
         }
     }
 
-    /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced.
+    /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced; or has made it
+    /// true under a lock under which those who wait look at it. Who comes to that lock first is seen by the other: either
+    /// the waiter finds the condition, or its place in the list, which it took before, is seen here.
     #[inline]
     pub(super) fn wake(&self, count: usize) {
-        // Relaxed: the caller's fence orders it after the condition; its partner is the fence in `register`.
+        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is the fence in `register`.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.wake_some(count);
         }

@@ -10,6 +10,7 @@ use futures_core::Stream;
 use crate::clock::Deadline;
 use crate::error::RecvError;
 use crate::stats::ShutdownReport;
+use crate::sync::TURN;
 
 use super::alarm::Alert;
 use super::handler::Runner;
@@ -224,8 +225,6 @@ impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        /// Deliveries that are handled before others get their turn.
-        const TURN: usize = 100;
         let this = self.get_mut();
         let _on_bus = this.enter();
         for _ in 0..TURN {

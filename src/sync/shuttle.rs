@@ -25,6 +25,8 @@ pub(crate) mod hint {
 
 pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
+#[cfg(feature = "async")]
+pub(crate) const TURN: usize = 2;
 
 pub(crate) mod thread {
     pub(crate) use shuttle::thread::{JoinHandle, yield_now};

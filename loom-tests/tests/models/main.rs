@@ -3,6 +3,7 @@
 
 mod shutdown;
 mod statistics;
+mod stuck;
 mod tasks;
 mod turns;
 mod user_code;

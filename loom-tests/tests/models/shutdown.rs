@@ -149,8 +149,9 @@ fn flush_against_shutdown() {
             assert_eq!(other.flush(Duration::from_secs(1)), Ok::<(), FlushError>(()));
             assert_eq!(other.stats().accepted, 1);
         });
-        assert!(bus.shutdown().complete);
+        let ending = thread::spawn(move || bus.shutdown());
         flushing.join().unwrap();
+        assert!(ending.join().unwrap().complete);
     });
 }
 
@@ -177,6 +178,29 @@ fn a_flush_against_a_publish() {
         let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
         assert_eq!(flushing.join().unwrap(), Ok::<(), FlushError>(()));
         publishing.join().unwrap();
+    });
+}
+
+/// A thread waits for the end of a handler that has been stopped, and that is dropped by another thread without having been
+/// run: it sees the last that was counted.
+#[test]
+fn join_against_a_drop() {
+    explore_with("join against a drop", 1, || {
+        let bus = bus(3, 1, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let mut behind = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        // So the first has been offered it, too.
+        assert!(behind.recv().is_ok());
+        let handle = runner.handle();
+        handle.stop();
+        let dropping = thread::spawn(move || drop(runner));
+        let joining = thread::spawn(move || {
+            assert!(handle.join(Duration::from_secs(1)));
+            assert_eq!(handle.stats().dropped.stopped, 1);
+        });
+        dropping.join().unwrap();
+        joining.join().unwrap();
     });
 }
 

@@ -1,9 +1,8 @@
 //! Publishers that wait for the one place in the incoming queue: each has its turn, also when one gives up.
 
-use std::pin::pin;
 use std::task::{Context, Waker};
 
-use eventcast::OverflowPolicy;
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{Payload, bus, explore_with};
 use loom::future::block_on;
 use loom::thread;
@@ -59,18 +58,32 @@ fn two_publishing_tasks_wait_for_one_place() {
     });
 }
 
+/// A bus whose one place is taken, whose dispatcher hangs at the first watcher, and whose second gets all.
+fn full() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<Payload>) {
+    let bus = bus(1, 1, OverflowPolicy::Wait);
+    let stuck = bus.watch().unwrap();
+    let other = bus.watch_builder().queue_len(4).watch().unwrap();
+    bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+    bus.publisher().publish(Payload::new(3)).unwrap();
+    (bus, stuck, other)
+}
+
 /// A task that waits for a place gives up just when it may have been chosen: the one behind it has its turn.
 #[test]
 fn one_that_gives_up_hands_its_turn_on() {
     explore_with("one that gives up hands its turn on", 1, || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let (bus, stuck, mut other) = full();
         let (first, second) = (bus.publisher(), bus.publisher());
+        let mut first = Box::pin(async move { first.publish_async(Payload::new(4)).await });
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let publishing = thread::spawn(move || second.publish(Payload::new(5)).unwrap());
         let giving_up = thread::spawn(move || {
-            let mut publishing = pin!(first.publish_async(Payload::new(2)));
-            let _ = publishing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            drop(stuck);
+            // The dispatcher has come to the third, and chosen who may have its place, or is about to.
+            while !matches!(other.recv(), Ok(Delivery::Event(event)) if event.number() == 3) {}
+            drop(first);
         });
-        second.publish(Payload::new(3)).unwrap();
+        publishing.join().unwrap();
         giving_up.join().unwrap();
     });
 }
@@ -79,11 +92,14 @@ fn one_that_gives_up_hands_its_turn_on() {
 #[test]
 fn one_that_is_ready_hands_its_turn_on() {
     explore_with("one that is ready hands its turn on", 1, || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let (bus, stuck, other) = full();
         let (first, second) = (bus.publisher(), bus.publisher());
         let waiting = thread::spawn(move || block_on(first.ready()).unwrap());
-        second.publish(Payload::new(2)).unwrap();
+        let publishing = thread::spawn(move || second.publish(Payload::new(4)).unwrap());
+        let dropping = thread::spawn(move || drop(stuck));
         waiting.join().unwrap();
+        publishing.join().unwrap();
+        dropping.join().unwrap();
+        drop((bus, other));
     });
 }

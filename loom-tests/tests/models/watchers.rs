@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use eventcast::{Delivery, OverflowPolicy};
-use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use eventcast_loom_tests::{Payload, Sign, bus, explore, explore_with, numbers};
 use loom::thread;
 
 /// A registration races with publishes on another thread, G2 one way: what is seen is a suffix of what was published,
@@ -149,22 +149,33 @@ fn stop_and_drop_against_an_offer() {
     });
 }
 
+/// A watcher that has been stopped is dropped while the dispatcher, which need not know, offers to it and lets go of it:
+/// of the two the last adds up what the other has counted.
+#[test]
+fn drop_of_a_stopped_watcher_against_an_offer() {
+    explore_with("drop of a stopped watcher against an offer", 1, || {
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch().unwrap();
+        // So the dispatcher does not learn of the stop when it comes to the registration.
+        bus.flush(Duration::from_secs(1)).unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        watcher.stop();
+        let dropping = thread::spawn(move || drop(watcher));
+        dropping.join().unwrap();
+        assert!(bus.shutdown().complete);
+        let departed = bus.stats().departed;
+        assert_eq!(departed.offered, departed.dropped.stopped);
+    });
+}
+
 /// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
 #[test]
 fn drop_on_an_idle_bus() {
     explore("drop on an idle bus", || {
-        /// Says when the dispatcher has let go of the filter.
-        struct Says(loom::sync::Arc<loom::sync::Notify>);
-        impl Drop for Says {
-            fn drop(&mut self) {
-                self.0.notify();
-            }
-        }
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        let gone = loom::sync::Arc::new(loom::sync::Notify::new());
-        let says = Says(gone.clone());
+        let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
-            let _ = &says;
+            let _ = &sign;
             true
         };
         let watcher = bus.watch_builder().filter(filter).watch().unwrap();

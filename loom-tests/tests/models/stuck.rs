@@ -1,0 +1,144 @@
+//! Who waits while somebody hangs: the dispatcher at a watcher that nobody reads, a handler that does not come to its end,
+//! a clock that stands still. Nobody else wakes them then.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::{Duration, SystemTime};
+
+use eventcast::{Delivery, FakeClock, FlushError, OverflowPolicy};
+use eventcast_loom_tests::{Payload, Sign, bus, bus_at, explore_with};
+use loom::future::block_on;
+use loom::sync::Arc;
+use loom::thread;
+
+/// A close races with a publisher that waits for room which nobody will make: it is released.
+#[test]
+fn close_against_a_publisher_behind_a_stuck_dispatcher() {
+    explore_with("close against a publisher behind a stuck dispatcher", 1, || {
+        let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
+        let stuck = bus.watch().unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let (publisher, closed) = (bus.publisher(), bus.clone());
+        let publishing = thread::spawn(move || {
+            (3..5).map(|number| u64::from(publisher.publish(Payload::new(number)).is_ok())).sum::<u64>()
+        });
+        let closing = thread::spawn(move || closed.close());
+        let accepted = publishing.join().unwrap();
+        closing.join().unwrap();
+        assert!(accepted < 2, "there was room for one at most");
+        drop(stuck);
+        assert_eq!(bus.shutdown().bus.accepted, 2 + accepted);
+    });
+}
+
+/// A reader begins to wait while it is stopped and the dispatcher hangs at another watcher: it comes to its end.
+#[test]
+fn stop_against_a_reader_behind_a_stuck_dispatcher() {
+    explore_with("stop against a reader behind a stuck dispatcher", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::Wait);
+        let mut reader = bus.watch().unwrap();
+        let stuck = bus.watch().unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let stop = reader.stop_handle();
+        let reading = thread::spawn(move || while let Ok(Delivery::Event(_)) = reader.recv() {});
+        let stopping = thread::spawn(move || stop.stop());
+        reading.join().unwrap();
+        stopping.join().unwrap();
+        drop(stuck);
+    });
+}
+
+/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher which nobody reads: it comes to
+/// its end, and what found no room is counted.
+#[test]
+fn giving_up_against_a_stuck_dispatcher() {
+    explore_with("giving up against a stuck dispatcher", 1, || {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
+        let (sign, gone) = Sign::new();
+        let filter = move |_: &Payload| {
+            let _ = &sign;
+            true
+        };
+        let stuck = bus.watch_builder().filter(filter).watch().unwrap();
+        bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::from_secs(1)));
+        let stepping = thread::spawn(move || {
+            clock.wait_for_waiters(1);
+            // The last 50 ms of the second are for giving up.
+            clock.advance(Duration::from_millis(950));
+        });
+        gone.wait();
+        giving_up.join().unwrap();
+        stepping.join().unwrap();
+        let stats = stuck.stats();
+        assert_eq!((stats.queued, stats.dropped.abandoned), (1, 1), "{stats:?}");
+    });
+}
+
+/// Two shutdowns wait for a handler that nobody runs, one of them only for so long: both return, with one report.
+#[test]
+fn two_shutdowns_against_a_handler_that_hangs() {
+    explore_with("two shutdowns against a handler that hangs", 1, || {
+        let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let (patient, hasty) = (bus.clone(), bus);
+        let waiting = thread::spawn(move || patient.shutdown());
+        let giving_up = thread::spawn(move || hasty.shutdown_timeout(Duration::ZERO));
+        let report = waiting.join().unwrap();
+        assert_eq!(giving_up.join().unwrap(), report);
+        assert!(!report.complete);
+        drop(runner);
+    });
+}
+
+/// A flush waits for a handler that nobody runs while a shutdown gives up: the flush returns at that moment, not only at
+/// the shutdown's deadline.
+#[test]
+fn giving_up_against_a_flush() {
+    explore_with("giving up against a flush", 1, || {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        bus.publisher().publish(Payload::new(1)).unwrap();
+        let (flushed, stepped) = (bus.clone(), clock.clone());
+        let flushing = thread::spawn(move || {
+            assert_eq!(flushed.flush(Duration::from_secs(9)), Err(FlushError::Abandoned));
+            drop(runner);
+        });
+        let stepping = thread::spawn(move || {
+            stepped.wait_for_waiters(2);
+            stepped.advance(Duration::from_millis(950));
+        });
+        assert!(!bus.shutdown_timeout(Duration::from_secs(1)).complete);
+        flushing.join().unwrap();
+        stepping.join().unwrap();
+    });
+}
+
+/// Two tasks wait with deadlines of their own for a bus that does not come to its end: the earlier deadline ends the one
+/// although the alarm has been set to the later, and no alarm is left behind by the other, which is given up.
+#[test]
+fn a_deadline_against_a_later_one() {
+    explore_with("a deadline against a later one", 1, || {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let (late, early) = (bus.clone(), bus);
+        let mut late = Box::pin(async move { late.shutdown_async(Duration::from_secs(9)).await });
+        assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let early = thread::spawn(move || {
+            let mut ending = pin!(early.shutdown_async(Duration::from_secs(1)));
+            let mut steps = Some(clock);
+            block_on(poll_fn(|cx| {
+                let result = ending.as_mut().poll(cx);
+                steps.take().iter().for_each(|clock| clock.advance(Duration::from_secs(1)));
+                result
+            }))
+        });
+        assert!(!early.join().unwrap().complete);
+        drop(late);
+        drop(runner);
+    });
+}
