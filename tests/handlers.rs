@@ -148,6 +148,32 @@ fn a_runner_that_is_to_stop_is_ready() {
     });
 }
 
+/// What a closure owns may panic when it goes: who runs the runner does not notice.
+#[test]
+fn a_closure_that_panics_when_it_goes_reaches_nobody() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the closure goes");
+        }
+    }
+    watched(|| {
+        let bus = bus::<u64>(100, 10);
+        let bomb = Bomb;
+        let runner = bus.watch_builder().runner(move |_| {
+            let _ = &bomb;
+        });
+        let runner = runner.unwrap();
+        let handle = runner.handle();
+        bus.publisher().publish(1).unwrap();
+        bus.close();
+        runner.run();
+        assert!(handle.join(LONG));
+        assert_eq!(handle.stats().delivered, 1);
+        assert!(bus.shutdown().complete);
+    });
+}
+
 /// The system's limit is set in a process of its own, to just above what that uses: a thread's stack finds no place.
 #[cfg(target_os = "linux")]
 #[test]
