@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         received += 1;
         refused += u64::from(publisher.try_publish(Tick(buffer)).is_err());
     }
-    let report = bus.shutdown_timeout(Duration::from_secs(1));
+    let report = bus.shutdown_timeout(Duration::from_secs(30));
 
     let sent = meter.join().map_err(|_| "the meter panicked")??;
     let written = journal.join().map_err(|_| "the journal panicked")?;

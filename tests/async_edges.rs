@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, PublishError, Watcher};
 use futures::{Stream, StreamExt};
-use support::{LONG, assert_balanced, bus, hold, watched};
+use support::{LONG, assert_balanced, bus, hold, until, watched};
 
 /// Counts its wake-ups, and says each of them.
 struct Bell {
@@ -229,13 +229,16 @@ fn a_registration_that_is_dropped_leaves_nothing() {
 /// A waker that panics harms neither the dispatcher, nor another watcher, nor who waits behind it.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
-    struct Bomb;
+    #[derive(Default)]
+    struct Bomb(AtomicU64);
     impl Wake for Bomb {
         fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
             panic!("the waker's own fault");
         }
     }
-    let bomb = Waker::from(Arc::new(Bomb));
+    let gone_off = Arc::new(Bomb::default());
+    let bomb = Waker::from(gone_off.clone());
     let mut cx = Context::from_waker(&bomb);
     let bus = bus::<u64>(1, 1);
     let mut fragile = bus.watch().unwrap();
@@ -247,6 +250,7 @@ fn a_waker_that_panics_stops_nothing() {
     ear.wait();
     assert_eq!(other.recv(), Ok(Event(1)));
     assert_eq!(fragile.recv(), Ok(Event(1)));
+    assert_eq!(gone_off.0.load(Ordering::SeqCst), 1, "in the dispatcher's hands");
 
     let held = hold(&bus);
     let publisher = bus.publisher();
@@ -258,11 +262,16 @@ fn a_waker_that_panics_stops_nothing() {
     let mut behind = Box::pin(publisher.publish_async(3));
     assert!(ear.poll(behind.as_mut()).is_pending());
     drop(held);
-    // The bomb may be first in the line: its turn passes when it goes.
+    // The bomb is first in the line, and its turn passes when it goes.
+    until(|| gone_off.0.load(Ordering::SeqCst) > 1);
     drop((waiting, flushing));
-    while ear.poll(behind.as_mut()).is_pending() {
-        ear.wait();
-    }
+    let published = loop {
+        match ear.poll(behind.as_mut()) {
+            Poll::Ready(published) => break published,
+            Poll::Pending => ear.wait(),
+        }
+    };
+    assert_eq!(published, Ok(()), "the dispatcher lives");
     assert!(bus.shutdown().complete);
 }
 

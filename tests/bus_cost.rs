@@ -132,18 +132,17 @@ fn an_idle_bus_uses_no_processor_time() {
     bus.flush(LONG).unwrap();
     watcher.recv().unwrap();
     let mut before = switches();
-    // What was just woken may still be on its way to sleep.
-    loop {
-        pause(Duration::from_millis(50));
-        let now = switches();
-        if now == before {
-            break;
-        }
-        before = now;
-    }
-    pause(Duration::from_millis(500));
-    assert_eq!(switches(), before);
     assert_eq!(before.len(), 2, "the dispatcher and the handler: {before:?}");
+    // What was just woken may still be on its way to sleep, and a system that stops a process and lets it go on wakes its
+    // threads. What polls has not one quiet half second.
+    let is_quiet = (0..60).any(|_| {
+        pause(Duration::from_millis(500));
+        let now = switches();
+        let is_quiet = now == before;
+        before = now;
+        is_quiet
+    });
+    assert!(is_quiet, "{before:?}");
 
     /// Lets time pass. Nothing is waited for here: the test is that nothing happens.
     fn pause(time: Duration) {

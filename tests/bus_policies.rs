@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
@@ -29,11 +29,12 @@ impl Rng {
         (z ^ (z >> 31)) % limit
     }
 
-    /// Mostly no time at all, now and then long enough for a queue to fill up.
+    /// Mostly no time at all, now and then long enough for a queue to fill up. On a busy machine each yield may take
+    /// milliseconds, so they are few.
     fn dawdle(&mut self) {
-        match self.below(16) {
-            0 => (0..self.below(30)).for_each(|_| thread::yield_now()),
-            1..4 => (0..self.below(2000)).for_each(|_| std::hint::spin_loop()),
+        match self.below(64) {
+            0 => (0..self.below(4)).for_each(|_| thread::yield_now()),
+            1..16 => (0..self.below(2000)).for_each(|_| std::hint::spin_loop()),
             _ => {}
         }
     }
@@ -130,7 +131,7 @@ struct Met {
 }
 
 fn run_round(seed: u64) -> Met {
-    const EVENTS: u64 = 300;
+    const EVENTS: u64 = 200;
     let mut rng = Rng(seed);
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let options = BusOptions::default().incoming_len(1 + rng.below(16) as usize);
@@ -148,13 +149,15 @@ fn run_round(seed: u64) -> Met {
         .into();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Time goes on whenever somebody waits for it, or may be about to.
+        // Time goes on when somebody waits for it.
         let mut ticks = Rng(rng.below(u64::MAX));
         let (clock, over) = (&clock, &done);
         scope.spawn(move || {
             while !over.load(Ordering::SeqCst) {
-                (0..=ticks.below(20)).for_each(|_| thread::yield_now());
-                clock.advance(MS / 2);
+                thread::yield_now();
+                if clock.waiters() > 0 {
+                    clock.advance(MS / 2 * (1 + u32::try_from(ticks.below(6)).unwrap()));
+                }
             }
         });
         let publishers = [0, 1].map(|id| {
@@ -203,7 +206,12 @@ fn run_round(seed: u64) -> Met {
 fn four_policies_with_readers_that_dawdle() {
     watched(|| {
         let mut met = Met::default();
+        let start = Instant::now();
         for seed in 1..=12 {
+            // A busy machine takes seconds for one that takes a tenth of that alone: four say enough there.
+            if seed > 4 && start.elapsed() > Duration::from_secs(10) {
+                break;
+            }
             println!("seed {seed}");
             let round = run_round(seed);
             met.incoming += round.incoming;
@@ -211,7 +219,7 @@ fn four_policies_with_readers_that_dawdle() {
             met.timed_out += round.timed_out;
         }
         println!("{met:?}");
-        assert!(met.incoming > 100 && met.oldest > 100 && met.timed_out > 100, "{met:?}");
+        assert!(met.incoming > 50 && met.oldest > 50 && met.timed_out > 50, "{met:?}");
     });
 }
 

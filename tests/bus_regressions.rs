@@ -394,10 +394,10 @@ fn a_dropped_watcher_lets_the_dispatcher_go_on_at_once() {
         publisher.publish(Loaded::plain(3)).unwrap();
         let dropping = thread::spawn(move || drop(waited));
         dropping_rx.recv().unwrap();
-        let third = other.recv_timeout(Duration::from_secs(5));
+        // A dispatcher that still waited for the watcher that is being dropped would leave this test hanging.
+        assert!(matches!(other.recv(), Ok(Delivery::Event(event)) if event.number == 3));
         release_tx.send(()).unwrap();
         dropping.join().unwrap();
-        assert!(third.is_ok(), "the dispatcher still waited for a watcher that is being dropped");
     });
 }
 

@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use crossbeam_channel::{Select, unbounded};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::{OverflowPolicy, TryRecvError, Watcher};
@@ -38,6 +36,8 @@ fn everything_that_can_be_received_is_ready() {
         wait(&watcher);
         assert_eq!(watcher.try_recv(), Ok(Event(1)));
         publishing.join().unwrap();
+        // The event can be received before the dispatcher has done with it and wakes who waits.
+        bus.flush(LONG).unwrap();
         assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
         assert!(!is_ready(&watcher));
         bus.publisher().publish_batch(vec![2, 3]).unwrap();
@@ -101,7 +101,7 @@ fn no_wake_up_is_lost() {
             let mut select = Select::new();
             let (a, b) = (first.add_to(&mut select), second.add_to(&mut select));
             let c = if seen[2] < EVENTS { select.recv(&rx) } else { usize::MAX };
-            let ready = select.ready_timeout(Duration::from_secs(30)).expect("a wake-up was lost");
+            let ready = select.ready_timeout(LONG).expect("a wake-up was lost");
             if ready == c {
                 seen[2] += rx.try_iter().count() as u64;
                 continue;
@@ -134,6 +134,8 @@ fn what_is_lent_is_ready_to_be_given_back() {
         assert!(is_ready(&watcher), "it has lent {expected}");
     }
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    // The dispatcher's wake-up for the second one may still be on its way.
+    bus.flush(LONG).unwrap();
     assert!(!is_ready(&watcher), "everything has been received and given back");
     assert!(bus.shutdown().complete);
 }

@@ -7,7 +7,6 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::{Broadcaster, BusOptions, Delivery, FlushError, OverflowPolicy, WatchError};
@@ -364,5 +363,5 @@ fn a_runner_that_is_dropped_is_not_waited_for() {
 fn a_hold_does_not_outlive_its_watcher() {
     let bus = bus(10, 1);
     drop(hold(&bus));
-    assert_eq!(bus.flush(Duration::from_secs(30)), Ok(()));
+    assert_eq!(bus.flush(LONG), Ok(()));
 }

@@ -376,6 +376,19 @@ fn a_clock_that_goes_back_neither_refills_nor_forgets() {
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(4));
 }
 
+/// client-go compares the time since then with the interval, and a negative one is no longer.
+#[test]
+fn a_clock_that_goes_back_forgets_no_group() {
+    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 3);
+    assert_eq!(rig.seen(&event("r", "a")), Seen::Create(1));
+    assert_eq!(rig.seen(&event("r", "b")), Seen::Create(1));
+    rig.clock.set(SystemTime::UNIX_EPOCH);
+    let Correlation::Create { event: folded, .. } = rig.correlator.correlate(&event("r", "c")) else {
+        panic!("the first of its group")
+    };
+    assert!(folded.message.starts_with("(combined"), "{}", folded.message);
+}
+
 #[test]
 fn what_is_refused_does_not_move_the_bucket_back() {
     let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 1);

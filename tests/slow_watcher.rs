@@ -51,8 +51,8 @@ fn slow_watcher_ends_in_order_at_a_signal() {
 
 #[test]
 fn a_reader_that_cannot_finish_in_time_gives_up_and_it_adds_up() {
-    // At least 20 events wait for a reader that takes 50 ms for each.
-    let args = ["--events", "200", "--rate", "0", "--queue", "24", "--handler", "50ms", "--grace", "200ms"];
+    // At least 60 events wait for a reader that takes half a second for each.
+    let args = ["--events", "200", "--rate", "0", "--queue", "64", "--handler", "500ms", "--grace", "200ms"];
     let lines = run("slow_watcher", &args);
     let sums = lines.iter().find(|line| line.starts_with("wait: ")).expect("sums");
     assert!(sums.contains("(abandoned "), "{sums}");

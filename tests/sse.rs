@@ -25,7 +25,8 @@ struct Service {
 
 impl Service {
     fn start(args: &[&str]) -> Self {
-        let mut program = Running::start("sse", &[&["--port", "0"], args].concat());
+        // Nobody is cut off for being slow, unless a test says so.
+        let mut program = Running::start("sse", &[&["--port", "0", "--grace", "1h"], args].concat());
         let line = program.wait_for(|line| line.starts_with("listening on "));
         let address = line.strip_prefix("listening on http://").expect("an address").parse();
         Self { program, address: address.expect("an address") }
@@ -151,7 +152,7 @@ fn a_port_that_is_taken_is_named() {
 async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     const CLIENTS: usize = 300;
     const EVENTS: u64 = 100;
-    let service = Service::start(&["--queue", "1000", "--grace", "1h"]);
+    let service = Service::start(&["--queue", "1000"]);
     let mut clients = join_all((0..CLIENTS).map(|_| service.client())).await;
     let publish = |publisher: u64| {
         let service = &service;
@@ -282,7 +283,7 @@ async fn who_vanishes_is_forgotten_and_who_never_reads_is_cut_off() {
 
 #[tokio::test]
 async fn a_second_signal_does_not_wait_for_who_never_reads() {
-    let service = Service::start(&["--queue", "4", "--grace", "1h"]);
+    let service = Service::start(&["--queue", "4"]);
     let mut reads = service.client().await;
     let never_reads = service.client().await;
     fill(&service, &mut reads, &never_reads).await;

@@ -154,7 +154,8 @@ impl Ended {
 
 #[test]
 fn repeats_are_counted_and_the_books_balance() {
-    let mut program = start(&["--backoff", "1ms", "false", "true", "sleep 1000"]);
+    // The pauses double, so that also when nobody reads for a minute no more come than the budget of 25 lets through.
+    let mut program = start(&["--backoff", "20ms", "false", "true", "sleep 1000"]);
     for _ in 0..4 {
         program.wait_for(|line| line.contains("Process/false") && line.contains("'BackOff'"));
     }

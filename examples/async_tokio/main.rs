@@ -56,7 +56,7 @@ Exit status: 0 when nothing was lost, 1 when something was, 2 for bad usage.
 ";
 
 /// How long the bus has at the end to offer what it has accepted.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(30);
 /// What waits for a reader at most, in events.
 const QUEUE: usize = 256;
 

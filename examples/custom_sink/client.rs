@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::http::{self, Message};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
     address: SocketAddr,

@@ -52,7 +52,7 @@ Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";
 
 /// How long the last events have to reach the store.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(30);
 
 struct Settings {
     current_thread: bool,

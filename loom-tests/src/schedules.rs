@@ -3,7 +3,7 @@
 use std::env;
 
 use eventcast::{Broadcaster, BusOptions, Delivery, Watcher};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 use shuttle::{Config, Runner};
 
 /// By the default seed each run sees the same schedules.
@@ -23,14 +23,16 @@ fn number(name: &str, default: u64) -> u64 {
 ///
 /// When the program fails under a schedule, or hangs: shuttle tells when nobody can go on.
 pub fn schedules(count: usize, program: impl Fn() + Clone + Send + Sync + 'static) {
-    if let Ok(schedule) = env::var("EVENTCAST_SCHEDULE") {
-        return shuttle::replay(program, &schedule);
-    }
-    let count = count * usize::try_from(number("EVENTCAST_CASES", 1)).expect("not so many cases");
-    let seed = number("EVENTCAST_SEED", 0);
     let mut config = Config::new();
     config.silence_warnings = true;
     config.stack_size = 1 << 18;
+    if let Ok(schedule) = env::var("EVENTCAST_SCHEDULE") {
+        // With the same stacks: the message of a panic does not fit on shuttle's own.
+        Runner::new(ReplayScheduler::new_from_encoded(schedule.trim()), config).run(program);
+        return;
+    }
+    let count = count * usize::try_from(number("EVENTCAST_CASES", 1)).expect("not so many cases");
+    let seed = number("EVENTCAST_SEED", 0);
     Runner::new(RandomScheduler::new_from_seed(seed, count), config.clone()).run(program.clone());
     for depth in 2..5 {
         let scheduler = PctScheduler::new_from_seed(seed, depth, count.div_ceil(3));

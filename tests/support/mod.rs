@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, BusStats, Delivery, OverflowPolicy, Watcher};
 
-/// Long enough that only a hang reaches it.
-pub const LONG: Duration = Duration::from_secs(60);
+/// Long enough that only a hang reaches it, also on a machine that stands still for a minute.
+pub const LONG: Duration = Duration::from_secs(180);
 
 /// Longer than any test: only ever waited for when one fails.
-const HANGS: Duration = Duration::from_secs(60);
+const HANGS: Duration = Duration::from_secs(180);
 
 /// Runs a test that might hang, and fails it when it does.
 pub fn watched(test: impl FnOnce() + Send + 'static) {
@@ -31,6 +31,16 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
             Ok(()) => unreachable!("it says when it is through"),
         },
         Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
+    }
+}
+
+/// Waits for what another thread will do without telling.
+#[track_caller]
+pub fn until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "it does not come");
+        thread::yield_now();
     }
 }
 

@@ -4,15 +4,15 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::{
     Event, EventBroadcaster, EventPatch, EventSink, EventType, FakeClock, MemorySink, MemorySinkOptions,
     ObjectReference, RecordingStats, RetryPolicy, SinkError, SinkOp,
 };
 
-/// Long enough that only a hang reaches it.
-pub const LONG: Duration = Duration::from_secs(60);
+/// Long enough that only a hang reaches it, also on a machine that stands still for a minute.
+pub const LONG: Duration = Duration::from_secs(180);
 
 /// A cause that panics when it goes.
 #[derive(Debug)]
@@ -172,8 +172,11 @@ pub fn gate() -> (Gate, impl Fn() + Send + Sync) {
 }
 
 /// Waits for what another thread will do without telling.
+#[track_caller]
 pub fn until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
     while !done() {
+        assert!(start.elapsed() < LONG, "it does not come");
         std::thread::yield_now();
     }
 }

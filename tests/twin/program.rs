@@ -15,7 +15,7 @@ use super::plain::{Twin, TwinReader};
 use super::real::{Real, RealReader};
 
 /// What the real bus has to do by itself takes a moment; only a fault takes this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// While a failing program is made smaller.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 

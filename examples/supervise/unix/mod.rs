@@ -25,7 +25,7 @@ use supervisor::{Settings, Supervisor};
 use support::output::{complain, say};
 
 /// How long the last events have to reach the store and the log.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn main() -> ExitCode {
     let done = match args::parse(std::env::args_os().skip(1)) {

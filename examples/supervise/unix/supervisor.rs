@@ -15,7 +15,7 @@ use super::command::Process;
 use super::process::Group;
 
 /// After KILL, how long to wait for a process that we may not be allowed to kill.
-const AFTER_KILL: Duration = Duration::from_secs(5);
+const AFTER_KILL: Duration = Duration::from_secs(30);
 
 /// What happened to a process.
 #[derive(Debug)]
