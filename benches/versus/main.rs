@@ -21,22 +21,20 @@
 )]
 #![allow(clippy::print_stdout, reason = "what it finds is its output")]
 
-mod case;
 mod idle;
-mod ours;
 mod report;
-mod rivals;
 mod tasks;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use lexopt::prelude::{Long, Short, ValueExt};
 
-use case::{Case, Contender};
-use report::{Figures, Form, Table};
+use eventcast_benches::load::{Contender, Flood, Load};
+use eventcast_benches::table::{Form, progress};
+use eventcast_benches::{ours, rivals};
+use report::{Figures, Table};
 
 #[global_allocator]
 static ALLOCATOR: idle::Counting = idle::Counting;
@@ -60,6 +58,26 @@ Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an 
 ends the program with a panic.
 ";
 
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    publishers: usize,
+    watchers: usize,
+    /// The most events in a round, all publishers together.
+    events: u64,
+}
+
+const THREADS: &[Case] = &[
+    Case { name: "1 to 1", publishers: 1, watchers: 1, events: 400_000 },
+    Case { name: "1 to 4", publishers: 1, watchers: 4, events: 200_000 },
+    Case { name: "1 to 16", publishers: 1, watchers: 16, events: 100_000 },
+    Case { name: "4 to 4", publishers: 4, watchers: 4, events: 200_000 },
+];
+const TASKS: &[Case] = &[
+    Case { name: "1 to 1, tasks", publishers: 1, watchers: 1, events: 200_000 },
+    Case { name: "1 to 16, tasks", publishers: 1, watchers: 16, events: 50_000 },
+];
+
 struct Settings {
     rounds: usize,
     case: String,
@@ -82,10 +100,10 @@ fn main() -> ExitCode {
         }
     };
     let mut tables = Vec::new();
-    let threads: Vec<Contender> = ours::CONTENDERS.iter().chain(rivals::CONTENDERS).copied().collect();
-    for (cases, contenders) in [(case::CASES, &threads[..]), (tasks::CASES, tasks::CONTENDERS)] {
+    let threads: Vec<_> = ours::contenders().into_iter().chain(rivals::contenders()).collect();
+    for (cases, contenders) in [(THREADS, threads), (TASKS, tasks::contenders())] {
         for case in cases.iter().filter(|case| case.name.contains(&settings.case)) {
-            tables.push(measure(case, contenders, &settings));
+            tables.push(measure(case, &contenders, &settings));
         }
     }
     let idle = if settings.idle {
@@ -130,40 +148,38 @@ fn read() -> Result<Option<Settings>, lexopt::Error> {
     Ok(Some(settings))
 }
 
-/// What is going on, for somebody who waits.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
-    }
-}
-
 /// How long a round should take: long enough for the threads' first steps not to count.
 const ROUND: Duration = Duration::from_millis(100);
 /// Fewer events than this say nothing.
 const FEWEST: u64 = 4000;
 
-fn measure(case: &Case, contenders: &[Contender], settings: &Settings) -> Table {
+fn measure(case: &Case, contenders: &[Contender<Flood>], settings: &Settings) -> Table {
     let most = if settings.quick { case.events / 10 } else { case.events };
     let wanted = |name: &str| name == "eventcast" || name.contains(&settings.only);
-    let mut running: Vec<(Contender, u64, Figures)> = contenders
+    let flood = |events: u64| Flood {
+        publishers: case.publishers,
+        watchers: case.watchers,
+        each: events / case.publishers as u64,
+    };
+    let trial = flood(FEWEST);
+    let mut running: Vec<(&Contender<Flood>, Flood, Figures)> = contenders
         .iter()
-        .filter(|contender| (contender.can)(case) && wanted(contender.name))
+        .filter(|contender| (contender.can)(&trial) && wanted(contender.name))
         .map(|contender| {
             progress(&format!("{}: {} warms up", case.name, contender.name));
             // A short round first: those that are a hundred times slower get fewer events.
-            let trial = (contender.round)(case, FEWEST);
-            let in_time = FEWEST as f64 * ROUND.as_secs_f64() / trial.elapsed.as_secs_f64();
-            let events =
-                (in_time as u64).clamp(FEWEST, most) / case.publishers as u64 * case.publishers as u64;
-            (*contender, events, Figures::new(contender.name, contender.manner))
+            let outcome = (contender.round)(&trial).outcome(&trial);
+            let in_time = FEWEST as f64 * ROUND.as_secs_f64() / outcome.elapsed.as_secs_f64();
+            let events = (in_time as u64).clamp(FEWEST, most);
+            (contender, flood(events), Figures::new(contender.name, contender.manner))
         })
         .collect();
     for round in 1..=settings.rounds {
-        for (contender, events, figures) in &mut running {
+        for (contender, flood, figures) in &mut running {
             progress(&format!("{}: round {round} of {}, {}", case.name, settings.rounds, contender.name));
             let before = ProcessTime::now();
-            let outcome = (contender.round)(case, *events);
-            figures.add(*events, outcome, before.elapsed());
+            let outcome = (contender.round)(flood).outcome(flood);
+            figures.add(flood.total(), outcome, before.elapsed());
         }
     }
     Table {
