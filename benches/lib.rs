@@ -12,6 +12,7 @@ pub mod correlation;
 pub mod cost;
 pub mod load;
 pub mod ours;
+pub mod recorded;
 pub mod rivals;
 pub mod table;
 pub mod threads;

@@ -43,7 +43,12 @@ pub fn contenders() -> Vec<Contender<Flood>> {
             one_publisher,
             photon_bounded,
         ),
-        one("photon-ring event channel, yielding", "lossless; burns a core each", one_publisher, photon_events),
+        one(
+            "photon-ring event channel, yielding",
+            "lossless; burns a core each",
+            one_publisher,
+            photon_events,
+        ),
     ]
 }
 
@@ -219,8 +224,7 @@ fn one_producer<L: Load, R: FnOnce(L::Seen) -> L::Seen + Send>(
     mut producer: Box<impl Producer<Payload> + Send>,
     readers: Vec<R>,
 ) -> Arrived<L::Seen> {
-    let publisher =
-        move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload));
+    let publisher = move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload));
     run(load, vec![publisher], readers, || ())
 }
 

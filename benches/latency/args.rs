@@ -58,7 +58,9 @@ impl Part {
         };
         let rate = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
         rate.filter(|rate| (1..=MOST).contains(rate)).map(Self::Rate).ok_or_else(|| {
-            format!("--rate: {text:?} is not a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`")
+            format!(
+                "--rate: {text:?} is not a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`"
+            )
         })
     }
 }
@@ -99,15 +101,19 @@ pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, Strin
             Long("only") => settings.only = parser.value().and_then(ValueExt::string).map_err(says)?,
             Long("seconds") => {
                 let text = parser.value().and_then(ValueExt::string).map_err(says)?;
-                settings.seconds = text.parse().ok().filter(|s| (0.01..=60.0).contains(s)).ok_or_else(|| {
-                    format!("--seconds: {text:?} is not a number from 0.01 to 60")
-                })?;
+                settings.seconds = text
+                    .parse()
+                    .ok()
+                    .filter(|s| (0.01..=60.0).contains(s))
+                    .ok_or_else(|| format!("--seconds: {text:?} is not a number from 0.01 to 60"))?;
             }
             Long("rounds") => {
                 let text = parser.value().and_then(ValueExt::string).map_err(says)?;
-                settings.rounds = text.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(|| {
-                    format!("--rounds: {text:?} is not a number from 1 to 1000")
-                })?;
+                settings.rounds = text
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=1000).contains(n))
+                    .ok_or_else(|| format!("--rounds: {text:?} is not a number from 1 to 1000"))?;
             }
             Long("quick") => (settings.seconds, settings.rounds) = (0.05, 1),
             Long("json") => settings.form = Form::Json,

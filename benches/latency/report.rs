@@ -1,6 +1,5 @@
 //! The tables: for people, for documents, for machines.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use eventcast_benches::cost::{Costs, RUN};
@@ -115,8 +114,8 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
         let document = json!({"rounds": settings.rounds, "seconds": settings.seconds, "sections": sections});
         return format!("{document}\n");
     }
-    let mut out = String::new();
-    for (number, section) in sections.iter().enumerate() {
+    let mut tables = Vec::new();
+    for section in sections {
         let (head, rows) = match section {
             Section::Latency(part, rows) => (latency_head(*part, rows, settings), latency_grid(rows)),
             Section::Cost(rows) => (
@@ -128,14 +127,12 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
                 cost_grid(rows),
             ),
         };
-        if number > 0 {
-            out.push('\n');
-        }
+        // One whose contenders were not asked for has only its head.
         if rows.len() > 1 {
-            let _ = write!(out, "{head}\n\n{}", grid(&rows, settings.form));
+            tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
         }
     }
-    out
+    tables.join("\n")
 }
 
 fn latency_head(part: Part, rows: &[LatencyRow], settings: &Settings) -> String {
@@ -164,8 +161,18 @@ fn middle(figures: &[f64], show: impl Fn(f64) -> String) -> String {
 fn latency_grid(rows: &[LatencyRow]) -> Vec<Vec<String>> {
     let hops = rows.iter().find(|row| row.name == TWO_HOPS).map(|row| median(&row.latencies.p50));
     let head = [
-        "", "p50", "least-most", "p99", "p99.9", "max", "p50 / two hops", "lost", "late p50", "late p99",
-        "late max", "manner",
+        "",
+        "p50",
+        "least-most",
+        "p99",
+        "p99.9",
+        "max",
+        "p50 / two hops",
+        "lost",
+        "late p50",
+        "late p99",
+        "late max",
+        "manner",
     ];
     let mut grid = vec![head.map(str::to_owned).to_vec()];
     for row in rows {
