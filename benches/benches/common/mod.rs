@@ -7,11 +7,11 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 
 /// A group of ten samples in two seconds or so, which is enough to see what is more than noise here.
-pub(crate) fn group<'c>(
-    criterion: &'c mut Criterion,
+pub(crate) fn group(
+    criterion: &mut Criterion,
     name: impl Into<String>,
     elements: u64,
-) -> BenchmarkGroup<'c, WallTime> {
+) -> BenchmarkGroup<'_, WallTime> {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(300));
     group.throughput(Throughput::Elements(elements));
