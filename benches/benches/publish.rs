@@ -39,7 +39,8 @@ fn publish(criterion: &mut Criterion) {
 
 /// The time of so many events, if it has been measured for fewer, or for a few more.
 fn scaled(measured: Duration, wanted: u64, events: u64) -> Duration {
-    measured.mul_f64(wanted as f64 / events as f64)
+    let nanos = measured.as_nanos() * u128::from(wanted) / u128::from(events);
+    Duration::from_nanos(nanos as u64)
 }
 
 criterion_group!(benches, publish);

@@ -8,7 +8,8 @@
 //! Events are sent by the clock, at rates from a thousand to a million a second, and each latency counts from the moment
 //! at which its event was due. So a contender that holds up its sender pays for it in its own figures, and how late the
 //! sender was is shown beside them. Every round checks that each event arrives, in order, or counts what was lost.
-#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark, not part of the library")]
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
 
 mod args;
@@ -113,7 +114,7 @@ fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -
 }
 
 fn costs(settings: &Settings) -> Vec<CostRow> {
-    // Two seconds of `--seconds` are enough for the slowest.
+    // Those that begin parked are few, because each has to wait until all threads sleep.
     let runs = |a_second: f64| ((a_second * settings.seconds) as usize).clamp(10, 20_000);
     let mut running: Vec<_> = cost::CONTENDERS
         .iter()
