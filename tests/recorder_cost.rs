@@ -79,19 +79,19 @@ fn what_is_refused_allocates_no_more() {
 struct Echo(Arc<Mutex<Vec<u64>>>);
 
 impl Echo {
-    fn answer(&self, event: &Event) -> Result<Event, SinkError> {
+    fn answer(&self, event: &Event) -> Event {
         self.0.lock().unwrap().push(so_far());
-        Ok(event.clone())
+        event.clone()
     }
 }
 
 impl EventSink for Echo {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.answer(event)
+        Ok(self.answer(event))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.answer(event)
+        Ok(self.answer(event))
     }
 }
 
