@@ -1,16 +1,16 @@
 //! What the bus does not cost: no processor time when idle (G10), no allocation where none is needed (G4), and what its
 //! types may be used for.
-#![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use counting::Followed;
 use eventcast::Delivery::Event;
 use eventcast::{
     Batch, Broadcaster, BusOptions, BusStats, Clock, Delivery, Events, FakeClock, FlushError, OverflowPolicy,
@@ -19,36 +19,24 @@ use eventcast::{
 };
 use support::{LONG, hold};
 
-/// Counts the allocations of each thread, and of all.
-struct Counting;
-
-thread_local! {
-    static HERE: Cell<u64> = const { Cell::new(0) };
-}
-static EVERYWHERE: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = HERE.try_with(|count| count.set(count.get() + 1));
-        EVERYWHERE.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
+/// How many allocations this makes on this thread.
 fn allocations_here(run: impl FnOnce()) -> u64 {
-    let before = HERE.get();
-    run();
-    HERE.get() - before
+    counting::allocations_here(run).0
+}
+
+/// The count of the bus's dispatcher. A filter, which runs there, begins it; then its watcher goes.
+fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, event: T) -> Followed {
+    let followed = Followed::new();
+    let filter = move |_: &T| {
+        followed.here();
+        true
+    };
+    let watcher = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish(event).unwrap();
+    bus.flush(LONG).unwrap();
+    drop(watcher);
+    bus.flush(LONG).unwrap();
+    followed
 }
 
 /// Publishing allocates nothing, whether it is accepted, refused, or wakes a sleeping dispatcher.
@@ -97,27 +85,76 @@ fn receiving_does_not_allocate() {
     assert_eq!(allocated, 0);
 }
 
-/// The dispatcher's allocations go by batches, not by events or watchers.
+/// A queue takes memory for so many slices at a time, each a batch or a part of one.
+const SLICES_AT_A_TIME: u64 = 31;
+
+/// The dispatcher's allocations go by batches, not by events or watchers: one for each batch, and for each watcher one
+/// when its queue grows.
 #[test]
 fn distribution_allocates_by_the_batch() {
-    let options = BusOptions::default().queue_len(100_000);
-    let bus = Broadcaster::with_options(options).unwrap();
-    let mut watchers: Vec<_> = (0..16).map(|_| bus.watch().unwrap()).collect();
-    let batches: Vec<Vec<u64>> = (0..100).map(|_| (0..256).collect()).collect();
-    bus.flush(LONG).unwrap();
-    let before = EVERYWHERE.load(Ordering::Relaxed);
+    const WATCHERS: u64 = 16;
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(1 << 20)).unwrap();
+    let dispatcher = follow_dispatcher(&bus, 0_u64);
+    let mut watchers: Vec<_> = (0..WATCHERS).map(|_| bus.watch().unwrap()).collect();
     let publisher = bus.publisher();
-    for batch in batches {
-        publisher.publish_batch(batch).unwrap();
+    // The last watcher is offered each batch last, so then the dispatcher is through with it.
+    let mut publish = |batches| {
+        (0..batches).for_each(|_| publisher.publish_batch((0..256).collect()).unwrap());
+        let last = watchers.last_mut().unwrap();
+        (0..batches).for_each(|_| assert_eq!(last.recv_batch().unwrap().len(), 256));
+    };
+    // So that the queues begin where they grow.
+    publish(SLICES_AT_A_TIME);
+    for batches in [SLICES_AT_A_TIME, 10 * SLICES_AT_A_TIME] {
+        let growth = WATCHERS * batches / SLICES_AT_A_TIME;
+        assert_eq!(dispatcher.allocations(|| publish(batches)), batches + growth, "{batches} batches of 256");
     }
-    bus.flush(LONG).unwrap();
-    let allocated = EVERYWHERE.load(Ordering::Relaxed) - before;
-    // 25,600 events, 409,600 deliveries: one allocation for each batch, a few for the flush, and those of the tests
-    // that run beside this one.
-    assert!(allocated < 5_000, "{allocated} allocations for 100 batches");
-    for watcher in &mut watchers {
-        assert_eq!(watcher.recv_batch().unwrap().len(), 256);
-    }
+}
+
+/// An event that comes alone is a batch of one: the batch, and what shares it.
+#[test]
+fn an_event_that_comes_alone_allocates_twice() {
+    const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
+    let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
+    let dispatcher = follow_dispatcher(&bus, 0_u64);
+    let mut watcher = bus.watch().unwrap();
+    let publisher = bus.publisher();
+    let mut receive = |event| {
+        publisher.try_publish(event).unwrap();
+        assert_eq!(watcher.recv(), Ok(Event(event)));
+    };
+    receive(0);
+    let allocated = dispatcher.allocations(|| (0..EVENTS).for_each(&mut receive));
+    assert_eq!(allocated, EVENTS * 2 + 10, "the queue grows ten times");
+}
+
+/// Nor does a handler's thread allocate for an event.
+#[test]
+fn handling_does_not_allocate() {
+    let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
+    let (followed, handled) = (Followed::new(), Arc::new(AtomicU64::new(0)));
+    let counted = handled.clone();
+    let handler = move |_: Delivery<&u64>| {
+        followed.here();
+        counted.fetch_add(1, Ordering::SeqCst);
+    };
+    bus.watch_builder().spawn(handler).unwrap();
+    let publisher = bus.publisher();
+    let wait_for = |events| {
+        while handled.load(Ordering::SeqCst) < events {
+            std::thread::yield_now();
+        }
+    };
+    publisher.publish(0).unwrap();
+    wait_for(1);
+    let allocated = followed.allocations(|| {
+        for round in 0..100 {
+            publisher.publish(0).unwrap();
+            publisher.publish_batch((0..20).collect()).unwrap();
+            wait_for(1 + (round + 1) * 21);
+        }
+    });
+    assert_eq!(allocated, 0, "2100 deliveries");
 }
 
 /// G10: an idle bus sleeps. The system counts how often each thread has given up the processor, and for an idle one the

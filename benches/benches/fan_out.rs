@@ -1,33 +1,34 @@
-//! One publisher to 1, 4 and 16 watchers, lossless, beside crossbeam channels with one message per event.
+//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on a thread of its own, lossless, beside crossbeam channels
+//! with one message per event.
 //!
 //! `cargo bench -p eventcast-benches --bench fan_out`
 
 #![allow(missing_docs, reason = "criterion's macros make functions")]
 
-use std::time::Duration;
+mod common;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use eventcast_benches::{crossbeam_round, eventcast_round};
+use criterion::{Criterion, criterion_group, criterion_main};
+use eventcast_benches::load::Flood;
+use eventcast_benches::{ours, rivals};
 
-/// Events in a round: enough for the threads' start not to count.
+use common::{bench_rounds, group};
+
+/// Deliveries in a round: enough for the threads' first steps not to count.
+const DELIVERIES: u64 = 6_400_000;
+/// The most events in a round.
 const EVENTS: u64 = 400_000;
 
 fn fan_out(criterion: &mut Criterion) {
-    for watchers in [1_usize, 4, 16] {
-        let mut group = criterion.benchmark_group(format!("fan_out/1_to_{watchers}"));
-        group
-            .sample_size(10)
-            .measurement_time(Duration::from_secs(4))
-            .warm_up_time(Duration::from_millis(500));
-        group.throughput(Throughput::Elements(EVENTS * watchers as u64));
-        let mut bench = |name: &str, round: &dyn Fn() -> Duration| {
-            group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-                bencher.iter_custom(|rounds| (0..rounds).map(|_| round()).sum());
-            });
-        };
-        bench("eventcast", &|| eventcast_round(watchers, EVENTS, 1, Duration::ZERO));
-        bench("eventcast, batches of 64", &|| eventcast_round(watchers, EVENTS, 64, Duration::ZERO));
-        bench("crossbeam, one message per event", &|| crossbeam_round(watchers, EVENTS));
+    for watchers in [1_usize, 4, 16, 64, 256, 1000] {
+        let flood = Flood { publishers: 1, watchers, each: EVENTS.min(DELIVERIES / watchers as u64) };
+        let mut group = group(criterion, format!("fan_out/1_to_{watchers}"), flood.each * watchers as u64);
+        bench_rounds(&mut group, "eventcast", || ours::batches(&flood).lossless(&flood));
+        bench_rounds(&mut group, "eventcast, batches of 64", || {
+            ours::published_in_batches(&flood, 64).lossless(&flood)
+        });
+        bench_rounds(&mut group, "crossbeam, one message per event", || {
+            rivals::crossbeam(&flood).lossless(&flood)
+        });
         group.finish();
     }
 }

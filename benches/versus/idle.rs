@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use disruptor::{BusySpin, Sleep};
-use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use photon_ring::TryRecvError;
 
-use crate::case::{Payload, QUEUE, QUEUE_POWER};
+use eventcast_benches::load::{Payload, QUEUE, QUEUE_POWER};
+use eventcast_benches::ours;
 
 /// Counts the bytes that are allocated.
 pub(crate) struct Counting;
@@ -46,8 +46,8 @@ const READERS: usize = 4;
 
 pub(crate) fn measure(length: Duration) -> Vec<Idle> {
     vec![
-        row("eventcast", length, ours, || {
-            let bus = our_bus();
+        row("eventcast", length, eventcast, || {
+            let bus = ours::bus::<Payload>();
             per_reader(
                 || bus.watch().expect("the bus is open"),
                 || {
@@ -126,13 +126,8 @@ fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnO
     })
 }
 
-fn our_bus() -> Broadcaster<Payload> {
-    let options = BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait);
-    Broadcaster::with_options(options).expect("the options are in range")
-}
-
-fn ours(length: Duration) -> f64 {
-    let bus = our_bus();
+fn eventcast(length: Duration) -> f64 {
+    let bus = ours::bus::<Payload>();
     let watchers: Vec<_> = (0..READERS).map(|_| bus.watch().expect("the bus is open")).collect();
     let readers = watchers.into_iter().map(|mut watcher| move || _ = watcher.recv()).collect();
     cpu_while(length, readers, || bus.close())

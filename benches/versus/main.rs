@@ -21,22 +21,20 @@
 )]
 #![allow(clippy::print_stdout, reason = "what it finds is its output")]
 
-mod case;
 mod idle;
-mod ours;
 mod report;
-mod rivals;
 mod tasks;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use lexopt::prelude::{Long, Short, ValueExt};
 
-use case::{Case, Contender};
-use report::{Figures, Form, Table};
+use eventcast_benches::load::{Contender, Flood, Load};
+use eventcast_benches::table::{Form, progress};
+use eventcast_benches::{ours, rivals};
+use report::{Figures, Table};
 
 #[global_allocator]
 static ALLOCATOR: idle::Counting = idle::Counting;
@@ -60,6 +58,24 @@ Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an 
 ends the program with a panic.
 ";
 
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    publishers: usize,
+    watchers: usize,
+}
+
+const THREADS: &[Case] = &[
+    Case { name: "1 to 1", publishers: 1, watchers: 1 },
+    Case { name: "1 to 4", publishers: 1, watchers: 4 },
+    Case { name: "1 to 16", publishers: 1, watchers: 16 },
+    Case { name: "4 to 4", publishers: 4, watchers: 4 },
+];
+const TASKS: &[Case] = &[
+    Case { name: "1 to 1, tasks", publishers: 1, watchers: 1 },
+    Case { name: "1 to 16, tasks", publishers: 1, watchers: 16 },
+];
+
 struct Settings {
     rounds: usize,
     case: String,
@@ -82,10 +98,10 @@ fn main() -> ExitCode {
         }
     };
     let mut tables = Vec::new();
-    let threads: Vec<Contender> = ours::CONTENDERS.iter().chain(rivals::CONTENDERS).copied().collect();
-    for (cases, contenders) in [(case::CASES, &threads[..]), (tasks::CASES, tasks::CONTENDERS)] {
+    let threads: Vec<_> = ours::contenders().into_iter().chain(rivals::contenders()).collect();
+    for (cases, contenders) in [(THREADS, threads), (TASKS, tasks::contenders())] {
         for case in cases.iter().filter(|case| case.name.contains(&settings.case)) {
-            tables.push(measure(case, contenders, &settings));
+            tables.push(measure(case, &contenders, &settings));
         }
     }
     let idle = if settings.idle {
@@ -130,13 +146,6 @@ fn read() -> Result<Option<Settings>, lexopt::Error> {
     Ok(Some(settings))
 }
 
-/// What is going on, for somebody who waits.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
-    }
-}
-
 /// How long a round should take: long enough for the threads' first steps not to count.
 const ROUND: Duration = Duration::from_millis(150);
 /// Fewer events than this say nothing.
@@ -144,40 +153,45 @@ const FEWEST: u64 = 4000;
 /// More say nothing more.
 const MOST: u64 = 4_000_000;
 
+fn flood(case: &Case, events: u64) -> Flood {
+    Flood { publishers: case.publishers, watchers: case.watchers, each: events / case.publishers as u64 }
+}
+
 /// So many events as take about so long. The slowest get a thousandth of what the fastest get.
-fn fitting(case: &Case, contender: &Contender, long: Duration) -> u64 {
-    let each = |events: u64| events / case.publishers as u64 * case.publishers as u64;
+fn fitting(case: &Case, contender: &Contender<Flood>, long: Duration) -> Flood {
     let mut events = FEWEST;
     // The first rounds are short, and mostly the threads' start.
     for _ in 0..3 {
-        let trial = (contender.round)(case, each(events));
-        let in_time = events as f64 * long.as_secs_f64() / trial.elapsed.as_secs_f64();
+        let trial = flood(case, events);
+        let outcome = (contender.round)(&trial).outcome(&trial);
+        let in_time = events as f64 * long.as_secs_f64() / outcome.elapsed.as_secs_f64();
         let next = (in_time as u64).clamp(FEWEST, MOST);
         if next < 2 * events {
-            return each(next);
+            return flood(case, next);
         }
         events = next;
     }
-    each(events)
+    flood(case, events)
 }
 
-fn measure(case: &Case, contenders: &[Contender], settings: &Settings) -> Table {
+fn measure(case: &Case, contenders: &[Contender<Flood>], settings: &Settings) -> Table {
     let wanted = |name: &str| name == "eventcast" || name.contains(&settings.only);
-    let mut running: Vec<(Contender, u64, Figures)> = contenders
+    let any = flood(case, FEWEST);
+    let mut running: Vec<(&Contender<Flood>, Flood, Figures)> = contenders
         .iter()
-        .filter(|contender| (contender.can)(case) && wanted(contender.name))
+        .filter(|contender| (contender.can)(&any) && wanted(contender.name))
         .map(|contender| {
             progress(&format!("{}: {} warms up", case.name, contender.name));
-            let events = fitting(case, contender, if settings.quick { ROUND / 10 } else { ROUND });
-            (*contender, events, Figures::new(contender.name, contender.manner))
+            let load = fitting(case, contender, if settings.quick { ROUND / 10 } else { ROUND });
+            (contender, load, Figures::new(contender.name, contender.manner))
         })
         .collect();
     for round in 1..=settings.rounds {
-        for (contender, events, figures) in &mut running {
+        for (contender, flood, figures) in &mut running {
             progress(&format!("{}: round {round} of {}, {}", case.name, settings.rounds, contender.name));
             let before = ProcessTime::now();
-            let outcome = (contender.round)(case, *events);
-            figures.add(*events, outcome, before.elapsed());
+            let outcome = (contender.round)(flood).outcome(flood);
+            figures.add(flood.total(), outcome, before.elapsed());
         }
     }
     Table {

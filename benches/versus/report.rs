@@ -5,15 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::case::{Case, Outcome};
-use crate::idle::Idle;
+use eventcast_benches::load::Outcome;
+use eventcast_benches::table::{Form, grid, median, sorted};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Text,
-    Markdown,
-    Json,
-}
+use crate::Case;
+use crate::idle::Idle;
 
 pub(crate) struct Table {
     pub(crate) case: Case,
@@ -47,16 +43,8 @@ impl Figures {
         self.cpu += cpu;
     }
 
-    fn sorted(&self) -> Vec<f64> {
-        let mut rates = self.rates.clone();
-        rates.sort_by(f64::total_cmp);
-        rates
-    }
-
     fn median(&self) -> f64 {
-        let rates = self.sorted();
-        let middle = rates.len() / 2;
-        if rates.len() % 2 == 1 { rates[middle] } else { f64::midpoint(rates[middle - 1], rates[middle]) }
+        median(&self.rates)
     }
 
     /// Processor seconds for a million events.
@@ -70,14 +58,9 @@ impl Figures {
 }
 
 pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
-    match form {
-        Form::Json => json_of(tables, idle),
-        Form::Text => grids(tables, idle, text),
-        Form::Markdown => grids(tables, idle, markdown),
+    if form == Form::Json {
+        return json_of(tables, idle);
     }
-}
-
-fn grids(tables: &[Table], idle: &[Idle], grid: impl Fn(&[Vec<String>]) -> String) -> String {
     let mut out = String::new();
     for table in tables {
         let ours = table.rows.first().map_or(0.0, Figures::median);
@@ -85,7 +68,7 @@ fn grids(tables: &[Table], idle: &[Idle], grid: impl Fn(&[Vec<String>]) -> Strin
             ["", "M deliveries/s", "least", "most", "ours / this", "lost", "CPU s per M events", "manner"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for figures in &table.rows {
-            let rates = figures.sorted();
+            let rates = sorted(&figures.rates);
             let million = |rate: f64| format!("{:.2}", rate / 1e6);
             rows.push(vec![
                 figures.name.to_owned(),
@@ -99,7 +82,7 @@ fn grids(tables: &[Table], idle: &[Idle], grid: impl Fn(&[Vec<String>]) -> Strin
             ]);
         }
         let (name, rounds) = (table.case.name, table.rounds);
-        let _ = write!(out, "{name} (median of {rounds} rounds)\n\n{}\n", grid(&rows));
+        let _ = write!(out, "{name} (median of {rounds} rounds)\n\n{}\n", grid(&rows, form));
     }
     if !idle.is_empty() {
         let head = ["", "CPU s per s, 4 readers", "bytes per reader"];
@@ -108,37 +91,7 @@ fn grids(tables: &[Table], idle: &[Idle], grid: impl Fn(&[Vec<String>]) -> Strin
             let bytes = row.bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
             rows.push(vec![row.name.to_owned(), format!("{:.3}", row.cpu), bytes]);
         }
-        let _ = write!(out, "Waiting for nothing\n\n{}", grid(&rows));
-    }
-    out
-}
-
-fn text(rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column == 0 || column + 1 == row.len() {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
-}
-
-fn markdown(rows: &[Vec<String>]) -> String {
-    let mut out = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-        if number == 0 {
-            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
-        }
+        let _ = write!(out, "Waiting for nothing\n\n{}", grid(&rows, form));
     }
     out
 }

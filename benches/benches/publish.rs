@@ -1,0 +1,47 @@
+//! What one `try_publish` costs the thread that does it: while the dispatcher is at work, and when it has to be woken.
+//!
+//! `cargo bench -p eventcast-benches --bench publish`
+
+#![allow(missing_docs, reason = "criterion's macros make functions")]
+
+mod common;
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use eventcast_benches::cost::{self, RUN, State};
+
+use common::group;
+
+/// Runs behind which a bus is made anew.
+const RUNS: u64 = 2000;
+
+fn publish(criterion: &mut Criterion) {
+    let mut group = group(criterion, "publish", 1);
+    group.bench_function(BenchmarkId::from_parameter("dispatcher awake"), |bencher| {
+        bencher.iter_custom(|events| {
+            let runs = events.div_ceil(RUN).min(RUNS);
+            let measured: Duration = cost::eventcast(State::Awake, runs as usize).runs.iter().sum();
+            scaled(measured, events, runs * RUN)
+        });
+    });
+    // Waiting until it sleeps takes many times as long as what is measured.
+    group.measurement_time(Duration::from_millis(100)).warm_up_time(Duration::from_millis(10));
+    group.bench_function(BenchmarkId::from_parameter("dispatcher parked"), |bencher| {
+        bencher.iter_custom(|events| {
+            let runs = events.min(RUNS);
+            let measured: Duration = cost::eventcast(State::Parked, runs as usize).firsts.iter().sum();
+            scaled(measured, events, runs)
+        });
+    });
+    group.finish();
+}
+
+/// The time of so many events, if it has been measured for fewer, or for a few more.
+fn scaled(measured: Duration, wanted: u64, events: u64) -> Duration {
+    let nanos = measured.as_nanos() * u128::from(wanted) / u128::from(events);
+    Duration::from_nanos(nanos as u64)
+}
+
+criterion_group!(benches, publish);
+criterion_main!(benches);

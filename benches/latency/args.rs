@@ -1,0 +1,137 @@
+//! What the program is asked for.
+
+use std::fmt;
+
+use eventcast_benches::table::Form;
+use lexopt::ValueExt;
+use lexopt::prelude::{Long, Short};
+
+pub(crate) const HELP: &str = "\
+How long an event is under way from one thread to another, and what it costs to send it: eventcast
+beside raw channels and two rivals.
+
+Usage: latency [OPTIONS]
+
+Options:
+      --rate RATE     Only this: events a second, such as 1000, 10k or 1M; or `idle`, one event at a
+                      time after a pause of half a millisecond; or `cost`, what it costs to send.
+                      May be given several times [default: idle, 1k, 10k, 100k, 1M and cost]
+      --only TEXT     Only contenders whose name holds TEXT
+      --seconds S     How long a round takes, from 0.01 to 60 [default: 1]
+      --rounds N      Rounds of each contender, from 1 to 1000 [default: 5]
+      --quick         One round of a twentieth of a second: to see that it works
+      --json          One JSON document instead of tables
+      --markdown      Tables in Markdown
+  -h, --help          Print this
+
+The sender sleeps until 200 us before an event is due, and from there on looks at the clock, giving
+way to others each time. Latencies count from the moment at which an event was due; how late the
+sender was is part of them, and shown beside them.
+
+Exit status: 0, 2 for bad usage, 128 and the number of the signal that ended it; a contender that
+doubled or reordered an event, or lost one unnoticed, ends the program with a panic.
+";
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// So many events a second.
+    Rate(u64),
+    /// One event at a time.
+    Idle,
+    /// What it costs to send.
+    Cost,
+}
+
+/// The highest rate: beyond it the clock alone takes too long.
+const MOST: u64 = 10_000_000;
+
+impl Part {
+    fn read(text: &str) -> Result<Self, String> {
+        let (number, unit) = match text {
+            "idle" => return Ok(Self::Idle),
+            "cost" => return Ok(Self::Cost),
+            _ => match text.strip_suffix('k') {
+                Some(number) => (number, 1000),
+                None => text.strip_suffix('M').map_or((text, 1), |number| (number, 1_000_000)),
+            },
+        };
+        let rate = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+        rate.filter(|rate| (1..=MOST).contains(rate)).map(Self::Rate).ok_or_else(|| {
+            format!(
+                "--rate: {text:?} is not a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) if rate % 1_000_000 == 0 => write!(f, "{} M events a second", rate / 1_000_000),
+            Self::Rate(rate) if rate % 1000 == 0 => write!(f, "{} k events a second", rate / 1000),
+            Self::Rate(rate) => write!(f, "{rate} events a second"),
+            Self::Idle => f.write_str("One event at a time, all quiet before"),
+            Self::Cost => f.write_str("What it costs to send"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) only: String,
+    pub(crate) seconds: f64,
+    pub(crate) rounds: usize,
+    pub(crate) form: Form,
+}
+
+/// The settings; none when help is asked for.
+pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, String> {
+    let mut settings =
+        Settings { parts: Vec::new(), only: String::new(), seconds: 1.0, rounds: 5, form: Form::Text };
+    let says = |error: lexopt::Error| error.to_string();
+    while let Some(argument) = parser.next().map_err(says)? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("rate") => {
+                let text = parser.value().and_then(ValueExt::string).map_err(says)?;
+                settings.parts.push(Part::read(&text)?);
+            }
+            Long("only") => settings.only = parser.value().and_then(ValueExt::string).map_err(says)?,
+            Long("seconds") => {
+                let text = parser.value().and_then(ValueExt::string).map_err(says)?;
+                settings.seconds = text
+                    .parse()
+                    .ok()
+                    .filter(|s| (0.01..=60.0).contains(s))
+                    .ok_or_else(|| format!("--seconds: {text:?} is not a number from 0.01 to 60"))?;
+            }
+            Long("rounds") => {
+                let text = parser.value().and_then(ValueExt::string).map_err(says)?;
+                settings.rounds = text
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=1000).contains(n))
+                    .ok_or_else(|| format!("--rounds: {text:?} is not a number from 1 to 1000"))?;
+            }
+            Long("quick") => (settings.seconds, settings.rounds) = (0.05, 1),
+            Long("json") => settings.form = Form::Json,
+            Long("markdown") => settings.form = Form::Markdown,
+            argument => return Err(argument.unexpected().to_string()),
+        }
+    }
+    if settings.parts.is_empty() {
+        let rates = [1000, 10_000, 100_000, 1_000_000].map(Part::Rate);
+        settings.parts.push(Part::Idle);
+        settings.parts.extend(rates);
+        settings.parts.push(Part::Cost);
+    }
+    let names: Vec<_> = crate::contenders().iter().map(|contender| contender.name).collect();
+    let senders = eventcast_benches::cost::CONTENDERS.iter().map(|contender| contender.name);
+    if !names.iter().copied().chain(senders.clone()).any(|name| name.contains(&settings.only)) {
+        let names: Vec<_> = names.into_iter().chain(senders).collect();
+        return Err(format!("--only: no name holds {:?}; there are: {}", settings.only, names.join("; ")));
+    }
+    Ok(Some(settings))
+}

@@ -1,0 +1,132 @@
+//! How long an event is under way from one thread to another, and what it costs to send it: eventcast beside raw channels
+//! and two rivals, the contenders taking turns.
+//!
+//! ```sh
+//! cargo run --release -p eventcast-benches --bin latency
+//! ```
+//!
+//! Events are sent by the clock, at rates from a thousand to a million a second, and each latency counts from the moment
+//! at which its event was due. So a contender that holds up its sender pays for it in its own figures, and how late the
+//! sender was is shown beside them. Every round checks that each event arrives, in order, or counts what was lost.
+#![allow(clippy::disallowed_methods, reason = "a benchmark, not part of the library")]
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
+
+mod args;
+mod report;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use eventcast_benches::cost::{self, State};
+use eventcast_benches::load::{Contender, Load};
+use eventcast_benches::table::progress;
+use eventcast_benches::timed::{Schedule, Timed};
+use eventcast_benches::{ours, rivals};
+
+use args::{HELP, Part, Settings, read};
+use report::{CostRow, LatencyRow, Section};
+
+/// The row that others are compared with.
+const TWO_HOPS: &str = "crossbeam channel, two hops";
+
+fn contenders() -> Vec<Contender<Timed>> {
+    let one = |name, manner, round| Contender { name, manner, can: |_| true, round };
+    vec![
+        one("eventcast handler", "lossless; parks", ours::handlers),
+        one("eventcast recv_ref", "lossless; parks", ours::references),
+        one("crossbeam channel, one hop", "lossless; parks", rivals::crossbeam),
+        one(TWO_HOPS, "lossless; parks", rivals::two_hops),
+        one("tokio broadcast", "loses the oldest; parks; blocking_recv on a thread", rivals::tokio_broadcast),
+        one("bus", "lossless; wakes by the clock", rivals::bus),
+    ]
+}
+
+/// How long all is quiet before an event that goes alone.
+const PAUSE: Duration = Duration::from_micros(500);
+
+fn main() -> ExitCode {
+    let settings = match read(lexopt::Parser::from_env()) {
+        Ok(Some(settings)) => settings,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("latency: {error}\nTry `latency --help`.");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(error) = end_on_signals() {
+        eprintln!("latency: cannot listen for signals: {error}");
+        return ExitCode::FAILURE;
+    }
+    let sections: Vec<Section> = settings.parts.iter().map(|part| measure(*part, &settings)).collect();
+    progress("");
+    print!("{}", report::render(&sections, &settings));
+    ExitCode::SUCCESS
+}
+
+/// What is half measured is not shown: a signal ends the program at once, leaving a clean line.
+fn end_on_signals() -> std::io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            progress("");
+            eprintln!("latency: interrupted; nothing to show before the end");
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+fn measure(part: Part, settings: &Settings) -> Section {
+    match part {
+        Part::Rate(rate) => {
+            let events = ((rate as f64 * settings.seconds) as u64).max(1);
+            Section::Latency(part, latencies(part, settings, Schedule::Rate(rate), events))
+        }
+        Part::Idle => {
+            // A second of them takes about a second.
+            let events = ((settings.seconds / PAUSE.as_secs_f64() / 1.2) as u64).max(1);
+            Section::Latency(part, latencies(part, settings, Schedule::AfterPause(PAUSE), events))
+        }
+        Part::Cost => Section::Cost(costs(settings)),
+    }
+}
+
+fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -> Vec<LatencyRow> {
+    let contenders = contenders();
+    let mut running: Vec<_> = contenders
+        .iter()
+        .filter(|contender| contender.name.contains(&settings.only))
+        .map(|contender| (contender, LatencyRow::new(contender.name, contender.manner, events)))
+        .collect();
+    for round in 1..=settings.rounds {
+        for (contender, row) in &mut running {
+            progress(&format!("{part}: round {round} of {}, {}", settings.rounds, contender.name));
+            let load = Timed::new(schedule, events);
+            debug_assert_eq!(load.total(), events);
+            row.add(&load.result((contender.round)(&load)));
+        }
+    }
+    running.into_iter().map(|(_, row)| row).collect()
+}
+
+fn costs(settings: &Settings) -> Vec<CostRow> {
+    // Those that begin parked are few, because each has to wait until all threads sleep.
+    let runs = |a_second: f64| ((a_second * settings.seconds) as usize).clamp(10, 20_000);
+    let mut running: Vec<_> = cost::CONTENDERS
+        .iter()
+        .filter(|contender| contender.name.contains(&settings.only))
+        .map(|contender| (contender, CostRow::new(contender.name)))
+        .collect();
+    for round in 1..=settings.rounds {
+        for (contender, row) in &mut running {
+            progress(&format!("{}: round {round} of {}, {}", Part::Cost, settings.rounds, contender.name));
+            row.awake(&(contender.measure)(State::Awake, runs(4000.0)));
+            row.parked(&(contender.measure)(State::Parked, runs(500.0)));
+        }
+    }
+    running.into_iter().map(|(_, row)| row).collect()
+}

@@ -1,0 +1,188 @@
+//! eventcast, in each form in which it is received.
+
+use std::sync::{Arc, mpsc};
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Watcher};
+
+use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
+
+/// All forms, the one that stands for all of them first.
+#[must_use]
+pub fn contenders() -> Vec<Contender<Flood>> {
+    fn any(_: &Flood) -> bool {
+        true
+    }
+    let one = |name, manner, round| Contender { name, manner, can: any, round };
+    vec![
+        one("eventcast", "lossless; parks; recv_batch", batches),
+        one("eventcast, publish_batch of 64", "lossless; parks; recv_batch", |load| {
+            published_in_batches(load, 64)
+        }),
+        one("eventcast, recv_ref", "lossless; parks", references),
+        one("eventcast, recv (64-byte clone)", "lossless; parks", clones),
+        one("eventcast, recv of Arc", "lossless; parks", counted),
+        one("eventcast, handler", "lossless; parks", handlers),
+    ]
+}
+
+/// Queues of the common length, and nothing lost.
+#[must_use]
+pub fn options() -> BusOptions {
+    BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait)
+}
+
+/// A bus with [`options`].
+#[must_use]
+pub fn bus<T: Clone + Send + Sync + 'static>() -> Broadcaster<T> {
+    Broadcaster::with_options(options()).expect("the options are in range")
+}
+
+/// One event at a time.
+fn publish<T, L>(
+    load: &L,
+    publisher: Publisher<T>,
+    event: impl Fn(Payload) -> T + Send,
+) -> impl FnOnce(usize) + Send
+where
+    T: Clone + Send + Sync + 'static,
+    L: Load,
+{
+    move |id| load.publish(id, |payload| assert!(publisher.publish(event(payload)).is_ok()))
+}
+
+fn round<L: Load, R: FnOnce(L::Seen) -> L::Seen + Send>(
+    load: &L,
+    options: BusOptions,
+    read: impl Fn(Watcher<Payload>) -> R,
+) -> Arrived<L::Seen> {
+    let bus = Broadcaster::with_options(options).expect("the options are in range");
+    let readers = (0..load.watchers()).map(|_| read(bus.watch().expect("the bus is open"))).collect();
+    let publishers =
+        (0..load.publishers()).map(|_| publish(load, bus.publisher(), |payload| payload)).collect();
+    run(load, publishers, readers, || bus.close())
+}
+
+fn read_batches<S: See>(mut watcher: Watcher<Payload>) -> impl FnOnce(S) -> S + Send {
+    move |mut seen| {
+        while let Ok(batch) = watcher.recv_batch() {
+            batch.iter().for_each(|payload| seen.see(payload));
+        }
+        seen
+    }
+}
+
+/// Read by `recv_batch`.
+pub fn batches<L: Load>(load: &L) -> Arrived<L::Seen> {
+    batches_with(load, options())
+}
+
+/// The same on a bus with these options.
+pub fn batches_with<L: Load>(load: &L, options: BusOptions) -> Arrived<L::Seen> {
+    round(load, options, read_batches)
+}
+
+/// Published by `publish_batch`, so many at a time, and read by `recv_batch`.
+#[must_use]
+pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
+    let bus = bus();
+    let readers = (0..load.watchers).map(|_| read_batches(bus.watch().expect("the bus is open"))).collect();
+    let publishers = (0..load.publishers)
+        .map(|_| {
+            let (publisher, each) = (bus.publisher(), load.each);
+            move |id| {
+                let mut number = 0;
+                while number < each {
+                    let end = each.min(number + size);
+                    let batch = (number..end).map(|number| payload(number, id)).collect();
+                    assert!(publisher.publish_batch(batch).is_ok());
+                    number = end;
+                }
+            }
+        })
+        .collect();
+    run(load, publishers, readers, || bus.close())
+}
+
+/// Read by `recv_ref`.
+pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
+    round(load, options(), |mut watcher| {
+        move |mut seen: L::Seen| {
+            while let Ok(delivery) = watcher.recv_ref() {
+                if let Delivery::Event(payload) = delivery {
+                    seen.see(payload);
+                }
+            }
+            seen
+        }
+    })
+}
+
+/// Read by `recv`, which clones each event.
+pub fn clones<L: Load>(load: &L) -> Arrived<L::Seen> {
+    round(load, options(), |mut watcher| {
+        move |mut seen: L::Seen| {
+            watcher.events().for_each(|payload| seen.see(&payload));
+            seen
+        }
+    })
+}
+
+/// Each event in an `Arc`, read by `recv`.
+pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let bus = bus::<Arc<Payload>>();
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut watcher = bus.watch().expect("the bus is open");
+            move |mut seen: L::Seen| {
+                watcher.events().for_each(|payload| seen.see(&payload));
+                seen
+            }
+        })
+        .collect();
+    let publishers = (0..load.publishers()).map(|_| publish(load, bus.publisher(), Arc::new)).collect();
+    run(load, publishers, readers, || bus.close())
+}
+
+/// Given to a handler, which runs where the other forms read, so that the number of threads is the same.
+pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let bus = bus();
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let (mut handler, seen) = until_all_came(load);
+            let runner = bus.watch_builder().runner(move |delivery: Delivery<&Payload>| {
+                if let Delivery::Event(payload) = delivery {
+                    handler(payload);
+                }
+            });
+            let runner = runner.expect("the bus is open");
+            move |_: L::Seen| {
+                runner.run();
+                seen.recv().expect("every event was handled")
+            }
+        })
+        .collect();
+    let publishers =
+        (0..load.publishers()).map(|_| publish(load, bus.publisher(), |payload| payload)).collect();
+    run(load, publishers, readers, || bus.close())
+}
+
+/// What looks at each event where a reader cannot take it away, and gives what it has seen after the last.
+pub(crate) fn until_all_came<L: Load>(
+    load: &L,
+) -> (impl FnMut(&Payload) + Send + 'static, mpsc::Receiver<L::Seen>) {
+    let (tx, rx) = mpsc::channel();
+    let mut left = load.total();
+    let mut seen = Some((load.seen(), tx));
+    let see = move |payload: &Payload| {
+        if let Some((seen, _)) = &mut seen {
+            seen.see(payload);
+        }
+        left -= 1;
+        if left == 0 {
+            if let Some((seen, tx)) = seen.take() {
+                tx.send(seen).expect("the reader waits for it");
+            }
+        }
+    };
+    (see, rx)
+}

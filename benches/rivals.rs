@@ -1,0 +1,304 @@
+//! What else there is, each used as its documentation has it.
+
+use std::thread;
+use std::time::Duration;
+
+use disruptor::wait_strategies::WaitStrategy;
+use disruptor::{BusySpin, BusySpinWithSpinLoopHint, Producer, Sleep};
+
+use crate::load::{Arrived, Contender, Flood, Load, Payload, QUEUE, QUEUE_POWER, See, run};
+use crate::ours::until_all_came;
+
+/// All of them, in the order in which `versus` shows them.
+#[must_use]
+pub fn contenders() -> Vec<Contender<Flood>> {
+    fn any(_: &Flood) -> bool {
+        true
+    }
+    fn one_publisher(load: &Flood) -> bool {
+        load.publishers == 1
+    }
+    fn one_to_one(load: &Flood) -> bool {
+        load.publishers == 1 && load.watchers == 1
+    }
+    let one = |name, manner, can, round| Contender { name, manner, can, round };
+    vec![
+        one("crossbeam channel, raw", "lossless; parks; the ceiling of one queue", one_to_one, crossbeam),
+        one("crossbeam channel per watcher", "lossless; parks", |load| !one_to_one(load), crossbeam),
+        one("flume channel per watcher", "lossless; parks", any, flume),
+        one("kanal channel per watcher", "lossless; parks", any, kanal),
+        one("bus", "lossless; wakes by the clock", one_publisher, bus),
+        one("tokio broadcast", "loses the oldest; parks", any, tokio_broadcast),
+        one("async-broadcast", "lossless; parks", any, async_broadcast),
+        one("disruptor, busy spin", "lossless; burns a core each", any, |load| disruptor(load, BusySpin)),
+        one("disruptor, spin-loop hint", "lossless; burns a core each", any, |load| {
+            disruptor(load, BusySpinWithSpinLoopHint)
+        }),
+        one("disruptor, sleep of 50 us", "lossless; wakes by the clock", any, |load| {
+            disruptor(load, Sleep::new(Duration::from_micros(50)))
+        }),
+        one(
+            "photon-ring bounded, yielding",
+            "lossless; burns a core each; plain words only",
+            one_publisher,
+            photon_bounded,
+        ),
+        one(
+            "photon-ring event channel, yielding",
+            "lossless; burns a core each",
+            one_publisher,
+            photon_events,
+        ),
+    ]
+}
+
+/// A channel for each watcher, one message per event and watcher: what one writes by hand.
+macro_rules! channel_per_watcher {
+    ($name:ident, $bounded:path, $read:expr) => {
+        #[doc = concat!("A channel of `", stringify!($name), "` for each watcher, one message per event and watcher.")]
+        pub fn $name<L: Load>(load: &L) -> Arrived<L::Seen> {
+            let (senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
+                .map(|_| {
+                    let (tx, rx) = $bounded(QUEUE);
+                    let read = $read;
+                    (tx, move |seen: L::Seen| read(rx, seen))
+                })
+                .unzip();
+            let publishers = (0..load.publishers())
+                .map(|_| {
+                    let senders = senders.clone();
+                    move |id: usize| {
+                        load.publish(id, |payload| {
+                            for sender in &senders {
+                                assert!(sender.send(payload).is_ok());
+                            }
+                        });
+                    }
+                })
+                .collect();
+            run(load, publishers, readers, || drop(senders))
+        }
+    };
+}
+
+channel_per_watcher!(
+    crossbeam,
+    crossbeam_channel::bounded::<Payload>,
+    |rx: crossbeam_channel::Receiver<Payload>, mut seen: L::Seen| {
+        rx.iter().for_each(|payload| seen.see(&payload));
+        seen
+    }
+);
+channel_per_watcher!(flume, flume::bounded::<Payload>, |rx: flume::Receiver<Payload>, mut seen: L::Seen| {
+    rx.iter().for_each(|payload| seen.see(&payload));
+    seen
+});
+channel_per_watcher!(kanal, kanal::bounded::<Payload>, |rx: kanal::Receiver<Payload>, mut seen: L::Seen| {
+    while let Ok(payload) = rx.recv() {
+        seen.see(&payload);
+    }
+    seen
+});
+
+/// Two raw crossbeam channels and a thread between them that does nothing but pass events on: what any bus with a
+/// dispatcher has to do at least.
+pub fn two_hops<L: Load>(load: &L) -> Arrived<L::Seen> {
+    assert_eq!((load.publishers(), load.watchers()), (1, 1));
+    let (first, between) = crossbeam_channel::bounded::<Payload>(QUEUE);
+    let (second, rx) = crossbeam_channel::bounded::<Payload>(QUEUE);
+    let hop = thread::spawn(move || between.iter().all(|payload| second.send(payload).is_ok()));
+    let reader = move |mut seen: L::Seen| {
+        rx.iter().for_each(|payload| seen.see(&payload));
+        seen
+    };
+    let publisher = move |id: usize| load.publish(id, |payload| assert!(first.send(payload).is_ok()));
+    let arrived = run(load, vec![publisher], vec![reader], || ());
+    assert!(hop.join().expect("it only passes events on"), "the reader reads to the end");
+    arrived
+}
+
+/// The crate `bus`, which has one publisher.
+pub fn bus<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let mut bus = bus::Bus::<Payload>::new(QUEUE);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut reader = bus.add_rx();
+            move |mut seen: L::Seen| {
+                reader.iter().for_each(|payload| seen.see(&payload));
+                seen
+            }
+        })
+        .collect();
+    let publisher = move |id: usize| load.publish(id, |payload| bus.broadcast(payload));
+    run(load, vec![publisher], readers, || ())
+}
+
+/// `tokio::sync::broadcast` between threads, read by `blocking_recv`.
+pub fn tokio_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
+    use tokio::sync::broadcast::error::RecvError;
+    let (tx, _) = tokio::sync::broadcast::channel::<Payload>(QUEUE_POWER);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut rx = tx.subscribe();
+            move |mut seen: L::Seen| {
+                loop {
+                    match rx.blocking_recv() {
+                        Ok(payload) => seen.see(&payload),
+                        Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Closed) => return seen,
+                    }
+                }
+            }
+        })
+        .collect();
+    let publishers = (0..load.publishers())
+        .map(|_| {
+            let tx = tx.clone();
+            move |id: usize| load.publish(id, |payload| assert!(tx.send(payload).is_ok()))
+        })
+        .collect();
+    run(load, publishers, readers, || drop(tx))
+}
+
+/// `async-broadcast` between threads, by its blocking calls.
+pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let (tx, rx) = async_broadcast::broadcast::<Payload>(QUEUE);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut rx = rx.clone();
+            move |mut seen: L::Seen| {
+                while let Ok(payload) = rx.recv_blocking() {
+                    seen.see(&payload);
+                }
+                seen
+            }
+        })
+        .collect();
+    drop(rx);
+    let publishers = (0..load.publishers())
+        .map(|_| {
+            let tx = tx.clone();
+            move |id: usize| load.publish(id, |payload| assert!(tx.broadcast_blocking(payload).is_ok()))
+        })
+        .collect();
+    run(load, publishers, readers, || drop(tx))
+}
+
+/// The disruptor with this way to wait. Its consumers are threads of its own, so the readers here only wait for what those
+/// have seen.
+pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
+    let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
+        .map(|_| {
+            let (mut see, seen) = until_all_came(load);
+            let handler = move |payload: &Payload, _: disruptor::Sequence, _: bool| see(payload);
+            (handler, move |_: L::Seen| seen.recv().expect("every event was handled"))
+        })
+        .unzip();
+    let mut handlers = handlers.into_iter();
+    let mut next = || handlers.next().expect("one for each watcher");
+    /// The builder's type changes with the first and with the second handler.
+    macro_rules! with_handlers {
+        ($builder:expr, $use_producer:expr) => {{
+            let builder = $builder.handle_events_with(next());
+            if load.watchers() == 1 {
+                $use_producer(Box::new(builder.build()))
+            } else {
+                let mut builder = builder.handle_events_with(next());
+                for _ in 2..load.watchers() {
+                    builder = builder.handle_events_with(next());
+                }
+                $use_producer(Box::new(builder.build()))
+            }
+        }};
+    }
+    if load.publishers() == 1 {
+        let builder = disruptor::build_single_producer(QUEUE_POWER, || [0; 8], wait);
+        return with_handlers!(builder, |producer| one_producer(load, producer, readers));
+    }
+    let builder = disruptor::build_multi_producer(QUEUE_POWER, || [0; 8], wait);
+    with_handlers!(builder, |producer| many_producers(load, producer, readers))
+}
+
+fn one_producer<L: Load, R: FnOnce(L::Seen) -> L::Seen + Send>(
+    load: &L,
+    mut producer: Box<impl Producer<Payload> + Send>,
+    readers: Vec<R>,
+) -> Arrived<L::Seen> {
+    let publisher = move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload));
+    run(load, vec![publisher], readers, || ())
+}
+
+fn many_producers<L, P, R>(load: &L, producer: Box<P>, readers: Vec<R>) -> Arrived<L::Seen>
+where
+    L: Load,
+    P: Producer<Payload> + Clone + Send,
+    R: FnOnce(L::Seen) -> L::Seen + Send,
+{
+    let publishers = (0..load.publishers())
+        .map(|_| {
+            let mut producer = producer.clone();
+            move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload))
+        })
+        .collect();
+    run(load, publishers, readers, || drop(producer))
+}
+
+/// Photon-ring's bounded channel. Its readers never end by themselves: each stops after as many as there are. They yield
+/// when there is nothing, because its own waits spin, which starves everybody where there are fewer cores than threads.
+pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let (mut publisher, subscribable) = photon_ring::channel_bounded::<Payload>(QUEUE_POWER, 0);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut subscriber = subscribable.subscribe();
+            move |mut seen: L::Seen| {
+                let mut left = load.total();
+                while left > 0 {
+                    match subscriber.try_recv() {
+                        Ok(payload) => {
+                            seen.see(&payload);
+                            left -= 1;
+                        }
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+                seen
+            }
+        })
+        .collect();
+    let publish = move |id: usize| {
+        load.publish(id, |payload| {
+            while publisher.try_publish(payload).is_err() {
+                thread::yield_now();
+            }
+        });
+    };
+    run(load, vec![publish], readers, || ())
+}
+
+/// Photon-ring's event channel, waiting in the same way.
+pub fn photon_events<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let (mut publisher, subscribable) = photon_ring::event_channel::<Payload>(QUEUE_POWER, || [0; 8]);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut subscriber = subscribable.subscribe();
+            move |mut seen: L::Seen| {
+                let mut left = load.total();
+                while left > 0 {
+                    match subscriber.process(|payload| seen.see(payload)) {
+                        Some(()) => left -= 1,
+                        None => thread::yield_now(),
+                    }
+                }
+                seen
+            }
+        })
+        .collect();
+    let publish = move |id: usize| {
+        load.publish(id, |payload| {
+            while !publisher.try_publish(|slot| *slot = payload) {
+                thread::yield_now();
+            }
+        });
+    };
+    run(load, vec![publish], readers, || ())
+}

@@ -1,0 +1,74 @@
+//! What the programs print: tables for people and for documents, and what is going on meanwhile.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+/// The form in which a program prints what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Tables for a terminal.
+    Text,
+    /// Tables for a document.
+    Markdown,
+    /// One document for a program.
+    Json,
+}
+
+/// The rows, the first of which is the head, as a table; in Markdown if that is the form, else for a terminal.
+#[must_use]
+pub fn grid(rows: &[Vec<String>], form: Form) -> String {
+    if form == Form::Markdown { markdown(rows) } else { text(rows) }
+}
+
+fn text(rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if column == 0 || column + 1 == row.len() {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+fn markdown(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+        }
+    }
+    out
+}
+
+/// From the least to the most.
+#[must_use]
+pub fn sorted(figures: &[f64]) -> Vec<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The one in the middle, or what is halfway between the two that are. There must be one at least.
+#[must_use]
+pub fn median(figures: &[f64]) -> f64 {
+    let sorted = sorted(figures);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
+}
+
+/// What is going on, for somebody who waits at a terminal. An empty text takes the line away.
+pub fn progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}

@@ -1,0 +1,133 @@
+//! The programs that measure do so, and say what is wrong with their arguments.
+#![allow(clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const LATENCY: &str = env!("CARGO_BIN_EXE_latency");
+const VERSUS: &str = env!("CARGO_BIN_EXE_versus");
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What a run that goes well prints.
+fn printed(program: &str, arguments: &[&str]) -> String {
+    let output = run(program, arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    assert_eq!(errors, "", "nobody watches, so there is nothing to tell");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn latency_measures_every_contender_in_every_part() {
+    let document: Value = serde_json::from_str(&printed(LATENCY, &["--quick", "--json"])).unwrap();
+    let sections = document["sections"].as_array().unwrap();
+    assert_eq!(sections.len(), 6);
+    let rates: Vec<_> = sections.iter().filter_map(|section| section["events_per_second"].as_u64()).collect();
+    assert_eq!(rates, [1000, 10_000, 100_000, 1_000_000]);
+    for section in &sections[..5] {
+        let rows = section["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 6);
+        for row in rows {
+            let (name, lost) = (row["name"].as_str().unwrap(), row["lost"][0].as_u64().unwrap());
+            assert!(lost == 0 || name == "tokio broadcast", "{name} lost {lost}");
+            let [p50, max] = ["p50", "max"].map(|key| row["latency_ns"][key][0].as_f64().unwrap());
+            assert!(p50 > 0.0 && p50 <= max, "{row}");
+            let late = row["sender_late_ns"]["p50"].as_array().unwrap().len();
+            assert_eq!(late, usize::from(section["events_per_second"].is_u64()), "{row}");
+        }
+    }
+    let rows = sections[5]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        for key in ["awake_ns", "parked_first_ns", "parked_run_ns"] {
+            assert!(row[key]["p50"][0].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+}
+
+#[test]
+fn latency_measures_what_it_is_asked_for() {
+    let arguments = ["--quick", "--rounds", "3", "--rate", "2k", "--rate", "cost", "--only", "eventcast"];
+    let text = printed(LATENCY, &arguments);
+    let heads: Vec<_> = text.lines().filter(|line| line.contains("median of 3 rounds")).collect();
+    assert_eq!(heads.len(), 2, "{text}");
+    assert!(heads[0].starts_with("2 k events a second"), "{text}");
+    assert!(text.contains("eventcast recv_ref") && !text.contains("crossbeam"), "{text}");
+    let markdown = printed(LATENCY, &["--seconds", "0.01", "--rounds", "1", "--rate", "500", "--markdown"]);
+    assert_eq!(markdown.lines().filter(|line| line.starts_with("| ")).count(), 7, "{markdown}");
+}
+
+#[test]
+fn latency_says_what_is_wrong_with_its_arguments() {
+    for (arguments, part) in [
+        (&["--rate", "fast"][..], r#"--rate: "fast" is not a number from 1 to 10M"#),
+        (&["--rate", "0"], r#"--rate: "0" is not a number"#),
+        (&["--rate", "11M"], r#"--rate: "11M" is not a number"#),
+        (&["--rate", "99999999999999999M"], "is not a number from 1 to 10M"),
+        (&["--rate"], "missing argument for option '--rate'"),
+        (&["--seconds", "0"], r#"--seconds: "0" is not a number from 0.01 to 60"#),
+        (&["--seconds", "nan"], r#"--seconds: "nan" is not a number"#),
+        (&["--rounds", "0"], r#"--rounds: "0" is not a number from 1 to 1000"#),
+        (&["--only", "zeromq"], r#"no name holds "zeromq"; there are: eventcast handler; "#),
+        (&["--slow"], "invalid option '--slow'"),
+        (&["now"], r#"unexpected argument "now""#),
+    ] {
+        let output = run(LATENCY, arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(
+            errors.contains(part) && errors.ends_with("Try `latency --help`.\n"),
+            "{arguments:?}: {errors}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+    assert!(printed(LATENCY, &["--help"]).contains("Usage: latency [OPTIONS]"));
+}
+
+/// The system shows when a process listens for a signal.
+#[cfg(target_os = "linux")]
+#[test]
+fn latency_ends_at_once_when_it_is_interrupted() {
+    const INTERRUPT: u32 = 2;
+    let mut child = Command::new(LATENCY)
+        .args(["--seconds", "60", "--rate", "1k"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id().to_string();
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        let caught = u64::from_str_radix(caught.unwrap_or("0"), 16).unwrap();
+        if caught & (1 << (INTERRUPT - 1)) != 0 {
+            break;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stdout.is_empty());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors, "latency: interrupted; nothing to show before the end\n");
+}
+
+#[test]
+fn versus_measures_every_contender() {
+    let arguments = ["--quick", "--no-idle", "--case", "1 to 4", "--json"];
+    let document: Value = serde_json::from_str(&printed(VERSUS, &arguments)).unwrap();
+    let rows = document["cases"][0]["rows"].as_array().unwrap();
+    assert_eq!((rows[0]["name"].as_str(), rows.len()), (Some("eventcast"), 17));
+    for row in rows {
+        let (name, lost) = (row["name"].as_str().unwrap(), row["lost"].as_f64().unwrap());
+        assert!(lost == 0.0 || name == "tokio broadcast", "{name} lost {lost}");
+        assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
