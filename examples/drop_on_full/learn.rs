@@ -133,8 +133,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
         compared.iter().map(|(_, other, told)| comparison(base, other, told)).collect();
     sentences.extend(effect(base, &compared));
     sentences.extend(cases.iter().filter_map(cause).take(1));
-    let slow: Vec<&Case> =
-        cases.iter().filter(|case| matches!(case.finding.enough, Enough::Grows(_))).take(TOLD).collect();
+    let slow: Vec<&Case> = cases.iter().filter(|case| is_too_slow(case)).take(TOLD).collect();
     sentences.extend(slow.into_iter().map(|case| {
         format!(
             "{} needs {:.2} s for what comes in a second: no queue is long enough for that, only a faster handler, \
@@ -143,6 +142,14 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
             case.finding.load
         )
     }));
+    let waited = cases.iter().find(|case| matches!(case.finding.enough, Enough::Waited(_)));
+    if let (Some(case), 1..) = (waited, outcome.published.refused) {
+        sentences.push(format!(
+            "The bus waited for {}, and passed the loss on to all: {} events were refused to the publisher.",
+            case.name(),
+            grouped(outcome.published.refused)
+        ));
+    }
     if cases.iter().all(|case| case.finding.lost == 0) {
         let share = |case: &&Case| case.account.stats.high_water as f64 / case.watcher.queue as f64;
         if let Some(fullest) = cases.iter().max_by(|a, b| share(a).total_cmp(&share(b))) {
@@ -155,6 +162,11 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
         }
     }
     sentences
+}
+
+fn is_too_slow(case: &Case) -> bool {
+    let was_short = matches!(case.finding.enough, Enough::Grows(_) | Enough::Waited(_));
+    was_short && case.finding.load > 1.0
 }
 
 /// The one thing in which the two differ, and what the other one has instead.
@@ -172,12 +184,14 @@ fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)>
 }
 
 fn comparison(base: &Case, other: &Case, told: &str) -> String {
+    let percent = |finding: &Finding| format!("{:.1} %", finding.lost_percent);
+    let (its, ours) = (percent(other.finding), percent(base.finding));
+    let lost = if its == ours { format!("{its} too") } else { format!("{its} and not {ours}") };
     let mut sentence = format!(
-        "{} has {told}: it lost {:.1} % and not {:.1} %, with a 99th percentile of the latency of {} and not {}",
+        "{} has {told}: it lost {lost}; the 99th percentile of its latency is {}, that of {} {}",
         other.name(),
-        other.finding.lost_percent,
-        base.finding.lost_percent,
         other.p99(),
+        base.name(),
         base.p99()
     );
     if let (Some(its), Some(ours)) = (&other.finding.first, &base.finding.first)

@@ -43,7 +43,7 @@ use signal_hook::consts::TERM_SIGNALS;
 use arguments::Request;
 use finding::Finding;
 use support::flags;
-use support::output::say;
+use support::output::{complain, say};
 use support::text::quoted;
 use sweep::Sweep;
 
@@ -126,6 +126,7 @@ fn run(request: &Request) -> Result<bool, Box<dyn Error>> {
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }
+    complain("publishing; Ctrl-C ends it early");
     let bar = bar();
     match &request.sweep {
         Some(sweep) => run_sweep(request, sweep, &stop, &bar),

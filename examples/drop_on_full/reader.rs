@@ -1,13 +1,17 @@
 //! A handler on the bus that takes its time, and what it and its hook have seen.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, Delivery, DropReason, OverflowPolicy, WatchError, WatchHandle, WatcherStats};
 use hdrhistogram::Histogram;
 
 use super::spend::{Floor, Plan};
 use super::times::Times;
+
+/// As long as the busiest machine may need.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is published: a number, without a hole among those that the bus accepted, and nanoseconds since the start.
 #[derive(Clone, Copy)]
@@ -147,9 +151,15 @@ impl Reader {
         Ok(Self { handle, seen, told })
     }
 
-    /// Waits for the handler's return, for as long as the busiest machine may need to let it.
-    pub(crate) fn end(&self) -> Account {
-        let ended = self.handle.join(Duration::from_secs(60));
+    /// Waits for the handler's return, and until the bus has counted all that it accepted: what is given up at the
+    /// deadline it counts on its own thread.
+    pub(crate) fn end(&self, accepted: u64) -> Account {
+        let ended = self.handle.join(PATIENCE);
+        let until = Instant::now() + PATIENCE;
+        let is_settled = |stats: &WatcherStats| stats.offered == accepted && stats.lag == 0;
+        while !is_settled(&self.handle.stats()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
         let (seen, told) = (lock(&self.seen).clone(), *lock(&self.told));
         Account { ended, stats: self.handle.stats(), seen, told }
     }

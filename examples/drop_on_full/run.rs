@@ -17,6 +17,8 @@ use super::support::text::plain;
 
 /// How long a pause lasts at most before Ctrl-C is looked for.
 const NAP: Duration = Duration::from_millis(20);
+/// How late a publisher may be at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// From one progress line to the next.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -101,12 +103,12 @@ pub(crate) fn run(
     bar.set_message(format!("{what}the watchers finish"));
     let complete = bus.shutdown_timeout(settings.grace).complete;
     floor.end();
-    let accounts = readers.iter().map(Reader::end).collect();
+    let accounts = readers.iter().map(|reader| reader.end(published.accepted)).collect();
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
 /// Publishes by the schedule, whatever becomes of it: who is late does not leave out what was due meanwhile. It gives up
-/// only when the time is over, and a tenth of it.
+/// only when the time is over, a tenth of it, and a second.
 fn publish(
     settings: &Settings,
     publisher: &Publisher<Sample>,
@@ -116,7 +118,7 @@ fn publish(
 ) -> Result<Published, String> {
     let length = settings.length;
     let begin = floor.now();
-    let limit = begin + (length + length / 10 + NAP).as_nanos() as u64;
+    let limit = begin + (length + length / 10 + PATIENCE).as_nanos() as u64;
     let mut done = Published {
         begin,
         asked: 0,

@@ -148,6 +148,9 @@ impl Sweep {
 
     /// To a person.
     pub(crate) fn text(&self, settings: &Settings, points: &[Point]) -> String {
+        if points.is_empty() {
+            return "interrupted before the end of the first run\n".to_owned();
+        }
         let mut text = format!(
             "{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
             settings.load,
@@ -228,15 +231,15 @@ impl Sweep {
                 Swept::Handler => points.iter().take_while(|point| is_whole(point)).last(),
             };
             match (found, self.swept) {
-                (None, _) => format!("{who}: every run lost something\n"),
+                (None, _) => format!("{who}: every run lost something"),
                 (Some(point), Swept::Queue) => format!(
-                    "{who}: from a queue of {} on nothing was lost, and the 99th percentile of the latency there was {} ms\n",
+                    "{who}: from a queue of {} on nothing was lost, and the 99th percentile of the latency there was {} ms",
                     grouped(point.value),
                     at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
                 ),
                 (Some(point), Swept::Handler) => format!(
                     "{who}: up to a handler of {} (a load of {:.2}) nothing was lost, and the 99th percentile of the \
-                     latency there was {} ms\n",
+                     latency there was {} ms",
                     self.shown(point.value),
                     point.findings[index].load,
                     at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
