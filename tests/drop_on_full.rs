@@ -6,6 +6,9 @@ mod program;
 #[path = "support/running.rs"]
 mod running;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use running::{Ended, Running, run};
 use serde_json::Value;
 
@@ -220,6 +223,40 @@ fn a_sweep_is_a_table_and_a_drawing() {
         ]
     );
     assert_eq!(lines.last().expect("a last line"), "everything adds up, in each of 2 runs");
+}
+
+/// The names of all values in a document, those in lists and in other values too.
+fn names(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| names(value, found)),
+        Value::Object(map) => map.iter().for_each(|(name, value)| {
+            found.insert(name.clone());
+            names(value, found);
+        }),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_name_for_machines_is_in_the_document() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let section =
+        text.split("\n## ").find(|section| section.starts_with("Drop on full")).expect("the section");
+    let documented: BTreeSet<&str> = section
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|name| name.split('.'))
+        .map(|name| name.trim_end_matches("[]"))
+        .collect();
+    let args = ["--queue=20", "--handler=5ms", "--grace=0s", "--sweep=queue=1..2", "--points=2"];
+    let mut found = BTreeSet::new();
+    names(&figures(&[&BURST[..], &args].concat()), &mut found);
+    assert!(found.len() > 50, "{found:?}");
+    for name in found {
+        assert!(documented.contains(name.as_str()), "docs/performance.md does not tell of {name}");
+    }
 }
 
 /// Whether each element that begins ends, in order.

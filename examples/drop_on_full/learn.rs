@@ -207,7 +207,9 @@ fn comparison(base: &Case, other: &Case, told: &str) -> String {
 
 /// Which change made the most of a difference to the loss.
 fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
-    let gain = |case: &Case| base.finding.lost_percent - case.finding.lost_percent;
+    // Rounded as it is shown; and no minus before a zero.
+    let gain =
+        |case: &Case| ((base.finding.lost_percent - case.finding.lost_percent) * 10.0).round() / 10.0 + 0.0;
     let mut ranked: Vec<_> = compared.iter().map(|(what, other, _)| (*what, gain(other))).collect();
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let ((best, most), rest) = ranked.split_first().map(|(first, rest)| (*first, rest))?;

@@ -53,6 +53,11 @@ fn draw<'a>(
         Swept::Queue => "queue length, events",
         Swept::Handler => "load: the handler's time for what comes in a second, in seconds",
     };
+    // Where no line is wont to be.
+    let (loss_legend, latency_legend) = match sweep.swept {
+        Swept::Queue => (SeriesLabelPosition::UpperRight, SeriesLabelPosition::LowerRight),
+        Swept::Handler => (SeriesLabelPosition::UpperLeft, SeriesLabelPosition::UpperLeft),
+    };
     let watchers = points.first().map_or(&[][..], |point| &point.outcome.settings.watchers);
     let (mut losses, mut latencies) = (Vec::new(), Vec::new());
     for (index, watcher) in watchers.iter().enumerate() {
@@ -86,6 +91,7 @@ fn draw<'a>(
         .build_cartesian_2d(across.clone().log_scale(), 0.0..top)?;
     chart
         .configure_mesh()
+        .max_light_lines(2)
         .x_desc(described)
         .y_desc("lost, % of what was offered")
         .x_label_formatter(&tick)
@@ -95,7 +101,12 @@ fn draw<'a>(
         let drawn = chart.draw_series(LineSeries::new(line.places, style))?;
         drawn.label(line.label).legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .position(loss_legend)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
 
     let up = range(&latencies, |place| place.1);
     let mut chart = ChartBuilder::on(&lower)
@@ -105,6 +116,7 @@ fn draw<'a>(
         .build_cartesian_2d(across.log_scale(), up.log_scale())?;
     chart
         .configure_mesh()
+        .max_light_lines(2)
         .x_desc(described)
         .y_desc("latency, ms")
         .x_label_formatter(&tick)
@@ -115,7 +127,12 @@ fn draw<'a>(
         let drawn = chart.draw_series(LineSeries::new(line.places, style))?;
         drawn.label(line.label).legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .position(latency_legend)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
     area.present()
 }
 
