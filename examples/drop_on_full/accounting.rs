@@ -86,6 +86,7 @@ mod tests {
             complete: true,
             published: Published {
                 begin: 0,
+                long_run: 13.0,
                 asked: 13,
                 accepted: 10,
                 refused: 3,

@@ -6,14 +6,14 @@ use eventcast::{DropReason, OverflowPolicy};
 
 use super::reader::{Account, Watcher};
 use super::run::{Published, percent};
-use super::shadow::{Rush, shadow};
+use super::shadow::{Rush, Shadow, shadow};
 use super::support::number::grouped;
 
 pub(crate) struct Finding {
     /// For want of room; not what was given up at the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
-    /// The handler's time for all events, in parts of the time in which they came.
+    /// The handler's time for what comes in a second in the long run, in seconds.
     pub(crate) load: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
@@ -38,14 +38,21 @@ pub(crate) enum Enough {
     Waited(u64),
     /// From the handler's times.
     Computed(u64),
-    /// Likewise; but the handler is too slow, so that in a longer run it would have been more.
+    /// Those do not explain the loss: what was missing at the worst moment.
+    AtLeast(u64),
+    /// The handler is too slow, so that in a longer run it would have been more.
     Grows(u64),
 }
 
 impl Enough {
     pub(crate) fn events(self) -> u64 {
-        let (Self::Held(events) | Self::Waited(events) | Self::Computed(events) | Self::Grows(events)) = self;
-        events
+        match self {
+            Self::Held(events)
+            | Self::Waited(events)
+            | Self::Computed(events)
+            | Self::AtLeast(events)
+            | Self::Grows(events) => events,
+        }
     }
 
     /// For machines.
@@ -54,6 +61,7 @@ impl Enough {
             Self::Held(_) => "held",
             Self::Waited(_) => "waited",
             Self::Computed(_) => "computed",
+            Self::AtLeast(_) => "atLeast",
             Self::Grows(_) => "grows",
         }
     }
@@ -66,15 +74,18 @@ impl Finding {
         let wanted = account.told.first.map(|(number, _)| number);
         let time = |number| watcher.times.of(watcher.seed, number);
         let shadow = shadow(&published.times, time, wanted);
-        let load = shadow.work.as_secs_f64() / published.took.as_secs_f64().max(1e-9);
-        let queue = watcher.queue as u64;
-        let was_full = account.stats.high_water >= queue;
-        let needs = shadow.needs.max(queue + u64::from(lost > 0));
+        let load = load(&shadow, published);
+        let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
+        // A gap is what came while the queue was full and the handler with one event.
+        let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
+        let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
-            0 if was_full && watcher.policy == OverflowPolicy::Wait => Enough::Waited(needs),
-            0 => Enough::Held(account.stats.high_water),
+            0 if high_water >= queue && watcher.policy == OverflowPolicy::Wait => Enough::Waited(needs),
+            0 if load > 1.0 && dropped.abandoned > 0 => Enough::Grows(high_water),
+            0 => Enough::Held(high_water),
             _ if load > 1.0 => Enough::Grows(needs),
-            _ => Enough::Computed(needs),
+            _ if is_explained => Enough::Computed(needs),
+            _ => Enough::AtLeast(needs),
         };
         let first = account.told.first.zip(shadow.rush).and_then(|((number, reason), rush)| {
             let at = published.times.get(number as usize)?.saturating_sub(published.begin);
@@ -90,10 +101,22 @@ impl Finding {
     }
 }
 
+/// The handler's time for what comes in a second in the long run, in seconds.
+fn load(shadow: &Shadow, published: &Published) -> f64 {
+    let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
+    let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
+    each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
+}
+
+/// Whether more had to wait than the queue holds, by the handler's times alone.
+fn explains(rush: Rush, queue: u64) -> bool {
+    rush.events - rush.handled > queue
+}
+
 /// `300 events came within 0.3 ms, the handler has time for 1 of them and the queue holds 200`.
 fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
     let queue = watcher.queue as u64;
-    if rush.events - rush.handled > queue {
+    if explains(rush, queue) {
         return format!(
             "{} events came within {}, the handler has time for {} of them and the queue holds {}",
             grouped(rush.events),
@@ -141,7 +164,17 @@ mod tests {
     fn published() -> Published {
         let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
         let (planned, took, late) = (MS * 2000, MS * 2000, histogram());
-        Published { begin: 5, asked: 200, accepted: 200, refused: 0, planned, took, late, times }
+        Published {
+            begin: 5,
+            long_run: 100.0,
+            asked: 200,
+            accepted: 200,
+            refused: 0,
+            planned,
+            took,
+            late,
+            times,
+        }
     }
 
     fn account(lost: u64, first: Option<u64>, high_water: u64) -> Account {
@@ -180,7 +213,10 @@ mod tests {
             "{why}"
         );
         assert!(why.contains("by up to 30.0 ms"), "{why}");
-        assert_eq!(finding.enough, Enough::Computed(121));
+        assert_eq!(finding.enough, Enough::AtLeast(121));
+        account.seen.longest = 30;
+        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published());
+        assert_eq!(finding.enough, Enough::AtLeast(150));
     }
 
     #[test]
@@ -200,6 +236,9 @@ mod tests {
         let finding = Finding::new(&slow, &account(40, Some(60), 60), &published());
         assert_eq!(finding.enough, Enough::Grows(134));
         assert!((finding.load - 1.5).abs() < 1e-9);
+        let mut gave_up = account(0, None, 60);
+        gave_up.stats.dropped.abandoned = 140;
+        assert_eq!(Finding::new(&slow, &gave_up, &published()).enough, Enough::Grows(60));
     }
 
     #[test]

@@ -165,7 +165,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
 }
 
 fn is_too_slow(case: &Case) -> bool {
-    let was_short = matches!(case.finding.enough, Enough::Grows(_) | Enough::Waited(_));
+    let was_short = matches!(case.finding.enough, Enough::Waited(_) | Enough::Grows(_));
     was_short && case.finding.load > 1.0
 }
 

@@ -32,6 +32,11 @@ impl Load {
         even + u128::from(self.burst) * length.as_nanos().div_ceil(self.every.as_nanos())
     }
 
+    /// Events a second in the long run.
+    pub(crate) fn long_run(&self) -> f64 {
+        self.rate as f64 + self.burst as f64 / self.every.as_secs_f64()
+    }
+
     /// All that is due before this time, in order.
     pub(crate) fn schedule(&self, length: Duration) -> impl Iterator<Item = Due> + use<> {
         let Self { rate, burst, every } = *self;
@@ -92,6 +97,7 @@ mod tests {
         assert_eq!(dues(bursts, MS), [(0, 5)]);
         let both = Load { rate: 200, burst: 5, every: MS * 10 };
         assert_eq!(dues(both, MS * 11), [(0, 6), (5_000_000, 1), (10_000_000, 6)]);
+        assert!((both.long_run() - 700.0).abs() < 1e-9);
     }
 
     #[test]

@@ -139,6 +139,11 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
             Enough::Waited(_) => format!(
                 "{name}: nothing lost; its queue of {queue} was full, so the bus waited; with {enough} nobody would have\n"
             ),
+            Enough::Grows(_) => format!(
+                "{name}: nothing lost for want of room, but not for long: the load is {:.2}, and the queue held {enough} of \
+                 {queue}\n",
+                finding.load
+            ),
             _ => format!(
                 "{name}: nothing lost; the queue held {enough} of {queue} at most, which would have been enough\n"
             ),
@@ -149,6 +154,9 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
             "a queue of {enough} would have taken this run, but a longer run needs a longer one: the load is {:.2}",
             finding.load
         ),
+        Enough::AtLeast(_) => {
+            format!("a queue of {enough} or more would have been needed, as far as this run can tell")
+        }
         _ => format!("a queue of {enough} would have been enough, as far as this run can tell"),
     };
     let dropped = &account.stats.dropped;

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
 
 /// What the publisher did, in its own count.
 pub(crate) struct Published {
+    /// Events a second that the load asks for in the long run.
+    pub(crate) long_run: f64,
     /// By the load, in the time that it had.
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
@@ -121,6 +123,7 @@ fn publish(
     let limit = begin + (length + length / 10 + PATIENCE).as_nanos() as u64;
     let mut done = Published {
         begin,
+        long_run: settings.load.long_run(),
         asked: 0,
         accepted: 0,
         refused: 0,
