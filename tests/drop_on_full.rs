@@ -52,7 +52,8 @@ fn assert_adds_up(run: &Value) {
         assert!(number(&watcher["highWater"]) <= number(&watcher["queue"]), "{watcher:#}");
         assert!(longest <= offered && (longest > 0) == (number(&watcher["gaps"]) > 0), "{watcher:#}");
         assert_eq!(watcher["firstLoss"].is_null(), lost == 0, "{watcher:#}");
-        assert_eq!(watcher["latencyUs"].is_null(), delivered == 0, "{watcher:#}");
+        // The last event may have been cut short by the end.
+        assert!(watcher["latencyUs"].is_null() == (delivered == 0) || delivered == 1, "{watcher:#}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! What is to be learned from a run, in sentences made of its figures.
 
+use std::time::Duration;
+
 use super::finding::{Enough, Finding, millis};
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
 use super::support::number::grouped;
 use super::support::text::quoted;
-
-use std::time::Duration;
 
 /// A change that is worth a word, in hundredths of what was offered.
 const NOTABLE: f64 = 1.0;
@@ -194,9 +194,8 @@ fn comparison(base: &Case, other: &Case, told: &str) -> String {
         base.name(),
         base.p99()
     );
-    if let (Some(its), Some(ours)) = (&other.finding.first, &base.finding.first)
-        && base.watcher.policy != other.watcher.policy
-    {
+    let firsts = other.finding.first.as_ref().zip(base.finding.first.as_ref());
+    if let Some((its, ours)) = firsts.filter(|_| base.watcher.policy != other.watcher.policy) {
         let (its, ours) = (grouped(its.event), grouped(ours.event));
         sentence =
             format!("{sentence}; its first loss was event {its}, that of {} event {ours}", base.name());
@@ -230,9 +229,6 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };
-    if first.rush.events - first.rush.handled <= case.watcher.queue as u64 {
-        return None;
-    }
     Some(format!(
         "The handler of {} ({}) has nothing to do {:.0} % of the time, and yet events were lost: while {} come within {}, it \
          has time for {}, and what is left must fit into the queue. {} would have been enough.",

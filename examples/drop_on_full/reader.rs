@@ -142,11 +142,13 @@ impl Reader {
             })
             .spawn(move |delivery| {
                 let Delivery::Event(event) = delivery else { return lock(&notes).take(delivery) };
-                let (done, late) = plan.take(event.published, times.of(seed, event.number));
+                let took = plan.take(event.published, times.of(seed, event.number));
                 let mut seen = lock(&notes);
                 seen.take(delivery);
-                seen.latency.saturating_record(done.saturating_sub(event.due));
-                seen.late.saturating_record(late);
+                if let Some((done, late)) = took {
+                    seen.latency.saturating_record(done.saturating_sub(event.due));
+                    seen.late.saturating_record(late);
+                }
             })?;
         Ok(Self { handle, seen, told })
     }

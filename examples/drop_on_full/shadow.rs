@@ -76,7 +76,7 @@ mod tests {
         let found = shadow(&published, |_| NS * 2, Some(12));
         assert_eq!((found.needs, found.work), (10, NS * 30));
         // Five of ten are done when the five come: ten again, and no more than that.
-        assert_eq!(found.rush, Some(Rush { events: 10, within: NS * 0, handled: 0 }));
+        assert_eq!(found.rush, Some(Rush { events: 10, within: Duration::ZERO, handled: 0 }));
         let found = shadow(&published, |_| NS * 3, Some(3));
         assert_eq!(found.needs, 12);
         assert_eq!(found.rush, Some(Rush { events: 15, within: NS * 10, handled: 3 }));

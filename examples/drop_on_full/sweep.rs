@@ -195,7 +195,7 @@ impl Sweep {
         let faults = faults(points);
         match faults.as_slice() {
             [] => {
-                text.push_str(&wrapped(&format!("everything adds up, in each of {} runs", points.len()), ""))
+                text.push_str(&wrapped(&format!("everything adds up, in each of {} runs", points.len()), ""));
             }
             faults => text.extend(["IT DOES NOT ADD UP:\n", faults.join("\n").as_str(), "\n"]),
         }
