@@ -154,10 +154,13 @@ fn publish(
     }
     let end = sleep_until(begin + length.as_nanos() as u64, floor, stop);
     done.took = Duration::from_nanos(end - begin);
+    done.asked = settings.load.events(length) as u64;
     if done.took < length {
         done.planned = done.took;
+        // What was due when it was to stop need not be published.
+        let due = settings.load.events(done.took.saturating_sub(NAP)) as u64;
+        done.asked = due.max(done.accepted + done.refused);
     }
-    done.asked = settings.load.events(done.planned) as u64;
     Ok(done)
 }
 
