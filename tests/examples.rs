@@ -94,6 +94,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 #[test]
 fn help_goes_to_stdout() {
     for name in [
+        "drop_on_full",
         "filtered",
         "slow_watcher",
         #[cfg(feature = "async")]

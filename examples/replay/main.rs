@@ -13,6 +13,8 @@ mod duration;
 mod input;
 #[path = "../support/lines.rs"]
 mod lines;
+#[path = "../support/number.rs"]
+mod number;
 mod report;
 mod run;
 mod sweep;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::input::Input;
+use super::number::grouped;
 use super::run::{Key, Outcome, Tally};
 use super::text::plain;
 
@@ -98,19 +99,6 @@ pub(crate) fn json(input: &Input, outcome: &Outcome) -> String {
 #[allow(clippy::cast_precision_loss, reason = "counts of events are far below 2^53")]
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
-}
-
-/// `12,345`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
 }
 
 /// The two largest units.

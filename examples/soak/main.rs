@@ -13,7 +13,6 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod checker;
-mod dice;
 mod ledger;
 mod memory;
 mod plan;
@@ -41,6 +40,7 @@ use ledger::{Ledger, add, get};
 use memory::mebibytes;
 use publish::Source;
 use record::Recording;
+use support::dice;
 use support::flags::{self, Parser};
 use support::output::{complain, say};
 use tick::Tick;

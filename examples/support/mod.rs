@@ -1,9 +1,11 @@
-//! What several examples need around what they show: flags, durations, output, text for a terminal.
+//! What several examples need around what they show: flags, durations, output, text for a terminal, choices.
 #![allow(dead_code, reason = "each example uses its part")]
 
+pub(crate) mod dice;
 pub(crate) mod duration;
 pub(crate) mod flags;
 pub(crate) mod interrupt;
+pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -12,7 +12,7 @@ pub(crate) fn render(rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = row
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| match cell.parse::<u64>() {
+            .map(|(cell, width)| match cell.parse::<f64>() {
                 Ok(_) => format!("{cell:>width$}"),
                 Err(_) => format!("{cell:<width$}"),
             })
@@ -29,12 +29,12 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let rows = [["NAME", "COUNT", "WHERE"], ["a", "7", "here"], ["long name", "1000000", ""]];
+        let rows = [["NAME", "COUNT", "WHERE"], ["a", "7.5", "here"], ["long name", "1000000", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(
             render(&rows),
             "NAME       COUNT    WHERE\n\
-             a                7  here\n\
+             a              7.5  here\n\
              long name  1000000\n"
         );
     }

@@ -1,0 +1,132 @@
+//! Whether everything adds up, by what everybody has counted for themselves.
+
+use super::reader::Account;
+use super::run::Outcome;
+use super::support::text::plain;
+
+/// What does not add up.
+pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut check = |who: &str, what: &str, left: u64, right: u64| {
+        if left != right {
+            faults.push(format!("{}: {what}: {left} is not {right}", plain(who)));
+        }
+    };
+    let (published, bus) = (&outcome.published, &outcome.bus);
+    check("publisher", "accepted", published.accepted, bus.accepted);
+    check("publisher", "refused", published.refused, bus.rejected_full + bus.rejected_stopped);
+    for (watcher, Account { ended, stats, seen, told }) in
+        outcome.settings.watchers.iter().zip(&outcome.accounts)
+    {
+        let (name, dropped) = (watcher.name.as_str(), &stats.dropped);
+        check(name, "still at work", u64::from(!ended), 0);
+        check(name, "offered = accepted", stats.offered, published.accepted);
+        let parts = stats.delivered + dropped.total() + stats.queued;
+        check(name, "offered = delivered + dropped + queued", stats.offered, parts);
+        check(name, "events in hand = delivered", seen.events, stats.delivered);
+        check(name, "events that were not where the gaps say", seen.misplaced, 0);
+        let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
+        check(name, "losses that were told as they happened = dropped", told.lost, for_room);
+        // Who gives up at the end is not told what is missing there.
+        if dropped.stopped + dropped.abandoned == 0 {
+            check(name, "lost in gaps = dropped", seen.lost, dropped.total());
+        }
+    }
+    faults
+}
+
+/// `published 18,000 = accepted 18,000 + refused 0; of each of 4 watchers offered = delivered + dropped`.
+pub(crate) fn sums(outcome: &Outcome) -> String {
+    use super::support::number::grouped;
+
+    let (published, bus) = (&outcome.published, &outcome.bus);
+    let sum = |count: fn(&Account) -> u64| grouped(outcome.accounts.iter().map(count).sum());
+    format!(
+        "published {} = accepted {} + refused {}; offered {} = delivered {} + dropped {} + queued {}, in all and of each",
+        grouped(bus.published()),
+        grouped(published.accepted),
+        grouped(published.refused),
+        sum(|account| account.stats.offered),
+        sum(|account| account.stats.delivered),
+        sum(|account| account.stats.dropped.total()),
+        sum(|account| account.stats.queued),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Load;
+    use super::super::reader::{Account, Seen, Told, Watcher, histogram};
+    use super::super::run::{Outcome, Published, Settings};
+    use super::super::times::Times;
+    use super::{faults, sums};
+    use eventcast::{BusStats, DropReason, OverflowPolicy, WatcherStats};
+    use std::time::Duration;
+
+    fn outcome() -> Outcome {
+        let time = Duration::from_secs(1);
+        let watcher = Watcher {
+            name: "w\u{1b}".to_owned(),
+            group: 0,
+            queue: 3,
+            policy: OverflowPolicy::DropIncoming,
+            times: Times::Fixed(time),
+            seed: 1,
+        };
+        let mut bus = BusStats::default();
+        (bus.accepted, bus.rejected_full) = (10, 3);
+        let mut stats = WatcherStats::default();
+        (stats.offered, stats.delivered, stats.dropped.incoming) = (10, 4, 6);
+        let seen = Seen { events: 4, lost: 6, gaps: 1, longest: 6, next: 10, ..Seen::new() };
+        let told = Told { lost: 6, first: Some((4, DropReason::Incoming)) };
+        let load = Load { rate: 13, burst: 0, every: time };
+        Outcome {
+            settings: Settings { load, watchers: vec![watcher], length: time, grace: time, incoming: 1 },
+            interrupted: false,
+            complete: true,
+            published: Published {
+                begin: 0,
+                long_run: 13.0,
+                asked: 13,
+                accepted: 10,
+                refused: 3,
+                planned: time,
+                took: time,
+                late: histogram(),
+                times: vec![0; 10],
+            },
+            bus,
+            accounts: vec![Account { ended: true, stats, seen, told }],
+        }
+    }
+
+    #[test]
+    fn it_adds_up() {
+        assert_eq!(faults(&outcome()), Vec::<String>::new());
+        let expected =
+            "published 13 = accepted 10 + refused 3; offered 10 = delivered 4 + dropped 6 + queued 0, ";
+        assert!(sums(&outcome()).starts_with(expected), "{}", sums(&outcome()));
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_told() {
+        type Change = fn(&mut Outcome);
+        let cases: [(Change, &str); 9] = [
+            (|o| o.published.accepted = 9, "publisher: accepted: 9 is not 10"),
+            (|o| o.published.refused = 2, "publisher: refused: 2 is not 3"),
+            (|o| o.accounts[0].ended = false, r"w\u{1b}: still at work: 1 is not 0"),
+            (|o| o.accounts[0].stats.offered = 11, "offered = accepted: 11 is not 10"),
+            (|o| o.accounts[0].stats.queued = 1, "offered = delivered + dropped + queued: 10 is not 11"),
+            (|o| o.accounts[0].seen.events = 3, "events in hand = delivered: 3 is not 4"),
+            (|o| o.accounts[0].seen.misplaced = 1, "events that were not where the gaps say: 1 is not 0"),
+            (|o| o.accounts[0].told.lost = 5, "losses that were told as they happened = dropped: 5 is not 6"),
+            (|o| o.accounts[0].seen.lost = 7, "lost in gaps = dropped: 7 is not 6"),
+        ];
+        for (change, part) in cases {
+            let mut outcome = outcome();
+            change(&mut outcome);
+            let faults = faults(&outcome).join("\n");
+            assert!(faults.contains(part), "{part}: {faults}");
+        }
+    }
+}

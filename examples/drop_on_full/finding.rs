@@ -1,0 +1,250 @@
+//! What a run says about one watcher: how much it lost, where that began and why, and what would have been enough.
+
+use std::time::Duration;
+
+use eventcast::{DropReason, OverflowPolicy};
+
+use super::reader::{Account, Watcher};
+use super::run::{Published, percent};
+use super::shadow::{Rush, Shadow, shadow};
+use super::support::number::grouped;
+
+pub(crate) struct Finding {
+    /// For want of room; not what was given up at the end.
+    pub(crate) lost: u64,
+    pub(crate) lost_percent: f64,
+    /// The handler's time for what comes in a second in the long run, in seconds.
+    pub(crate) load: f64,
+    pub(crate) first: Option<FirstLoss>,
+    pub(crate) enough: Enough,
+}
+
+pub(crate) struct FirstLoss {
+    /// Since the start.
+    pub(crate) after: Duration,
+    /// Counted from 1.
+    pub(crate) event: u64,
+    pub(crate) reason: DropReason,
+    pub(crate) rush: Rush,
+    pub(crate) why: String,
+}
+
+/// The queue that would have lost nothing in this run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Enough {
+    /// Nothing was lost: the most that it held.
+    Held(u64),
+    /// Nothing was lost, because the bus waited: what it would have taken so that nobody waits.
+    Waited(u64),
+    /// From the handler's times.
+    Computed(u64),
+    /// Those do not explain the loss: what was missing at the worst moment.
+    AtLeast(u64),
+    /// The handler is too slow, so that in a longer run it would have been more.
+    Grows(u64),
+}
+
+impl Enough {
+    pub(crate) fn events(self) -> u64 {
+        match self {
+            Self::Held(events)
+            | Self::Waited(events)
+            | Self::Computed(events)
+            | Self::AtLeast(events)
+            | Self::Grows(events) => events,
+        }
+    }
+
+    /// For machines.
+    pub(crate) fn basis(self) -> &'static str {
+        match self {
+            Self::Held(_) => "held",
+            Self::Waited(_) => "waited",
+            Self::Computed(_) => "computed",
+            Self::AtLeast(_) => "atLeast",
+            Self::Grows(_) => "grows",
+        }
+    }
+}
+
+impl Finding {
+    pub(crate) fn new(watcher: &Watcher, account: &Account, published: &Published) -> Self {
+        let dropped = &account.stats.dropped;
+        let lost = dropped.incoming + dropped.oldest + dropped.timed_out;
+        let wanted = account.told.first.map(|(number, _)| number);
+        let time = |number| watcher.times.of(watcher.seed, number);
+        let shadow = shadow(&published.times, time, wanted);
+        let load = load(&shadow, published);
+        let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
+        // A gap is what came while the queue was full and the handler with one event.
+        let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
+        let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
+        let enough = match lost {
+            0 if high_water >= queue && watcher.policy == OverflowPolicy::Wait => Enough::Waited(needs),
+            0 if load > 1.0 && dropped.abandoned > 0 => Enough::Grows(high_water),
+            0 => Enough::Held(high_water),
+            _ if load > 1.0 => Enough::Grows(needs),
+            _ if is_explained => Enough::Computed(needs),
+            _ => Enough::AtLeast(needs),
+        };
+        let first = account.told.first.zip(shadow.rush).and_then(|((number, reason), rush)| {
+            let at = published.times.get(number as usize)?.saturating_sub(published.begin);
+            Some(FirstLoss {
+                after: Duration::from_nanos(at),
+                event: number + 1,
+                reason,
+                rush,
+                why: why(watcher, account, rush),
+            })
+        });
+        Self { lost, lost_percent: percent(lost, account.stats.offered), load, first, enough }
+    }
+}
+
+/// The handler's time for what comes in a second in the long run, in seconds.
+fn load(shadow: &Shadow, published: &Published) -> f64 {
+    let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
+    let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
+    each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
+}
+
+/// Whether more had to wait than the queue holds, by the handler's times alone.
+fn explains(rush: Rush, queue: u64) -> bool {
+    rush.events - rush.handled > queue
+}
+
+/// `300 events came within 0.3 ms, the handler has time for 1 of them and the queue holds 200`.
+fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
+    let queue = watcher.queue as u64;
+    if explains(rush, queue) {
+        return format!(
+            "{} events came within {}, the handler has time for {} of them and the queue holds {}",
+            grouped(rush.events),
+            millis(rush.within),
+            grouped(rush.handled),
+            grouped(queue)
+        );
+    }
+    format!(
+        "by the handler's times at most {} would have waited then, and the queue holds {}; but the handler was late, by up \
+         to {} in this run, or the bus: the machine was busy, or another watcher was waited for",
+        grouped(rush.events - rush.handled),
+        grouped(queue),
+        millis(Duration::from_nanos(account.seen.late.max()))
+    )
+}
+
+/// `0.31 ms`, `1,234 ms`: two digits that count, or all.
+pub(crate) fn millis(time: Duration) -> String {
+    let millis = time.as_secs_f64() * 1000.0;
+    match millis {
+        ..0.1 => format!("{millis:.3} ms"),
+        ..1.0 => format!("{millis:.2} ms"),
+        ..100.0 => format!("{millis:.1} ms"),
+        _ => format!("{} ms", grouped(millis.round() as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader::{Account, Seen, Told, Watcher, histogram};
+    use super::super::run::Published;
+    use super::super::times::Times;
+    use super::{Enough, Finding, millis};
+    use eventcast::{DropReason, OverflowPolicy, WatcherStats};
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn watcher(queue: usize, policy: OverflowPolicy) -> Watcher {
+        Watcher { name: "w".to_owned(), group: 0, queue, policy, times: Times::Fixed(MS), seed: 1 }
+    }
+
+    /// A hundred events at once, each second, for two seconds.
+    fn published() -> Published {
+        let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
+        let (planned, took, late) = (MS * 2000, MS * 2000, histogram());
+        Published {
+            begin: 5,
+            long_run: 100.0,
+            asked: 200,
+            accepted: 200,
+            refused: 0,
+            planned,
+            took,
+            late,
+            times,
+        }
+    }
+
+    fn account(lost: u64, first: Option<u64>, high_water: u64) -> Account {
+        let mut stats = WatcherStats::default();
+        (stats.offered, stats.dropped.incoming, stats.high_water) = (200, lost, high_water);
+        let told = Told { lost, first: first.map(|number| (number, DropReason::Incoming)) };
+        Account { ended: true, stats, seen: Seen::new(), told }
+    }
+
+    #[test]
+    fn a_loss_has_its_place_and_its_cause() {
+        let finding = Finding::new(
+            &watcher(60, OverflowPolicy::DropIncoming),
+            &account(40, Some(160), 60),
+            &published(),
+        );
+        assert_eq!((finding.lost, finding.enough), (40, Enough::Computed(100)));
+        assert!((finding.load - 0.1).abs() < 1e-9 && (finding.lost_percent - 20.0).abs() < 1e-9);
+        let first = finding.first.unwrap();
+        assert_eq!((first.after, first.event, first.reason), (MS * 1000, 161, DropReason::Incoming));
+        let why =
+            "100 events came within 0.000 ms, the handler has time for 0 of them and the queue holds 60";
+        assert_eq!(first.why, why);
+    }
+
+    #[test]
+    fn a_loss_that_the_times_do_not_explain_is_put_down_to_the_machine() {
+        let mut account = account(1, Some(199), 120);
+        account.seen.late.record(30_000_000).unwrap();
+        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published());
+        let why = finding.first.unwrap().why;
+        assert!(
+            why.starts_with(
+                "by the handler's times at most 100 would have waited then, and the queue holds 120"
+            ),
+            "{why}"
+        );
+        assert!(why.contains("by up to 30.0 ms"), "{why}");
+        assert_eq!(finding.enough, Enough::AtLeast(121));
+        account.seen.longest = 30;
+        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published());
+        assert_eq!(finding.enough, Enough::AtLeast(150));
+    }
+
+    #[test]
+    fn without_a_loss_the_fullest_is_enough() {
+        let find = |queue, policy, high| {
+            Finding::new(&watcher(queue, policy), &account(0, None, high), &published())
+        };
+        assert_eq!(find(120, OverflowPolicy::DropIncoming, 101).enough, Enough::Held(101));
+        assert_eq!(find(120, OverflowPolicy::Wait, 101).enough, Enough::Held(101));
+        assert_eq!(find(60, OverflowPolicy::Wait, 60).enough, Enough::Waited(100));
+        assert!(find(60, OverflowPolicy::Wait, 60).first.is_none());
+    }
+
+    #[test]
+    fn too_slow_a_handler_outgrows_every_queue() {
+        let slow = Watcher { times: Times::Fixed(MS * 15), ..watcher(60, OverflowPolicy::DropIncoming) };
+        let finding = Finding::new(&slow, &account(40, Some(60), 60), &published());
+        assert_eq!(finding.enough, Enough::Grows(134));
+        assert!((finding.load - 1.5).abs() < 1e-9);
+        let mut gave_up = account(0, None, 60);
+        gave_up.stats.dropped.abandoned = 140;
+        assert_eq!(Finding::new(&slow, &gave_up, &published()).enough, Enough::Grows(60));
+    }
+
+    #[test]
+    fn times_are_readable() {
+        let shown =
+            [0, 12, 123, 1234, 12_345, 123_456, 1_234_567].map(|us| millis(Duration::from_micros(us)));
+        assert_eq!(shown, ["0.000 ms", "0.012 ms", "0.12 ms", "1.2 ms", "12.3 ms", "123 ms", "1,235 ms"]);
+    }
+}

@@ -1,0 +1,243 @@
+//! What is to be learned from a run, in sentences made of its figures.
+
+use std::time::Duration;
+
+use super::finding::{Enough, Finding, millis};
+use super::reader::{Account, Watcher};
+use super::run::Outcome;
+use super::support::number::grouped;
+use super::support::text::quoted;
+
+/// A change that is worth a word, in hundredths of what was offered.
+const NOTABLE: f64 = 1.0;
+/// Lateness that is more than a sleep's usual one.
+const LATE: u64 = 1_000_000;
+/// So many watchers are told of one by one.
+const TOLD: usize = 4;
+
+/// One watcher with all that is known of it.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    watcher: &'a Watcher,
+    account: &'a Account,
+    finding: &'a Finding,
+}
+
+impl Case<'_> {
+    fn name(&self) -> String {
+        quoted(&self.watcher.name)
+    }
+
+    fn p99(&self) -> String {
+        millis(Duration::from_nanos(self.account.seen.latency.value_at_quantile(0.99)))
+    }
+}
+
+/// Something about the figures that is to be known before they are believed.
+pub(crate) struct Warning {
+    /// The same for the same thing in another run.
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
+}
+
+/// What of the figures is the machine's doing, or not what was asked for.
+pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
+    let (published, mut warnings) = (&outcome.published, Vec::new());
+    let mut warn = |kind, text| warnings.push(Warning { kind, text });
+    let (asked, achieved) = (published.asked_rate(), published.rate());
+    if achieved < 0.99 * asked {
+        warn(
+            "rate",
+            format!(
+                "the machine could not keep the rate: {} events a second were published, {} were asked for",
+                grouped(achieved.round() as u64),
+                grouped(asked.round() as u64)
+            ),
+        );
+    }
+    let late = published.late.value_at_quantile(0.99);
+    if late > LATE {
+        warn(
+            "publisher",
+            format!(
+                "one of 100 events was published {} or more after it was due: this machine is too busy for the \
+                 publisher, and what is late comes all at once",
+                millis(Duration::from_nanos(late))
+            ),
+        );
+    }
+    if published.refused > 0 {
+        warn(
+            "refused",
+            format!(
+                "{} events were refused before any watcher was offered them: the bus's own queue of {} was full \
+                 (--incoming)",
+                grouped(published.refused),
+                grouped(outcome.settings.incoming as u64)
+            ),
+        );
+    }
+    let late = |account: &Account| account.seen.late.value_at_quantile(0.99);
+    let latest = outcome.accounts.iter().map(late).max().unwrap_or(0);
+    if latest > LATE {
+        warn(
+            "handlers",
+            format!(
+                "one of 100 events was done with {} or more later than its handler's time explains: this machine is \
+                 too busy for so many handlers, and the figures are worse than they should be",
+                millis(Duration::from_nanos(latest))
+            ),
+        );
+    }
+    let abandoned: u64 = outcome.accounts.iter().map(|account| account.stats.dropped.abandoned).sum();
+    if abandoned > 0 {
+        warn(
+            "abandoned",
+            format!(
+                "{} events still waited {:?} after the last publish and were given up (--grace): they count as \
+                 dropped, not as lost for want of room",
+                grouped(abandoned),
+                outcome.settings.grace
+            ),
+        );
+    }
+    warnings
+}
+
+/// Comparisons of the first watcher with those that differ from it in one thing, and what follows.
+pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
+    let cases: Vec<Case> = outcome
+        .settings
+        .watchers
+        .iter()
+        .zip(&outcome.accounts)
+        .zip(findings)
+        .map(|((watcher, account), finding)| Case { watcher, account, finding })
+        .collect();
+    let Some(base) = cases.first() else { return Vec::new() };
+    // Those of one group have the same settings.
+    let mut others: Vec<&Case> = Vec::new();
+    for case in &cases {
+        if case.watcher.group != base.watcher.group
+            && !others.iter().any(|other| other.watcher.group == case.watcher.group)
+        {
+            others.push(case);
+        }
+    }
+    let compared: Vec<(&str, &Case, String)> = others
+        .iter()
+        .filter_map(|other| difference(base.watcher, other.watcher).map(|(what, told)| (what, *other, told)))
+        .take(TOLD)
+        .collect();
+    let mut sentences: Vec<String> =
+        compared.iter().map(|(_, other, told)| comparison(base, other, told)).collect();
+    sentences.extend(effect(base, &compared));
+    sentences.extend(cases.iter().filter_map(cause).take(1));
+    let slow: Vec<&Case> = cases.iter().filter(|case| is_too_slow(case)).take(TOLD).collect();
+    sentences.extend(slow.into_iter().map(|case| {
+        format!(
+            "{} needs {:.2} s for what comes in a second: no queue is long enough for that, only a faster handler, \
+             fewer events, or a loss that is meant.",
+            case.name(),
+            case.finding.load
+        )
+    }));
+    let waited = cases.iter().find(|case| matches!(case.finding.enough, Enough::Waited(_)));
+    if let (Some(case), 1..) = (waited, outcome.published.refused) {
+        sentences.push(format!(
+            "The bus waited for {}, and passed the loss on to all: {} events were refused to the publisher.",
+            case.name(),
+            grouped(outcome.published.refused)
+        ));
+    }
+    if cases.iter().all(|case| case.finding.lost == 0) {
+        let share = |case: &&Case| case.account.stats.high_water as f64 / case.watcher.queue as f64;
+        if let Some(fullest) = cases.iter().max_by(|a, b| share(a).total_cmp(&share(b))) {
+            sentences.push(format!(
+                "Nothing was lost for want of room. The fullest queue was that of {}: {} of {}.",
+                fullest.name(),
+                grouped(fullest.account.stats.high_water),
+                grouped(fullest.watcher.queue as u64)
+            ));
+        }
+    }
+    sentences
+}
+
+fn is_too_slow(case: &Case) -> bool {
+    let was_short = matches!(case.finding.enough, Enough::Waited(_) | Enough::Grows(_));
+    was_short && case.finding.load > 1.0
+}
+
+/// The one thing in which the two differ, and what the other one has instead.
+fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)> {
+    let queue =
+        || format!("a queue of {} instead of {}", grouped(other.queue as u64), grouped(base.queue as u64));
+    let handler = || format!("a handler of {} instead of {}", other.times, base.times);
+    let policy = || format!("the policy '{}' instead of '{}'", other.policy, base.policy);
+    match (base.queue == other.queue, base.times == other.times, base.policy == other.policy) {
+        (false, true, true) => Some(("queue", queue())),
+        (true, false, true) => Some(("handler", handler())),
+        (true, true, false) => Some(("policy", policy())),
+        _ => None,
+    }
+}
+
+fn comparison(base: &Case, other: &Case, told: &str) -> String {
+    let percent = |finding: &Finding| format!("{:.1} %", finding.lost_percent);
+    let (its, ours) = (percent(other.finding), percent(base.finding));
+    let lost = if its == ours { format!("{its} too") } else { format!("{its} and not {ours}") };
+    let mut sentence = format!(
+        "{} has {told}: it lost {lost}; the 99th percentile of its latency is {}, that of {} {}",
+        other.name(),
+        other.p99(),
+        base.name(),
+        base.p99()
+    );
+    let firsts = other.finding.first.as_ref().zip(base.finding.first.as_ref());
+    if let Some((its, ours)) = firsts.filter(|_| base.watcher.policy != other.watcher.policy) {
+        let (its, ours) = (grouped(its.event), grouped(ours.event));
+        sentence =
+            format!("{sentence}; its first loss was event {its}, that of {} event {ours}", base.name());
+    }
+    sentence.push('.');
+    sentence
+}
+
+/// Which change made the most of a difference to the loss.
+fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
+    // Rounded as it is shown; and no minus before a zero.
+    let gain =
+        |case: &Case| ((base.finding.lost_percent - case.finding.lost_percent) * 10.0).round() / 10.0 + 0.0;
+    let mut ranked: Vec<_> = compared.iter().map(|(what, other, _)| (*what, gain(other))).collect();
+    ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let ((best, most), rest) = ranked.split_first().map(|(first, rest)| (*first, rest))?;
+    if rest.is_empty() || base.finding.lost == 0 {
+        return None;
+    }
+    if most < NOTABLE {
+        return Some("None of these changes kept a notable part of the loss away.".to_owned());
+    }
+    let rest: Vec<String> = rest.iter().map(|(what, gain)| format!("the {what} {gain:.1}")).collect();
+    Some(format!(
+        "So the {best} made the largest difference: {most:.1} of 100 events were kept; {}.",
+        rest.join(", ")
+    ))
+}
+
+/// Of a watcher that lost although its handler has the time: that it came too much at once.
+fn cause(case: &Case) -> Option<String> {
+    let first = case.finding.first.as_ref()?;
+    let Enough::Computed(enough) = case.finding.enough else { return None };
+    Some(format!(
+        "The handler of {} ({}) has nothing to do {:.0} % of the time, and yet events were lost: while {} come within {}, it \
+         has time for {}, and what is left must fit into the queue. {} would have been enough.",
+        case.name(),
+        case.watcher.times,
+        100.0 * (1.0 - case.finding.load).max(0.0),
+        grouped(first.rush.events),
+        millis(first.rush.within),
+        grouped(first.rush.handled),
+        grouped(enough)
+    ))
+}

@@ -1,0 +1,172 @@
+//! A handler on the bus that takes its time, and what it and its hook have seen.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, Delivery, DropReason, OverflowPolicy, WatchError, WatchHandle, WatcherStats};
+use hdrhistogram::Histogram;
+
+use super::spend::{Floor, Plan};
+use super::times::Times;
+
+/// As long as the busiest machine may need.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is published: a number, without a hole among those that the bus accepted, and nanoseconds since the start.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) number: u64,
+    pub(crate) due: u64,
+    pub(crate) published: u64,
+}
+
+/// One watcher as it is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Watcher {
+    pub(crate) name: String,
+    /// Those of one group are asked for together.
+    pub(crate) group: usize,
+    pub(crate) queue: usize,
+    pub(crate) policy: OverflowPolicy,
+    pub(crate) times: Times,
+    /// For what its handler takes; no two watchers have the same.
+    pub(crate) seed: u64,
+}
+
+/// What came to a handler, counted by itself.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) events: u64,
+    /// As the gaps tell.
+    pub(crate) lost: u64,
+    pub(crate) gaps: u64,
+    pub(crate) longest: u64,
+    /// The number that must come next.
+    pub(crate) next: u64,
+    /// How often another one came.
+    pub(crate) misplaced: u64,
+    /// Nanoseconds from when an event was due to the end of its handling.
+    pub(crate) latency: Histogram<u64>,
+    /// Nanoseconds that the handler was late by its plan.
+    pub(crate) late: Histogram<u64>,
+}
+
+/// What the bus told of losses for want of room as they happened.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told {
+    pub(crate) lost: u64,
+    /// The number of the first one, and why.
+    pub(crate) first: Option<(u64, DropReason)>,
+}
+
+impl Seen {
+    pub(crate) fn new() -> Self {
+        Self {
+            events: 0,
+            lost: 0,
+            gaps: 0,
+            longest: 0,
+            next: 0,
+            misplaced: 0,
+            latency: histogram(),
+            late: histogram(),
+        }
+    }
+
+    fn take(&mut self, delivery: Delivery<&Sample>) {
+        match delivery {
+            Delivery::Event(sample) => {
+                self.misplaced += u64::from(sample.number != self.next);
+                self.next = sample.number + 1;
+                self.events += 1;
+            }
+            Delivery::Lagged(lost) => {
+                self.gaps += 1;
+                self.longest = self.longest.max(lost);
+                self.lost += lost;
+                self.next += lost;
+            }
+        }
+    }
+}
+
+/// Whether a longer queue would have kept it; everything else is lost at the end.
+fn is_for_room(reason: DropReason) -> bool {
+    matches!(reason, DropReason::Incoming | DropReason::Oldest | DropReason::TimedOut)
+}
+
+/// For nanoseconds up to an hour, to three digits; what is longer counts as an hour.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(3_600_000_000_000, 3).expect("these bounds are within the crate's")
+}
+
+pub(crate) struct Reader {
+    handle: WatchHandle,
+    seen: Arc<Mutex<Seen>>,
+    told: Arc<Mutex<Told>>,
+}
+
+/// All that is known of a watcher at the end.
+#[derive(Clone)]
+pub(crate) struct Account {
+    /// Whether its handler has returned.
+    pub(crate) ended: bool,
+    pub(crate) stats: WatcherStats,
+    pub(crate) seen: Seen,
+    pub(crate) told: Told,
+}
+
+impl Reader {
+    pub(crate) fn start(
+        bus: &Broadcaster<Sample>,
+        watcher: &Watcher,
+        floor: &Floor,
+    ) -> Result<Self, WatchError> {
+        let seen = Arc::new(Mutex::new(Seen::new()));
+        let told = Arc::new(Mutex::new(Told::default()));
+        let (notes, losses, mut plan) = (seen.clone(), told.clone(), Plan::new(floor.clone()));
+        let (times, seed) = (watcher.times, watcher.seed);
+        let handle = bus
+            .watch_builder()
+            .name(&watcher.name)
+            .queue_len(watcher.queue)
+            .overflow(watcher.policy)
+            .on_drop(move |reason, events: &[Sample]| {
+                if !is_for_room(reason) {
+                    return;
+                }
+                let mut told = lock(&losses);
+                told.lost += events.len() as u64;
+                told.first = told.first.or_else(|| events.first().map(|event| (event.number, reason)));
+            })
+            .spawn(move |delivery| {
+                let Delivery::Event(event) = delivery else { return lock(&notes).take(delivery) };
+                let took = plan.take(event.published, times.of(seed, event.number));
+                let mut seen = lock(&notes);
+                seen.take(delivery);
+                if let Some((done, late)) = took {
+                    seen.latency.saturating_record(done.saturating_sub(event.due));
+                    seen.late.saturating_record(late);
+                }
+            })?;
+        Ok(Self { handle, seen, told })
+    }
+
+    /// Waits for the handler's return, and until the bus has counted all that it accepted: what is given up at the
+    /// deadline it counts on its own thread.
+    pub(crate) fn end(&self, accepted: u64) -> Account {
+        let ended = self.handle.join(PATIENCE);
+        let until = Instant::now() + PATIENCE;
+        let is_settled = |stats: &WatcherStats| stats.offered == accepted && stats.lag == 0;
+        while !is_settled(&self.handle.stats()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (seen, told) = (lock(&self.seen).clone(), *lock(&self.told));
+        Account { ended, stats: self.handle.stats(), seen, told }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,201 @@
+//! What is shown of a run, to a person.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::accounting;
+use super::finding::{Enough, Finding, millis};
+use super::learn;
+use super::reader::{Account, Watcher};
+use super::run::Outcome;
+use super::support::number::grouped;
+use super::support::table;
+use super::support::text::plain;
+
+pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
+    let faults = accounting::faults(outcome);
+    let mut parts = vec![head(outcome), counts(outcome, findings), latencies(outcome)];
+    let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
+    parts.push(each.map(|((watcher, account), finding)| story(watcher, account, finding)).collect());
+    let warnings = learn::warnings(outcome);
+    if !warnings.is_empty() {
+        parts.push(
+            warnings.iter().map(|warning| wrapped(&format!("warning: {}", warning.text), "    ")).collect(),
+        );
+    }
+    let sums = accounting::sums(outcome);
+    parts.push(match faults.as_slice() {
+        [] => wrapped(&format!("everything adds up: {sums}"), "    "),
+        faults => format!("IT DOES NOT ADD UP: {sums}\n{}\n", faults.join("\n")),
+    });
+    let learned = learn::learned(outcome, findings);
+    if !learned.is_empty() {
+        let points: String = learned.iter().map(|point| wrapped(&format!("- {point}"), "  ")).collect();
+        parts.push(format!("What this run shows:\n{points}"));
+    }
+    parts.join("\n")
+}
+
+/// In lines that can be read, those after the first one indented.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    const WIDTH: usize = 100;
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > WIDTH {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out.push('\n');
+    out
+}
+
+/// `bursts of 300 every 100ms for 6.0 s: 18,000 events, 3,000 a second (3,000 asked for), 0 refused`.
+fn head(outcome: &Outcome) -> String {
+    let published = &outcome.published;
+    let early = if outcome.interrupted { "; interrupted, so what follows is of that time" } else { "" };
+    format!(
+        "{} for {:.1} s: {} events, {} a second ({} asked for), {} refused{early}\n",
+        outcome.settings.load,
+        published.took.as_secs_f64(),
+        grouped(published.accepted + published.refused),
+        grouped(published.rate().round() as u64),
+        grouped(published.asked_rate().round() as u64),
+        grouped(published.refused),
+    )
+}
+
+fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
+    let head = [
+        "WATCHER",
+        "QUEUE",
+        "POLICY",
+        "HANDLER",
+        "LOAD",
+        "OFFERED",
+        "DELIVERED",
+        "DROPPED",
+        "LOST %",
+        "GAPS",
+        "LONGEST GAP",
+        "HIGH WATER",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
+    rows.extend(each.map(|((watcher, Account { stats, seen, .. }), finding)| {
+        vec![
+            name(watcher),
+            watcher.queue.to_string(),
+            watcher.policy.to_string(),
+            watcher.times.to_string(),
+            format!("{:.2}", finding.load),
+            stats.offered.to_string(),
+            stats.delivered.to_string(),
+            stats.dropped.total().to_string(),
+            format!("{:.2}", finding.lost_percent),
+            seen.gaps.to_string(),
+            seen.longest.to_string(),
+            stats.high_water.to_string(),
+        ]
+    }));
+    table::render(&rows)
+}
+
+fn latencies(outcome: &Outcome) -> String {
+    let head = ["LATENCY, ms", "P50", "P90", "P99", "P99.9", "MAX", "HANDLER LATE P99"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (watcher, Account { seen, .. }) in outcome.settings.watchers.iter().zip(&outcome.accounts) {
+        let mut row = vec![name(watcher)];
+        row.extend([0.5, 0.9, 0.99, 0.999, 1.0].map(|at| at_quantile(&seen.latency, at)));
+        row.push(at_quantile(&seen.late, 0.99));
+        rows.push(row);
+    }
+    table::render(&rows)
+}
+
+/// Milliseconds.
+pub(crate) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
+    if histogram.is_empty() {
+        return "-".to_owned();
+    }
+    format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
+}
+
+/// Where the loss began and why, and what would have been enough.
+fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
+    let name = name(watcher);
+    let queue = grouped(watcher.queue as u64);
+    let enough = grouped(finding.enough.events());
+    let Some(first) = &finding.first else {
+        return match finding.enough {
+            Enough::Waited(_) => format!(
+                "{name}: nothing lost; its queue of {queue} was full, so the bus waited; with {enough} nobody would have\n"
+            ),
+            Enough::Grows(_) => format!(
+                "{name}: nothing lost for want of room, but not for long: the load is {:.2}, and the queue held {enough} of \
+                 {queue}\n",
+                finding.load
+            ),
+            _ => format!(
+                "{name}: nothing lost; the queue held {enough} of {queue} at most, which would have been enough\n"
+            ),
+        };
+    };
+    let enough = match finding.enough {
+        Enough::Grows(_) => format!(
+            "a queue of {enough} would have taken this run, but a longer run needs a longer one: the load is {:.2}",
+            finding.load
+        ),
+        Enough::AtLeast(_) => {
+            format!("a queue of {enough} or more would have been needed, as far as this run can tell")
+        }
+        _ => format!("a queue of {enough} would have been enough, as far as this run can tell"),
+    };
+    let dropped = &account.stats.dropped;
+    let reasons: Vec<String> = [
+        ("incoming", dropped.incoming),
+        ("oldest", dropped.oldest),
+        ("timed out", dropped.timed_out),
+        ("stopped", dropped.stopped),
+        ("abandoned", dropped.abandoned),
+    ]
+    .iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
+    .collect();
+    let head = format!(
+        "{name}: dropped {}; first loss {} in, at event {}\n",
+        reasons.join(", "),
+        seconds(first.after),
+        grouped(first.event),
+    );
+    [head, indented(&format!("why: {}", first.why)), indented(&enough)].concat()
+}
+
+fn indented(text: &str) -> String {
+    format!("    {}", wrapped(text, "    "))
+}
+
+/// `0.312 s`, or for what comes at once the time in milliseconds.
+fn seconds(time: Duration) -> String {
+    if time < Duration::from_millis(100) { millis(time) } else { format!("{:.3} s", time.as_secs_f64()) }
+}
+
+/// As it can be shown, and not longer than a table bears.
+pub(crate) fn name(watcher: &Watcher) -> String {
+    const WIDTH: usize = 24;
+    let name = plain(&watcher.name);
+    if name.chars().count() <= WIDTH {
+        return name;
+    }
+    let start: String = name.chars().take(WIDTH - 2).collect();
+    format!("{start}..")
+}

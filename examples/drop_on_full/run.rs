@@ -1,0 +1,204 @@
+//! One run: publish by the clock, let the watchers finish, gather what everybody has counted.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, BusStats, PublishError, Publisher};
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+
+use super::load::Load;
+use super::reader::{Account, Reader, Sample, Watcher, histogram};
+use super::spend::Floor;
+use super::support::number::grouped;
+use super::support::text::plain;
+
+/// How long a pause lasts at most before Ctrl-C is looked for.
+const NAP: Duration = Duration::from_millis(20);
+/// How late a publisher may be at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// From one progress line to the next.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is to be run.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) load: Load,
+    pub(crate) watchers: Vec<Watcher>,
+    pub(crate) length: Duration,
+    /// How long the watchers have at the end for what waits for them.
+    pub(crate) grace: Duration,
+    /// The bus's own queue.
+    pub(crate) incoming: usize,
+}
+
+/// What the publisher did, in its own count.
+pub(crate) struct Published {
+    /// Events a second that the load asks for in the long run.
+    pub(crate) long_run: f64,
+    /// By the load, in the time that it had.
+    pub(crate) asked: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    /// When it began, in nanoseconds since the start of the clock that all of them share.
+    pub(crate) begin: u64,
+    /// How long it was to take, and how long it took.
+    pub(crate) planned: Duration,
+    pub(crate) took: Duration,
+    /// Nanoseconds from when an event was due to its publish.
+    pub(crate) late: Histogram<u64>,
+    /// When each accepted event was published, by the same clock.
+    pub(crate) times: Vec<u64>,
+}
+
+impl Published {
+    pub(crate) fn asked_rate(&self) -> f64 {
+        self.asked as f64 / self.planned.as_secs_f64().max(1e-9)
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        (self.accepted + self.refused) as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+/// All that came of it.
+pub(crate) struct Outcome {
+    pub(crate) settings: Settings,
+    pub(crate) interrupted: bool,
+    /// Whether everybody finished what was accepted.
+    pub(crate) complete: bool,
+    pub(crate) published: Published,
+    pub(crate) bus: BusStats,
+    /// As many as watchers.
+    pub(crate) accounts: Vec<Account>,
+}
+
+pub(crate) fn run(
+    settings: &Settings,
+    stop: &AtomicBool,
+    bar: &ProgressBar,
+    what: &str,
+) -> Result<Outcome, Box<dyn Error>> {
+    let options = BusOptions::default().incoming_len(settings.incoming);
+    let bus = Broadcaster::with_options(options)?;
+    let floor = Floor::new();
+    let start = |watcher: &Watcher| Reader::start(&bus, watcher, &floor);
+    let readers = settings.watchers.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let (publisher, count) = (bus.publisher(), AtomicU64::new(0));
+    let published = thread::scope(|scope| {
+        let begin = floor.now();
+        let publishing = scope.spawn(|| publish(settings, &publisher, &floor, stop, &count));
+        while !bar.is_hidden() && !publishing.is_finished() {
+            thread::sleep(TICK);
+            let published = count.load(Ordering::Relaxed);
+            bar.set_message(format!(
+                "{what}{}",
+                line(published, floor.now() - begin, settings, &bus.stats())
+            ));
+        }
+        publishing.join()
+    });
+    let published = published.map_err(|_| "the publisher panicked")??;
+    let interrupted = stop.load(Ordering::Relaxed);
+    bar.set_message(format!("{what}the watchers finish"));
+    let complete = bus.shutdown_timeout(settings.grace).complete;
+    floor.end();
+    let accounts = readers.iter().map(|reader| reader.end(published.accepted)).collect();
+    Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
+}
+
+/// Publishes by the schedule, whatever becomes of it: who is late does not leave out what was due meanwhile. It gives up
+/// only when the time is over, a tenth of it, and a second.
+fn publish(
+    settings: &Settings,
+    publisher: &Publisher<Sample>,
+    floor: &Floor,
+    stop: &AtomicBool,
+    count: &AtomicU64,
+) -> Result<Published, String> {
+    let length = settings.length;
+    let begin = floor.now();
+    let limit = begin + (length + length / 10 + PATIENCE).as_nanos() as u64;
+    let mut done = Published {
+        begin,
+        long_run: settings.load.long_run(),
+        asked: 0,
+        accepted: 0,
+        refused: 0,
+        planned: length,
+        took: length,
+        late: histogram(),
+        times: Vec::with_capacity(settings.load.events(length) as usize),
+    };
+    for due in settings.load.schedule(length) {
+        let at = begin + due.at;
+        let now = sleep_until(at, floor, stop);
+        if stop.load(Ordering::Relaxed) || now > limit {
+            break;
+        }
+        for _ in 0..due.count {
+            let sample = Sample { number: done.accepted, due: at, published: floor.now() };
+            done.late.saturating_record(sample.published - at);
+            match publisher.try_publish(sample) {
+                Ok(()) => {
+                    done.accepted += 1;
+                    done.times.push(sample.published);
+                }
+                Err(PublishError::Full(_)) => done.refused += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        count.store(done.accepted + done.refused, Ordering::Relaxed);
+    }
+    let end = sleep_until(begin + length.as_nanos() as u64, floor, stop);
+    done.took = Duration::from_nanos(end - begin);
+    done.asked = settings.load.events(length) as u64;
+    if done.took < length {
+        done.planned = done.took;
+        // What was due when it was to stop need not be published.
+        let due = settings.load.events(done.took.saturating_sub(NAP)) as u64;
+        done.asked = due.max(done.accepted + done.refused);
+    }
+    Ok(done)
+}
+
+/// Says what time it is then; earlier only when it is to stop.
+fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
+    loop {
+        let now = floor.now();
+        if now >= until || stop.load(Ordering::Relaxed) {
+            return now;
+        }
+        thread::sleep(Duration::from_nanos(until - now).min(NAP));
+    }
+}
+
+/// `2.1 of 6 s, 6,300 events, 0 refused; lost: base 33.1 %, longer 0.0 %`.
+fn line(published: u64, elapsed: u64, settings: &Settings, stats: &BusStats) -> String {
+    use std::fmt::Write as _;
+
+    /// So many watchers fit into a line.
+    const SHOWN: usize = 4;
+    let mut line = format!(
+        "{:.1} of {:.1} s, {} events, {} refused; lost",
+        elapsed as f64 / 1e9,
+        settings.length.as_secs_f64(),
+        grouped(published),
+        grouped(stats.rejected_full),
+    );
+    for watcher in stats.watchers.iter().take(SHOWN) {
+        let name: String = plain(&watcher.name).chars().take(12).collect();
+        // A string takes everything.
+        let _ = write!(line, " {name} {:.1} %", percent(watcher.dropped.total(), watcher.offered));
+    }
+    if stats.watchers.len() > SHOWN {
+        line.push_str(" ..");
+    }
+    line
+}
+
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,111 @@
+//! What the queue of a watcher would have held if it had been long enough.
+//!
+//! When each event was published is known, and what it takes to handle, also if it was lost; so the run can be gone
+//! through again by arithmetic, with a queue that takes everything and a handler that is never late.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Shadow {
+    /// The most events that waited or were being handled: a queue of this length takes them all.
+    pub(crate) needs: u64,
+    /// Time for all events together.
+    pub(crate) work: Duration,
+    /// The rush that the wanted event was part of.
+    pub(crate) rush: Option<Rush>,
+}
+
+/// The time from when the handler last had nothing to do to when the most events waited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rush {
+    pub(crate) events: u64,
+    pub(crate) within: Duration,
+    /// Of them, those the handler has time for meanwhile.
+    pub(crate) handled: u64,
+}
+
+/// Goes through events that were published then (nanoseconds, in order), and take so long each.
+pub(crate) fn shadow(published: &[u64], time: impl Fn(u64) -> Duration, wanted: Option<u64>) -> Shadow {
+    let mut shadow = Shadow::default();
+    // When each that is there will be done with.
+    let mut there: VecDeque<u64> = VecDeque::new();
+    let (mut first, mut peak) = (0, (0, 0));
+    for (number, &now) in published.iter().enumerate() {
+        let done_before = there.back().copied().unwrap_or(0);
+        while there.front().is_some_and(|done| *done <= now) {
+            there.pop_front();
+        }
+        if there.is_empty() {
+            (first, peak) = (number, (number, 0));
+        }
+        let takes = time(number as u64);
+        shadow.work += takes;
+        there.push_back(done_before.max(now) + takes.as_nanos() as u64);
+        let held = there.len();
+        shadow.needs = shadow.needs.max(held as u64);
+        if held > peak.1 {
+            peak = (number, held);
+        }
+        let is_wanted = wanted.is_some_and(|wanted| first as u64 <= wanted && wanted <= number as u64);
+        if is_wanted {
+            let (last, held) = peak;
+            let events = last - first + 1;
+            shadow.rush = Some(Rush {
+                events: events as u64,
+                within: Duration::from_nanos(published[last] - published[first]),
+                handled: (events - held) as u64,
+            });
+        }
+    }
+    shadow
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rush, shadow};
+    use std::time::Duration;
+
+    const NS: Duration = Duration::from_nanos(1);
+
+    #[test]
+    fn a_burst_needs_its_length_less_what_is_handled_meanwhile() {
+        // Ten at once, ten time units later another five; each takes two.
+        let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
+        let found = shadow(&published, |_| NS * 2, Some(12));
+        assert_eq!((found.needs, found.work), (10, NS * 30));
+        // Five of ten are done when the five come: ten again, and no more than that.
+        assert_eq!(found.rush, Some(Rush { events: 10, within: Duration::ZERO, handled: 0 }));
+        let found = shadow(&published, |_| NS * 3, Some(3));
+        assert_eq!(found.needs, 12);
+        assert_eq!(found.rush, Some(Rush { events: 15, within: NS * 10, handled: 3 }));
+    }
+
+    #[test]
+    fn the_rush_is_the_one_of_the_event_that_is_asked_for() {
+        let published = [0, 0, 100, 100, 100, 200, 200, 200, 200];
+        let rush = |wanted| shadow(&published, |_| NS * 10, Some(wanted)).rush.unwrap().events;
+        assert_eq!([0, 1, 2, 4, 5, 8].map(rush), [2, 2, 3, 3, 4, 4]);
+        assert_eq!(shadow(&published, |_| NS * 10, None).rush, None);
+    }
+
+    #[test]
+    fn a_handler_that_keeps_up_needs_room_for_one() {
+        let published: Vec<u64> = (0..1000).map(|n| n * 10).collect();
+        assert_eq!(shadow(&published, |_| NS * 10, None).needs, 1);
+        // And one that does not needs more and more: 1000 come while it can handle 500.
+        let slow = shadow(&published, |_| NS * 20, Some(500));
+        assert_eq!(slow.needs, 501);
+        assert_eq!(slow.rush, Some(Rush { events: 1000, within: NS * 9990, handled: 499 }));
+        assert_eq!(shadow(&[], |_| NS, None).needs, 0);
+    }
+
+    #[test]
+    fn one_long_event_holds_up_the_others() {
+        let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
+        let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
+        // Itself, and those that come in the meantime; the one that comes just when it is done is no more of them.
+        assert_eq!(found.needs, 10);
+    }
+}

@@ -1,0 +1,142 @@
+//! A handler's time, really spent.
+//!
+//! Each handler has a plan: it takes an event up when it is free and the event is there, and is free again when the time
+//! for it is over. It waits until that moment, asleep, and what the system lets it oversleep is made up for with the
+//! next events, so that over many of them it takes what it was asked to take. It never is quicker than its plan: what
+//! differs, differs to the worse, and is measured.
+//!
+//! Less than a tenth of a millisecond is spun, as sleeping cannot be so short; but only by as many handlers at once as
+//! leave one processor free for the publisher and the bus. The others sleep, and make up for it.
+
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Shorter than that is spun if a processor is free.
+const SHORT: u64 = 100_000;
+/// Who is called again so soon had the next event waiting, and could have begun it without having overslept.
+const AT_ONCE: u64 = 20_000;
+/// How long a sleep is at most before the end is looked for.
+const NAP: Duration = Duration::from_millis(20);
+
+/// What the handlers of one run share.
+#[derive(Clone)]
+pub(crate) struct Floor {
+    /// What all times are counted from.
+    start: Instant,
+    /// How many more may spin.
+    spinners: Arc<AtomicUsize>,
+    ending: Arc<AtomicBool>,
+}
+
+impl Floor {
+    pub(crate) fn new() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            start: Instant::now(),
+            spinners: Arc::new(AtomicUsize::new(processors - 1)),
+            ending: Arc::default(),
+        }
+    }
+
+    /// Nanoseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// From now on no handler waits.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until then; the time is nanoseconds since the start.
+    fn wait(&self, until: u64) {
+        loop {
+            let left = until.saturating_sub(self.now());
+            if left == 0 || self.ending.load(Ordering::Relaxed) {
+                return;
+            }
+            if left < SHORT && self.may_spin() {
+                while self.now() < until {
+                    hint::spin_loop();
+                }
+                self.spinners.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            thread::sleep(Duration::from_nanos(left).min(NAP));
+        }
+    }
+
+    fn may_spin(&self) -> bool {
+        let take = |left: usize| left.checked_sub(1);
+        self.spinners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// One handler's plan.
+pub(crate) struct Plan {
+    floor: Floor,
+    /// When it was to be done with the last event, and when it was.
+    free_at: u64,
+    back_at: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(floor: Floor) -> Self {
+        Self { floor, free_at: 0, back_at: 0 }
+    }
+
+    /// Takes this time for an event that was published then; says when it is done, and how late that is by the plan.
+    /// Nothing, if the end came first.
+    pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
+        let now = self.floor.now();
+        let from = begin(now, published, self.free_at, self.back_at);
+        self.free_at = from + time.as_nanos() as u64;
+        self.floor.wait(self.free_at);
+        self.back_at = self.floor.now();
+        let late = self.back_at.checked_sub(self.free_at)?;
+        Some((self.back_at, late))
+    }
+}
+
+/// When the plan begins with an event that is taken up now: when the last one was to be done, if this one waited then.
+fn begin(now: u64, published: u64, free_at: u64, back_at: u64) -> u64 {
+    if now.saturating_sub(back_at) < AT_ONCE { free_at.max(published).min(now) } else { now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Floor, Plan, begin};
+    use std::time::Duration;
+
+    #[test]
+    fn what_was_overslept_is_made_up_for_only_with_events_that_waited() {
+        // Done at 1000 by the plan, and at 61,000 in truth.
+        assert_eq!(begin(61_100, 0, 1000, 61_000), 1000, "it waited all the while");
+        assert_eq!(begin(61_100, 40_000, 1000, 61_000), 40_000, "it came meanwhile");
+        assert_eq!(begin(90_000, 0, 1000, 61_000), 90_000, "it came to a handler that had nothing to do");
+    }
+
+    #[test]
+    fn handlers_take_their_time_and_none_is_quicker() {
+        let floor = Floor::new();
+        let before = floor.now();
+        let mut plan = Plan::new(floor.clone());
+        for _ in 0..50 {
+            let begun = floor.now();
+            let (back, late) = plan.take(begun, Duration::from_micros(40)).expect("nobody ends it");
+            assert!(back - late >= begun + 40_000);
+        }
+        assert!(floor.now() - before >= 50 * 40_000);
+    }
+
+    #[test]
+    fn at_the_end_nobody_waits() {
+        let floor = Floor::new();
+        floor.end();
+        assert_eq!(Plan::new(floor.clone()).take(0, Duration::from_secs(3600)), None);
+        assert!(Plan::new(floor).take(0, Duration::ZERO).is_some());
+    }
+}

@@ -1,0 +1,321 @@
+//! One setting over a range of values: a run for each, and a table of what came of them.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::accounting;
+use super::arguments::MAX_QUEUE;
+use super::finding::Finding;
+use super::json;
+use super::learn::{self, Warning};
+use super::report::{at_quantile, name, wrapped};
+use super::run::{self, Outcome, Settings};
+use super::support::duration;
+use super::support::number::grouped;
+use super::support::table;
+use super::support::text::{plain, quoted};
+use super::times::shown;
+
+/// The most runs of a sweep.
+pub(crate) const MAX_POINTS: u64 = 64;
+const USUAL_POINTS: u64 = 10;
+/// The longest handler of a sweep.
+const MAX_HANDLER: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Swept {
+    Queue,
+    Handler,
+}
+
+impl Swept {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Handler => "handler",
+        }
+    }
+}
+
+/// What is set, and the range of its values: events, or nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sweep {
+    pub(crate) swept: Swept,
+    from: u64,
+    to: u64,
+    pub(crate) points: u64,
+}
+
+/// One run of a sweep.
+pub(crate) struct Point {
+    pub(crate) value: u64,
+    pub(crate) outcome: Outcome,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Sweep {
+    /// Reads `queue=10..10000` or `handler=1us..1ms`, both ends included.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |what: &str| {
+            format!(
+                "--sweep: {what} in {}: write queue=10..10000 or handler=1us..1ms, or the like",
+                quoted(text)
+            )
+        };
+        let (what, range) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
+        let swept = match what {
+            "queue" => Swept::Queue,
+            "handler" => Swept::Handler,
+            _ => return Err(wrong(&format!("{} is neither queue nor handler", quoted(what)))),
+        };
+        let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
+        let value = |text: &str| match swept {
+            Swept::Queue => {
+                let queue = text.parse().ok().filter(|queue| (1..=MAX_QUEUE).contains(queue));
+                queue.ok_or_else(|| wrong(&format!("{} is not a number from 1 to {MAX_QUEUE}", quoted(text))))
+            }
+            Swept::Handler => {
+                let time = duration::parse(text).map_err(|error| wrong(&error))?;
+                if time.is_zero() || time > MAX_HANDLER {
+                    return Err(wrong(&format!("{} is not more than 0s and at most 10s", quoted(text))));
+                }
+                Ok(time.as_nanos() as u64)
+            }
+        };
+        let (from, to) = (value(from)?, value(to)?);
+        if from >= to {
+            return Err(wrong("the range does not go up"));
+        }
+        Ok(Self { swept, from, to, points: USUAL_POINTS })
+    }
+
+    /// Both ends and what is between, each the same factor more than the one before; no value twice.
+    pub(crate) fn values(&self) -> Vec<u64> {
+        let factor = (self.to as f64 / self.from as f64).powf(1.0 / (self.points - 1) as f64);
+        let mut values: Vec<u64> = (0..self.points - 1)
+            .map(|number| (self.from as f64 * factor.powi(number as i32)).round() as u64)
+            .chain([self.to])
+            .collect();
+        values.dedup();
+        values
+    }
+
+    fn settings(&self, settings: &Settings, value: u64) -> Settings {
+        let mut settings = settings.clone();
+        for watcher in &mut settings.watchers {
+            match self.swept {
+                Swept::Queue => watcher.queue = value as usize,
+                Swept::Handler => watcher.times = watcher.times.with_mean(Duration::from_nanos(value)),
+            }
+        }
+        settings
+    }
+
+    fn shown(&self, value: u64) -> String {
+        match self.swept {
+            Swept::Queue => value.to_string(),
+            Swept::Handler => shown(Duration::from_nanos(value)),
+        }
+    }
+
+    /// A run for each value. Those before an interruption, without the one that it fell into.
+    pub(crate) fn run(
+        &self,
+        settings: &Settings,
+        stop: &AtomicBool,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Point>, Box<dyn Error>> {
+        let values = self.values();
+        let mut points = Vec::new();
+        for (number, &value) in values.iter().enumerate() {
+            let what =
+                format!("{} of {}: {}={}; ", number + 1, values.len(), self.swept.name(), self.shown(value));
+            let outcome = run::run(&self.settings(settings, value), stop, bar, &what)?;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
+            let findings =
+                each.map(|(watcher, account)| Finding::new(watcher, account, &outcome.published)).collect();
+            points.push(Point { value, outcome, findings });
+        }
+        Ok(points)
+    }
+
+    /// To a person.
+    pub(crate) fn text(&self, settings: &Settings, points: &[Point]) -> String {
+        if points.is_empty() {
+            return "interrupted before the end of the first run\n".to_owned();
+        }
+        let mut text = format!(
+            "{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
+            settings.load,
+            settings.length.as_secs_f64(),
+            self.swept.name(),
+            self.shown(self.from),
+            self.shown(self.to),
+            points.len(),
+            self.values().len()
+        );
+        let head = ["LOAD", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
+        let mut rows = vec![
+            [self.swept.name().to_uppercase().as_str()]
+                .iter()
+                .chain(&head)
+                .map(ToString::to_string)
+                .collect(),
+        ];
+        for point in points {
+            let published = &point.outcome.published;
+            let each =
+                point.outcome.settings.watchers.iter().zip(&point.outcome.accounts).zip(&point.findings);
+            rows.extend(each.map(|((watcher, account), finding)| {
+                vec![
+                    self.shown(point.value),
+                    format!("{:.3}", finding.load),
+                    name(watcher),
+                    account.stats.offered.to_string(),
+                    format!("{:.2}", finding.lost_percent),
+                    at_quantile(&account.seen.latency, 0.5),
+                    at_quantile(&account.seen.latency, 0.99),
+                    account.stats.high_water.to_string(),
+                    format!("{:.1}", 100.0 * published.rate() / published.asked_rate().max(1e-9)),
+                ]
+            }));
+        }
+        text.push_str(&table::render(&rows));
+        text.push('\n');
+        for line in self.warnings(points).iter().chain(&self.edges(points)) {
+            text.push_str(&wrapped(line, "    "));
+        }
+        let faults = faults(points);
+        match faults.as_slice() {
+            [] => {
+                text.push_str(&wrapped(&format!("everything adds up, in each of {} runs", points.len()), ""));
+            }
+            faults => text.extend(["IT DOES NOT ADD UP:\n", faults.join("\n").as_str(), "\n"]),
+        }
+        text
+    }
+
+    /// One of each kind, with how often there was one.
+    fn warnings(&self, points: &[Point]) -> Vec<String> {
+        let mut found: Vec<(Warning, u64, usize)> = Vec::new();
+        for point in points {
+            for warning in learn::warnings(&point.outcome) {
+                match found.iter_mut().find(|(known, ..)| known.kind == warning.kind) {
+                    Some((.., runs)) => *runs += 1,
+                    None => found.push((warning, point.value, 1)),
+                }
+            }
+        }
+        let line = |(warning, value, runs): &(Warning, u64, usize)| {
+            let at = format!("{}={}", self.swept.name(), self.shown(*value));
+            format!("warning, of {runs} of {} runs, the first with {at}: {}", points.len(), warning.text)
+        };
+        found.iter().map(line).collect()
+    }
+
+    /// For each watcher where its losses begin or end.
+    fn edges(&self, points: &[Point]) -> Vec<String> {
+        let Some(point) = points.first() else { return Vec::new() };
+        let edge = |index: usize| {
+            let who = name(&point.outcome.settings.watchers[index]);
+            let is_whole = |point: &Point| point.findings[index].lost == 0;
+            let found = match self.swept {
+                Swept::Queue => points.iter().rev().take_while(|point| is_whole(point)).last(),
+                Swept::Handler => points.iter().take_while(|point| is_whole(point)).last(),
+            };
+            match (found, self.swept) {
+                (None, _) => format!("{who}: every run lost something"),
+                (Some(point), Swept::Queue) => format!(
+                    "{who}: from a queue of {} on nothing was lost, and the 99th percentile of the latency there was {} ms",
+                    grouped(point.value),
+                    at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
+                ),
+                (Some(point), Swept::Handler) => format!(
+                    "{who}: up to a handler of {} (a load of {:.2}) nothing was lost, and the 99th percentile of the \
+                     latency there was {} ms",
+                    self.shown(point.value),
+                    point.findings[index].load,
+                    at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
+                ),
+            }
+        };
+        (0..point.findings.len()).map(edge).collect()
+    }
+
+    /// To a machine.
+    pub(crate) fn json(&self, points: &[Point], interrupted: bool) -> Value {
+        let value = |point: &Point| match self.swept {
+            Swept::Queue => json!(point.value),
+            Swept::Handler => json!(point.value as f64 / 1000.0),
+        };
+        let each =
+            |point: &Point| json!({"value": value(point), "run": json::run(&point.outcome, &point.findings)});
+        json!({
+            "sweep": self.swept.name(),
+            "unit": match self.swept { Swept::Queue => "events", Swept::Handler => "us" },
+            "interrupted": interrupted,
+            "addsUp": faults(points).is_empty(),
+            "points": points.iter().map(each).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What does not add up, in any of the runs.
+pub(crate) fn faults(points: &[Point]) -> Vec<String> {
+    points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sweep, Swept};
+
+    #[test]
+    fn a_range_is_spread_by_factors() {
+        let sweep = Sweep::parse("queue=10..10000").unwrap();
+        assert_eq!((sweep.swept, sweep.points), (Swept::Queue, 10));
+        assert_eq!(Sweep { points: 4, ..sweep }.values(), [10, 100, 1000, 10_000]);
+        assert_eq!(Sweep { points: 2, ..sweep }.values(), [10, 10_000]);
+        assert_eq!(sweep.values().len(), 10);
+        let sweep = Sweep::parse("handler=1us..1ms").unwrap();
+        assert_eq!(Sweep { points: 3, ..sweep }.values(), [1000, 31_623, 1_000_000]);
+        // Fewer than asked for where there are no more.
+        assert_eq!(Sweep::parse("queue=1..3").unwrap().values(), [1, 2, 3]);
+        assert_eq!(Sweep::parse("queue=1..16777216").unwrap().values().last(), Some(&16_777_216));
+    }
+
+    #[test]
+    fn says_what_is_allowed() {
+        for (text, part) in [
+            ("", "there is no '=' in ''"),
+            ("queue", "there is no '='"),
+            ("queue=", "there is no '..'"),
+            ("queue=5", "there is no '..'"),
+            ("queues=1..2", "'queues' is neither queue nor handler"),
+            ("queue=0..5", "'0' is not a number from 1 to 16777216"),
+            ("queue=1..16777217", "'16777217' is not a number from 1 to 16777216"),
+            ("queue=1..99999999999999999999", "is not a number from 1 to 16777216"),
+            ("queue=1us..2us", "'1us' is not a number"),
+            ("queue=5..5", "the range does not go up"),
+            ("queue=10..5", "the range does not go up"),
+            ("handler=1ms..1us", "the range does not go up"),
+            ("handler=0us..1us", "'0us' is not more than 0s and at most 10s"),
+            ("handler=1us..11s", "'11s' is not more than 0s and at most 10s"),
+            ("handler=1..2", "'1' has no unit"),
+            ("\u{1b}=1..2", r"'\u{1b}' is neither"),
+        ] {
+            let error = Sweep::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(
+                error.ends_with("write queue=10..10000 or handler=1us..1ms, or the like"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! How long a handler takes for an event: always the same, or drawn.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::support::dice::Dice;
+use super::support::duration;
+use super::support::text::quoted;
+
+/// The longest mean, or end of a range, that can be asked for.
+const MAX: Duration = Duration::from_secs(60);
+/// What every message about a bad handler ends with.
+const FORM: &str =
+    "write a time up to 60s, as in 20us, or fixed:20us, exp:50us, uniform:10us..100us or pareto:50us";
+/// Of the heavy tail: a mean that exists, a variance that does not.
+const SHAPE: f64 = 1.5;
+/// And where it is cut, in means.
+const TAIL: f64 = 1000.0;
+/// So many outcomes has the dice: as many as a float tells apart between 0 and 1.
+const SIDES: u64 = 1 << 53;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Times {
+    Fixed(Duration),
+    /// Anything between the two, each equally likely.
+    Uniform(Duration, Duration),
+    /// Exponential, with this mean.
+    Exp(Duration),
+    /// Pareto with a shape of 1.5 and this mean: mostly quick, now and then very long.
+    Pareto(Duration),
+}
+
+impl Times {
+    /// Reads `20us`, `fixed:20us`, `exp:50us`, `uniform:10us..100us`, `pareto:50us`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("handler {}{why}: {FORM}", quoted(text));
+        let time = |part: &str| {
+            let time =
+                duration::parse(part).map_err(|_| wrong(&format!(" has {} for a time", quoted(part))))?;
+            if time > MAX { Err(wrong(" takes too long")) } else { Ok(time) }
+        };
+        let more_than_zero = |part: &str| match time(part)? {
+            Duration::ZERO => Err(wrong(" has a mean of zero")),
+            mean => Ok(mean),
+        };
+        let Some((shape, rest)) = text.split_once(':') else { return Ok(Self::Fixed(time(text)?)) };
+        match shape {
+            "fixed" => Ok(Self::Fixed(time(rest)?)),
+            "exp" => Ok(Self::Exp(more_than_zero(rest)?)),
+            "pareto" => Ok(Self::Pareto(more_than_zero(rest)?)),
+            "uniform" => {
+                let (from, to) = rest.split_once("..").ok_or_else(|| wrong(" has no '..'"))?;
+                let (from, to) = (time(from)?, time(to)?);
+                if from >= to {
+                    return Err(wrong(" does not go up"));
+                }
+                Ok(Self::Uniform(from, to))
+            }
+            _ => Err(wrong(&format!(": there is no shape {}", quoted(shape)))),
+        }
+    }
+
+    pub(crate) fn mean(self) -> Duration {
+        match self {
+            Self::Fixed(mean) | Self::Exp(mean) | Self::Pareto(mean) => mean,
+            Self::Uniform(from, to) => (from + to) / 2,
+        }
+    }
+
+    /// The same shape with another mean.
+    pub(crate) fn with_mean(self, mean: Duration) -> Self {
+        match self {
+            Self::Fixed(_) => Self::Fixed(mean),
+            Self::Exp(_) => Self::Exp(mean),
+            Self::Pareto(_) => Self::Pareto(mean),
+            Self::Uniform(from, to) => {
+                let factor = mean.as_secs_f64() / self.mean().as_secs_f64();
+                Self::Uniform(from.mul_f64(factor), to.mul_f64(factor))
+            }
+        }
+    }
+
+    /// What the event of this number takes. The same seed and number, the same time: so what an event that was lost
+    /// would have taken is known too.
+    pub(crate) fn of(self, seed: u64, number: u64) -> Duration {
+        // More than 0, at most 1.
+        let chance = || (Dice::new(seed, number).roll(SIDES) + 1) as f64 / SIDES as f64;
+        match self {
+            Self::Fixed(time) => time,
+            Self::Uniform(from, to) => from + to.saturating_sub(from).mul_f64(chance()),
+            Self::Exp(mean) => mean.mul_f64(-chance().ln()),
+            Self::Pareto(mean) => {
+                let shortest = (SHAPE - 1.0) / SHAPE;
+                mean.mul_f64((shortest * chance().powf(-1.0 / SHAPE)).min(TAIL))
+            }
+        }
+    }
+}
+
+/// As it is read.
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(time) => write!(f, "fixed:{}", shown(*time)),
+            Self::Uniform(from, to) => write!(f, "uniform:{}..{}", shown(*from), shown(*to)),
+            Self::Exp(mean) => write!(f, "exp:{}", shown(*mean)),
+            Self::Pareto(mean) => write!(f, "pareto:{}", shown(*mean)),
+        }
+    }
+}
+
+/// As it is read: `1.5ms`, `20us`.
+pub(crate) fn shown(time: Duration) -> String {
+    // Nothing below a tenth of a microsecond, which no machine keeps to.
+    let time = Duration::from_nanos((time.as_nanos() as u64).div_ceil(100) * 100);
+    format!("{time:?}").replace('µ', "u")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Times, shown};
+    use std::time::Duration;
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn reads_what_it_shows() {
+        for text in ["fixed:20us", "exp:50us", "uniform:10us..1.5ms", "pareto:2s", "fixed:0ns"] {
+            let shown = Times::parse(&text.replace("0ns", "0s")).unwrap().to_string();
+            assert_eq!(shown, text);
+        }
+        assert_eq!(Times::parse("3ms"), Ok(Times::Fixed(US * 3000)));
+        assert_eq!(shown(Duration::from_nanos(20_001)), "20.1us");
+    }
+
+    #[test]
+    fn says_what_is_allowed() {
+        for (text, part) in [
+            ("", "has '' for a time"),
+            ("exp", "has 'exp' for a time"),
+            ("exp:", "has '' for a time"),
+            ("exp:0us", "has a mean of zero"),
+            ("pareto:0s", "has a mean of zero"),
+            ("gauss:1us", "there is no shape 'gauss'"),
+            ("uniform:1us", "has no '..'"),
+            ("uniform:2us..1us", "does not go up"),
+            ("uniform:2us..2us", "does not go up"),
+            ("61s", "takes too long"),
+            ("exp:99999999999999999999h", "for a time"),
+            ("-1us", "has '-1us' for a time"),
+            ("\u{1b}[2J:1us", r"'\u{1b}[2J'"),
+        ] {
+            let error = Times::parse(text).unwrap_err();
+            assert!(error.contains(part) && error.ends_with("or pareto:50us"), "{text}: {error}");
+            assert!(!error.contains('\u{1b}'));
+        }
+    }
+
+    fn drawn(times: Times) -> Vec<f64> {
+        let mut drawn: Vec<f64> =
+            (0..100_000).map(|n| times.of(7, n).as_secs_f64() / times.mean().as_secs_f64()).collect();
+        drawn.sort_by(f64::total_cmp);
+        drawn
+    }
+
+    #[test]
+    fn each_shape_is_itself() {
+        let mean = |drawn: &[f64]| drawn.iter().sum::<f64>() / drawn.len() as f64;
+        let near =
+            |is: f64, should: f64| assert!((is / should - 1.0).abs() < 0.02, "{is} is not near {should}");
+        // The mean, the median and the 99th percentile, in means.
+        for (times, expected) in [
+            (Times::Fixed(US), [1.0, 1.0, 1.0]),
+            (Times::Uniform(US * 10, US * 100), [1.0, 1.0, (10.0 + 0.99 * 90.0) / 55.0]),
+            (Times::Exp(US * 50), [1.0, 0.693, 4.605]),
+        ] {
+            let drawn = drawn(times);
+            let found = [mean(&drawn), drawn[50_000], drawn[99_000]];
+            for (is, should) in found.into_iter().zip(expected) {
+                near(is, should);
+            }
+        }
+        let pareto = drawn(Times::Pareto(US * 50));
+        near(pareto[0], 1.0 / 3.0);
+        near(pareto[50_000], 2.0_f64.powf(1.0 / 1.5) / 3.0);
+        near(pareto[99_000], 100.0_f64.powf(1.0 / 1.5) / 3.0);
+        // A tail that is so heavy has its mean late, and here less what is cut off.
+        assert!((0.85..1.1).contains(&mean(&pareto)), "{}", mean(&pareto));
+        assert!(pareto[99_999] > 100.0 && pareto[99_999] <= 1000.0);
+        assert!(drawn(Times::Uniform(US * 10, US * 100))[0] >= 10.0 / 55.0);
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same() {
+        let times = Times::Exp(US * 50);
+        assert_eq!(times.of(1, 2), times.of(1, 2));
+        assert_ne!(times.of(1, 2), times.of(1, 3));
+        assert_ne!(times.of(1, 2), times.of(2, 2));
+    }
+
+    #[test]
+    fn a_mean_can_be_set() {
+        assert_eq!(Times::Uniform(US * 10, US * 30).with_mean(US * 40).to_string(), "uniform:20us..60us");
+        for text in ["fixed:1us", "exp:1us", "pareto:1us"] {
+            assert_eq!(Times::parse(text).unwrap().with_mean(US * 7).to_string(), text.replace('1', "7"));
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The example `drop_on_full` as its users meet it. The unit tests of its modules run here too.
+
+#[path = "../examples/drop_on_full/main.rs"]
+mod program;
+
+#[path = "support/running.rs"]
+mod running;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use running::{Ended, Running, run};
+use serde_json::Value;
+
+/// The document of a run that must come off.
+fn figures(args: &[&str]) -> Value {
+    document(&Running::start("drop_on_full", &[args, &["--json"]].concat()).end())
+}
+
+fn document(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
+    assert_eq!(ended.stderr, ["publishing; Ctrl-C ends it early"], "no progress where no terminal is");
+    serde_json::from_str(&ended.stdout).expect("one document")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn watcher<'v>(run: &'v Value, name: &str) -> &'v Value {
+    let watchers = run["watchers"].as_array().expect("watchers");
+    watchers.iter().find(|watcher| watcher["name"] == name).unwrap_or_else(|| panic!("no {name} in {run:#}"))
+}
+
+/// Everything that was published is accounted for, by the document's own figures.
+fn assert_adds_up(run: &Value) {
+    assert_eq!((&run["addsUp"], run["faults"].as_array().map(Vec::len)), (&true.into(), Some(0)), "{run:#}");
+    let publisher = &run["publisher"];
+    let [published, accepted, refused] =
+        ["published", "accepted", "refused"].map(|name| number(&publisher[name]));
+    assert_eq!(published, accepted + refused, "{publisher}");
+    for watcher in run["watchers"].as_array().expect("watchers") {
+        let [offered, delivered, queued, lost, longest] =
+            ["offered", "delivered", "queued", "lost", "longestGap"].map(|name| number(&watcher[name]));
+        let dropped = &watcher["dropped"];
+        let [incoming, oldest, timed_out, stopped, abandoned] =
+            ["incoming", "oldest", "timedOut", "stopped", "abandoned"].map(|name| number(&dropped[name]));
+        assert_eq!(offered, accepted, "{watcher:#}");
+        assert_eq!(lost, incoming + oldest + timed_out, "{watcher:#}");
+        assert_eq!(number(&dropped["total"]), lost + stopped + abandoned, "{watcher:#}");
+        assert_eq!(offered, delivered + number(&dropped["total"]) + queued, "{watcher:#}");
+        assert!(number(&watcher["highWater"]) <= number(&watcher["queue"]), "{watcher:#}");
+        assert!(longest <= offered && (longest > 0) == (number(&watcher["gaps"]) > 0), "{watcher:#}");
+        assert_eq!(watcher["firstLoss"].is_null(), lost == 0, "{watcher:#}");
+        // The last event may have been cut short by the end.
+        assert!(watcher["latencyUs"].is_null() == (delivered == 0) || delivered == 1, "{watcher:#}");
+    }
+}
+
+/// One burst, and no more of them, to handlers that take far longer than that.
+const BURST: [&str; 6] = ["--burst", "200", "--every", "1h", "--for", "50ms"];
+
+#[test]
+fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
+    let watchers = [
+        "--watchers=1:name=long,queue=200,handler=5ms",
+        "--watchers=1:name=short,queue=50,handler=5ms",
+        "--watchers=1:name=newest,queue=50,handler=5ms,policy=drop-oldest",
+        "--watchers=1:name=limited,queue=50,handler=5ms,policy=wait-for:1ms",
+    ];
+    let run = figures(&[&BURST[..], &watchers, &["--grace", "60s"]].concat());
+    assert_adds_up(&run);
+    assert_eq!((number(&run["publisher"]["published"]), &run["interrupted"]), (200, &false.into()));
+    let (long, short, newest) = (watcher(&run, "long"), watcher(&run, "short"), watcher(&run, "newest"));
+    assert_eq!((number(&long["lost"]), &long["enough"]["basis"]), (0, &"held".into()));
+    assert_eq!(number(&long["enough"]["queue"]), number(&long["highWater"]));
+    assert_eq!(number(&long["delivered"]), 200);
+    // The handler of each takes a second for all of them, and the publisher nothing like that.
+    for (watcher, reason) in [(short, "incoming"), (newest, "oldest"), (watcher(&run, "limited"), "timedOut")]
+    {
+        let (lost, first) = (number(&watcher["lost"]), &watcher["firstLoss"]);
+        assert!(lost > 20, "{watcher:#}");
+        assert_eq!(number(&watcher["dropped"][reason]), lost, "{watcher:#}");
+        assert_eq!(first["reason"].as_str().expect("a reason").replace("timed out", "timedOut"), reason);
+        assert_eq!(number(&watcher["highWater"]), 50);
+        assert!((51..=200).contains(&number(&watcher["enough"]["queue"])), "{watcher:#}");
+    }
+    assert!(number(&short["firstLoss"]["event"]) > 50 && number(&newest["firstLoss"]["event"]) <= 150);
+    let why = short["firstLoss"]["why"].as_str().expect("a reason");
+    assert!(why.starts_with("200 events came within ") && why.ends_with("the queue holds 50"), "{why}");
+}
+
+#[test]
+fn who_is_waited_for_loses_nothing() {
+    let args = ["--policy", "wait", "--queue", "50", "--handler", "1ms", "--grace", "60s"];
+    let run = figures(&[&BURST[..], &args].concat());
+    assert_adds_up(&run);
+    let watcher = watcher(&run, "watcher");
+    assert_eq!((number(&watcher["lost"]), number(&watcher["delivered"])), (0, 200));
+    assert_eq!(watcher["enough"]["basis"], "waited", "{watcher:#}");
+    assert!(number(&watcher["enough"]["queue"]) > 50, "{watcher:#}");
+}
+
+#[test]
+fn what_would_have_been_enough_is_enough() {
+    let lost_and_enough = |queue: u64| {
+        let args = ["--queue", &queue.to_string(), "--handler", "20ms", "--grace", "200ms"];
+        let run = figures(&[&BURST[..], &args].concat());
+        assert_adds_up(&run);
+        let watcher = watcher(&run, "watcher");
+        (number(&watcher["lost"]), number(&watcher["enough"]["queue"]))
+    };
+    let (lost, enough) = lost_and_enough(20);
+    assert!(lost > 100, "{lost}");
+    // All but what the handler could have been done with before the last event came.
+    assert!((150..=200).contains(&enough), "{enough}");
+    let (lost, _) = lost_and_enough(enough);
+    assert!(lost <= 200 - enough, "{lost} with {enough}");
+}
+
+#[test]
+fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
+    let args =
+        ["--rate", "2000", "--for", "200ms", "--queue", "30", "--handler", "exp:40ms", "--grace", "1ms"];
+    let run = figures(&args);
+    assert_adds_up(&run);
+    let watcher = watcher(&run, "watcher");
+    assert!(watcher["load"].as_f64().expect("a load") > 10.0);
+    assert!(number(&watcher["lost"]) > 0 && number(&watcher["dropped"]["abandoned"]) > 0, "{watcher:#}");
+    assert_eq!((&run["complete"], &watcher["enough"]["basis"]), (&false.into(), &"grows".into()));
+    let told = |list: &str, part: &str| {
+        let list = run[list].as_array().expect("sentences");
+        assert!(list.iter().any(|line| line.as_str().is_some_and(|line| line.contains(part))), "{list:#?}");
+    };
+    told("learned", "no queue is long enough for that");
+    told("warnings", "were given up (--grace)");
+}
+
+#[test]
+fn a_bus_that_is_full_refuses_and_that_is_told() {
+    // The dispatcher waits for the handler while more than its own queue holds is published.
+    let args = ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--queue=1"];
+    let run = figures(&[&args[..], &["--handler=20ms", "--grace=0s"]].concat());
+    assert_adds_up(&run);
+    assert!(number(&run["publisher"]["refused"]) > 0, "{run:#}");
+    assert!(run["warnings"].to_string().contains("the bus's own queue of 8 was full"), "{run:#}");
+    assert!(run["learned"].to_string().contains("and passed the loss on to all"), "{run:#}");
+}
+
+#[test]
+fn the_four_usual_watchers_are_told_of_in_words() {
+    let lines = run("drop_on_full", &["--for", "400ms"]);
+    assert!(lines[0].starts_with("bursts of 300 every 100ms for 0.4 s: 1,200 events, "), "{lines:#?}");
+    for name in ["base ", "longer ", "faster ", "newest "] {
+        assert_eq!(lines.iter().filter(|line| line.starts_with(name)).count(), 2, "{name}: {lines:#?}");
+    }
+    let text = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "base: dropped incoming ",
+        "newest: dropped oldest ",
+        "everything adds up: published 1,200 = accepted ",
+        "What this run shows: - 'longer' has a queue of 300 instead of 200: it lost ",
+        "- 'faster' has a handler of fixed:100us instead of fixed:200us: it lost ",
+        "- 'newest' has the policy 'drop oldest' instead of 'drop incoming': it lost ",
+        "would have been enough",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(lines.iter().all(|line| line.chars().count() <= 120), "{lines:#?}");
+}
+
+#[test]
+fn names_are_escaped() {
+    let spec = "--watchers=1:name=a\u{1b}[2J\r<b>&\u{202e},queue=1,handler=5ms";
+    let lines = run("drop_on_full", &[&BURST[..], &[spec]].concat());
+    assert!(lines.iter().any(|line| line.starts_with(r"a\u{1b}[2J\r<b>&\u{202e}: dropped ")), "{lines:#?}");
+    assert!(!lines.concat().contains(['\u{1b}', '\r', '\u{202e}']), "{lines:#?}");
+}
+
+#[test]
+fn a_sweep_is_a_table_and_a_drawing() {
+    let folder = std::env::temp_dir().join(format!("eventcast-drop-on-full-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("loss.svg");
+    let file_name = file.to_str().unwrap();
+    let common =
+        ["--burst=100", "--every=1h", "--for=20ms", "--handler=1ms", "--grace=30s", "--output", file_name];
+    let args =
+        [&common[..], &["--sweep", "queue=5..500", "--points=3", "--watchers=2:name=<&\"\u{1b}>"]].concat();
+    let run = figures(&args);
+    let svg = std::fs::read_to_string(&file).unwrap();
+    let points = run["points"].as_array().expect("points");
+    let values: Vec<u64> = points.iter().map(|point| number(&point["value"])).collect();
+    assert_eq!((values, &run["unit"], &run["addsUp"]), (vec![5, 50, 500], &"events".into(), &true.into()));
+    for point in points {
+        assert_adds_up(&point["run"]);
+        for watcher in point["run"]["watchers"].as_array().expect("watchers") {
+            assert_eq!(watcher["queue"], point["value"]);
+            assert_eq!(number(&watcher["lost"]) == 0, watcher["queue"] == 500, "{watcher:#}");
+        }
+    }
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.matches("<polyline").count() >= 6, "two losses and four latencies: {svg}");
+    for text in ["queue length, events", "latency, ms", "&lt;&amp;", "-2, p99", "bursts of 100 every"] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert!(!svg.contains("<&") && !svg.contains('\u{1b}') && is_well_formed(&svg), "{svg}");
+
+    let args = [&common[..], &["--sweep", "handler=10us..1ms", "--points=2", "--queue=100"]].concat();
+    let lines = running::run("drop_on_full", &args);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let head = lines.iter().position(|line| line.starts_with("HANDLER  LOAD  ")).expect("a head");
+    let rows: Vec<Vec<&str>> =
+        lines[head + 1..head + 5].iter().map(|line| line.split_whitespace().collect()).collect();
+    let shown: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[3], row.len())).collect();
+    let (incoming, oldest) = ("drop-incoming", "drop-oldest");
+    assert_eq!(
+        shown,
+        [
+            ("10us", incoming, "100", 9),
+            ("10us", oldest, "100", 9),
+            ("1ms", incoming, "100", 9),
+            ("1ms", oldest, "100", 9),
+        ]
+    );
+    assert_eq!(lines.last().expect("a last line"), "everything adds up, in each of 2 runs");
+}
+
+/// The names of all values in a document, those in lists and in other values too.
+fn names(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| names(value, found)),
+        Value::Object(map) => map.iter().for_each(|(name, value)| {
+            found.insert(name.clone());
+            names(value, found);
+        }),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_name_for_machines_is_in_the_document() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let section =
+        text.split("\n## ").find(|section| section.starts_with("Drop on full")).expect("the section");
+    let documented: BTreeSet<&str> = section
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|name| name.split('.'))
+        .map(|name| name.trim_end_matches("[]"))
+        .collect();
+    let args = ["--queue=20", "--handler=5ms", "--grace=0s", "--sweep=queue=1..2", "--points=2"];
+    let mut found = BTreeSet::new();
+    names(&figures(&[&BURST[..], &args].concat()), &mut found);
+    assert!(found.len() > 50, "{found:?}");
+    for name in found {
+        assert!(documented.contains(name.as_str()), "docs/performance.md does not tell of {name}");
+    }
+}
+
+/// Whether each element that begins ends, in order.
+fn is_well_formed(svg: &str) -> bool {
+    let mut open = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let Some((tag, text)) = tag.split_once('>') else { return false };
+        let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default();
+        if text.contains('>') {
+            return false;
+        }
+        if tag.starts_with('/') {
+            if open.pop() != Some(name) {
+                return false;
+            }
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    open.is_empty()
+}
+
+#[cfg(unix)]
+#[test]
+fn at_a_signal_it_reports_what_it_has() {
+    let signalled = |args: &[&str]| {
+        let mut program = Running::start("drop_on_full", args);
+        program.wait_for(|line| line.starts_with("publishing"));
+        program.signal(rustix::process::Signal::INT);
+        program.end()
+    };
+    let run = document(&signalled(&["--for", "1h", "--rate", "2000", "--json"]));
+    assert_adds_up(&run);
+    assert_eq!(run["interrupted"], true);
+    let args = ["--for", "1h", "--rate", "2000", "--sweep", "queue=1..9", "--json"];
+    let sweep = document(&signalled(&args));
+    assert_eq!((&sweep["interrupted"], sweep["points"].as_array().map(Vec::len)), (&true.into(), Some(0)));
+}
+
+#[test]
+fn says_what_is_wrong_and_what_is_allowed() {
+    for (args, expected) in [
+        (&["--nonsense"][..], "invalid option '--nonsense'"),
+        (&["more"], "unexpected argument \"more\""),
+        (&["--rate", "0"], "--rate: '0' is not a number from 1 to 10000000"),
+        (&["--rate=99999999999999999999"], "is not a number from 1 to 10000000"),
+        (&["--burst=0"], "--burst: '0' is not a number from 1 to 1000000"),
+        (&["--burst=1", "--every=0s"], "--every is zero: it must be more, as in --every 100ms"),
+        (&["--every=1s"], "--every is the time between bursts: say how long they are, as in --burst 300"),
+        (&["--for", "0ms"], "--for is zero: it must be more"),
+        (&["--for=2h"], "--for is longer than an hour: up to 1h is allowed"),
+        (&["--for", "1h", "--rate=10000000"], "36000000000 events: up to 20,000,000 are allowed"),
+        (&["--burst=1000000", "--every=1us"], "events: up to 20,000,000 are allowed"),
+        (&["--incoming=0"], "--incoming: '0' is not a number from 1 to 16777216"),
+        (&["--queue=0"], "--queue: '0' is not a number from 1 to 16777216"),
+        (&["--policy", "drop"], "'drop' is none of drop-incoming, drop-oldest, wait or wait-for:TIME"),
+        (&["--policy=wait-for:5"], "--policy: the policy wait-for: '5' has no unit"),
+        (&["--policy"], "--policy needs a value: drop-incoming"),
+        (&["--handler=fast"], "--handler: handler 'fast' has 'fast' for a time: write a time up to 60s"),
+        (&["--handler=gauss:1us"], "there is no shape 'gauss': write a time up to 60s, as in 20us"),
+        (&["--handler=uniform:2us..1us"], "does not go up"),
+        (&["--watchers=0"], "'0' is not a number from 1 to 256"),
+        (&["--watchers=3:queue"], "there is no '=' in 'queue' in '3:queue': write a count"),
+        (&["--watchers=3:lenght=4"], "'lenght' is none of name, queue, policy, handler"),
+        (&["--watchers=1:queue=16777217"], "'16777217' is not a number from 1 to 16777216"),
+        (&["--watchers=1:policy=block"], "the policy 'block' is none of drop-incoming"),
+        (&["--watchers=1:handler=1"], "--watchers: handler '1' has '1' for a time"),
+        (&["--watchers=1:name="], "the name is empty"),
+        (&["--watchers=1:name=a", "--watchers=1:name=a"], "the name 'a' is given twice"),
+        (&["--watchers=200", "--watchers=100"], "300 in all are too many: 256 or fewer are allowed"),
+        (&["--sweep=queue=9..1"], "the range does not go up in 'queue=9..1': write queue=10..10000"),
+        (&["--sweep=rate=1..9"], "'rate' is neither queue nor handler"),
+        (&["--sweep=queue=1..9", "--points=1"], "--points: '1' is not a number from 2 to 64"),
+        (&["--points=3"], "--points is for a --sweep, as in --sweep queue=10..10000"),
+        (&["-o", "x.svg"], "--output is for a --sweep"),
+        (&["--grace=soon"], "--grace: 'soon' is not a duration"),
+        (&["--seed=-1"], "--seed: '-1' is not a number from 0 to"),
+    ] {
+        let ended = Running::start("drop_on_full", args).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {:?}", ended.stderr);
+        assert!(ended.stderr[0].starts_with("drop_on_full: "), "{:?}", ended.stderr);
+        assert!(ended.stderr[0].contains(expected), "{args:?}: {:?}", ended.stderr);
+        assert_eq!(ended.stderr[1], "Try 'drop_on_full --help'.");
+    }
+    let args = ["--sweep=queue=1..2", "-o", "/no/such/\u{1b}folder/x.svg"];
+    let ended = Running::start("drop_on_full", &args).end();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    let expected = r"drop_on_full: cannot write '/no/such/\u{1b}folder/x.svg': ";
+    assert!(ended.stderr[0].starts_with(expected), "{:?}", ended.stderr);
+}
