@@ -6,27 +6,27 @@
 #![allow(missing_docs, reason = "criterion's macros make functions")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark looks at the real clock and starts real threads")]
 
+mod common;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
-use eventcast_benches::{Payload, QUEUE};
+use criterion::{Criterion, criterion_group, criterion_main};
+use eventcast::{Broadcaster, OverflowPolicy, Watcher};
+use eventcast_benches::load::{Payload, payload};
+use eventcast_benches::ours;
+
+use common::{bench_rounds, group};
 
 /// Events in a round.
 const EVENTS: u64 = 400_000;
 
-fn lossless() -> Broadcaster<Payload> {
-    let options = BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait);
-    Broadcaster::with_options(options).unwrap()
-}
-
 fn read_all(mut watcher: Watcher<Payload>) {
     let mut next = 0;
     while let Ok(batch) = watcher.recv_batch() {
-        for payload in batch {
-            assert_eq!(payload.number(), next, "an event is missing or out of order");
+        for [number, ..] in batch {
+            assert_eq!(*number, next, "an event is missing or out of order");
             next += 1;
         }
     }
@@ -44,7 +44,7 @@ fn read_slowly(mut watcher: Watcher<Payload>, over: &AtomicBool) {
 
 /// Publishes with `publish` until all watchers have all events; `slow`: but for one more, which drops.
 fn round(fast: usize, slow: bool, publish: impl Fn(&Broadcaster<Payload>)) -> Duration {
-    let (bus, over) = (lossless(), AtomicBool::new(false));
+    let (bus, over) = (ours::bus(), AtomicBool::new(false));
     thread::scope(|scope| {
         let readers: Vec<_> = (0..fast)
             .map(|_| {
@@ -71,7 +71,7 @@ fn round(fast: usize, slow: bool, publish: impl Fn(&Broadcaster<Payload>)) -> Du
 fn waiting(bus: &Broadcaster<Payload>) {
     let publisher = bus.publisher();
     for number in 0..EVENTS {
-        publisher.publish(Payload::new(number)).unwrap();
+        publisher.publish(payload(number, 0)).unwrap();
     }
 }
 
@@ -79,38 +79,28 @@ fn waiting(bus: &Broadcaster<Payload>) {
 fn insisting(bus: &Broadcaster<Payload>, refused: impl Fn()) {
     let publisher = bus.publisher();
     for number in 0..EVENTS {
-        while publisher.try_publish(Payload::new(number)).is_err() {
+        while publisher.try_publish(payload(number, 0)).is_err() {
             refused();
         }
     }
 }
 
 fn slow_watcher(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("slow_watcher");
-    group.sample_size(20).measurement_time(Duration::from_secs(5)).warm_up_time(Duration::from_millis(500));
-    group.throughput(Throughput::Elements(EVENTS * 15));
+    let mut beside = group(criterion, "slow_watcher", EVENTS * 15);
     for (name, slow) in [("15 fast", false), ("15 fast and one slow", true)] {
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| round(15, slow, waiting)).sum());
-        });
+        bench_rounds(&mut beside, name, || round(15, slow, waiting));
     }
-    group.finish();
+    beside.finish();
 
-    let mut group = criterion.benchmark_group("goodput");
-    group.sample_size(20).measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
-    group.throughput(Throughput::Elements(EVENTS));
-    let mut bench = |name: &str, publish: &dyn Fn(&Broadcaster<Payload>)| {
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| round(4, false, publish)).sum());
-        });
+    let mut goodput = group(criterion, "goodput", EVENTS);
+    bench_rounds(&mut goodput, "publish", || round(4, false, waiting));
+    let mut bench = |name: &str, refused: fn()| {
+        bench_rounds(&mut goodput, name, || round(4, false, |bus| insisting(bus, refused)));
     };
-    bench("publish", &waiting);
-    bench("try_publish, again at once", &|bus| insisting(bus, || {}));
-    bench("try_publish, yields when refused", &|bus| insisting(bus, thread::yield_now));
-    bench("try_publish, sleeps 50 us when refused", &|bus| {
-        insisting(bus, || thread::sleep(Duration::from_micros(50)));
-    });
-    group.finish();
+    bench("try_publish, again at once", || {});
+    bench("try_publish, yields when refused", thread::yield_now);
+    bench("try_publish, sleeps 50 us when refused", || thread::sleep(Duration::from_micros(50)));
+    goodput.finish();
 }
 
 criterion_group!(benches, slow_watcher);
