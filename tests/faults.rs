@@ -125,6 +125,20 @@ fn a_refused_event_that_panics_when_it_goes_leaves_the_gate_open() {
     });
 }
 
+/// Publishes until one event is queued at a watcher of one that nobody reads, one or more are in the dispatcher's hand (it
+/// may take two at once), and exactly so many wait, which is all that there is room for. How many were accepted.
+fn hold_up(bus: &Broadcaster<Bomb>, bomb: impl Fn(u64) -> Bomb, waiting: u64) -> u64 {
+    let publisher = bus.publisher();
+    let mut accepted = 0;
+    while accepted < waiting + 2 || bus.stats().accepted + waiting != accepted {
+        match publisher.try_publish(bomb(accepted)).map_err(std::mem::forget) {
+            Ok(()) => accepted += 1,
+            Err(()) => thread::yield_now(),
+        }
+    }
+    accepted
+}
+
 /// Events that panic when they go, wherever a shutdown by deadline leaves them: with a handler that does not return, in
 /// the dispatcher's hand, in the incoming queue, with a publisher that waits. Each goes off once and stops nobody.
 #[test]
@@ -135,17 +149,7 @@ fn events_that_panic_when_they_go_are_given_up_one_by_one() {
         let bus = Broadcaster::with_options(options).unwrap();
         let unread = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let mut accepted = 0;
-        // Until one is queued, one or more are in hand, and two wait.
-        while accepted < 4 || bus.stats().accepted + 2 != accepted {
-            match catch_unwind(AssertUnwindSafe(|| {
-                publisher.try_publish(bomb(accepted)).map_err(std::mem::forget)
-            })) {
-                Ok(Ok(())) => accepted += 1,
-                Ok(Err(())) => thread::yield_now(),
-                Err(_) => unreachable!("nothing was dropped"),
-            }
-        }
+        let accepted = hold_up(&bus, &bomb, 2);
         let waiting = {
             let (publisher, bomb) = (publisher.clone(), bomb(99));
             thread::spawn(move || {
@@ -156,8 +160,14 @@ fn events_that_panic_when_they_go_are_given_up_one_by_one() {
         assert!(!report.complete);
         let taken = u64::from(waiting.join().unwrap().is_ok());
         drop(unread);
-        // The dispatcher gives up the rest on its own.
-        while gone.load(Ordering::SeqCst) < accepted + taken {
+        // The dispatcher gives up the rest on its own, and counts it when it has gone.
+        let counted = || {
+            let stats = bus.stats();
+            let watchers = || stats.watchers.iter().chain([&stats.departed]);
+            watchers().map(|watcher| watcher.offered).sum::<u64>() == accepted + taken
+                && watchers().all(|watcher| watcher.lag == 0)
+        };
+        while gone.load(Ordering::SeqCst) < accepted + taken || !counted() {
             thread::yield_now();
         }
         assert!(!bus.shutdown().complete, "it was given up");
@@ -180,14 +190,7 @@ fn a_waiting_publish_that_panics_when_it_is_given_up_keeps_no_turn() {
         let bus = Broadcaster::with_options(options).unwrap();
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let mut accepted = 0;
-        // Exactly one that it has not taken: it may take two at once before it is held.
-        while accepted < 3 || bus.stats().accepted + 1 != accepted {
-            match publisher.try_publish(bomb(accepted)).map_err(std::mem::forget) {
-                Ok(()) => accepted += 1,
-                Err(()) => thread::yield_now(),
-            }
-        }
+        let accepted = hold_up(&bus, &bomb, 1);
         let mut given_up = Box::pin(publisher.publish_async(bomb(77)));
         assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let next = {
@@ -231,14 +234,7 @@ fn a_chosen_publish_that_panics_when_it_is_given_up_hands_its_turn_on() {
         let bus = Broadcaster::with_options(options).unwrap();
         let unread = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let mut accepted = 0;
-        // Exactly one that it has not taken: it may take two at once before it is held.
-        while accepted < 3 || bus.stats().accepted + 1 != accepted {
-            match publisher.try_publish(bomb(accepted)).map_err(std::mem::forget) {
-                Ok(()) => accepted += 1,
-                Err(()) => thread::yield_now(),
-            }
-        }
+        let accepted = hold_up(&bus, &bomb, 1);
         let (first, chosen) = bell();
         let mut given_up = Box::pin(publisher.publish_async(bomb(77)));
         assert!(given_up.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
