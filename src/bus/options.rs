@@ -111,7 +111,7 @@ impl BusOptions {
     /// How long the dispatcher, the handlers' threads and receives that block go on looking before they sleep. At most a
     /// second, default zero.
     ///
-    /// They always look about ten times, within a few microseconds. More buys latency at low rates, because nobody has
+    /// They always look about seven times, within a few microseconds. More buys latency at low rates, because nobody has
     /// to be woken (which takes tens of microseconds), and costs a processor for each of them for that long after
     /// each event. It pays only where there are more processors than such threads. What waits as a task never spins.
     pub fn spin(mut self, time: Duration) -> Self {
