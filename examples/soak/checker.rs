@@ -118,34 +118,32 @@ impl Checker {
         true
     }
 
-    /// The accounting of one that has ended. False: not all of it has its place yet, or the dispatcher still has to
-    /// count what it held for a watcher that was stopped.
+    /// Whether the accounting of one that has ended is right. False also for a while after that: its events may not have
+    /// their places yet, and the dispatcher, which may have been offering it something when it went, takes that out of
+    /// its queue again and counts it later.
     pub(crate) fn finish(&mut self, stats: Option<&WatcherStats>) -> bool {
-        if !self.settle() {
-            return false;
-        }
-        let Some(stats) = stats else { return true };
-        if stats.offered != stats.delivered + stats.dropped.total() + stats.queued {
-            return false;
-        }
+        self.settle() && stats.is_none_or(|stats| self.agrees(stats))
+    }
+
+    fn agrees(&self, stats: &WatcherStats) -> bool {
+        let dropped = stats.dropped.total();
         // Of what is lost by the stop itself it may be told or not; and of a batch that was being offered at that moment
         // a part may be counted as lost by the policy.
-        let dropped = stats.dropped.total();
         let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
         let told = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
-        if stats.delivered != self.received || !(told..=dropped).contains(&self.lagged) || stats.queued != 0 {
-            let (received, lagged) = (self.received, self.lagged);
-            self.fault(format_args!("received {received} and {lagged} missing, but {stats}"));
-        }
-        true
+        stats.queued == 0
+            && stats.offered == stats.delivered + dropped
+            && stats.delivered == self.received
+            && (told..=dropped).contains(&self.lagged)
     }
 
     /// It did not finish in time.
     pub(crate) fn stuck(&self, stats: Option<&WatcherStats>) {
+        let Self { unplaced, received, lagged, .. } = self;
         let stats = stats.map(ToString::to_string).unwrap_or_default();
-        let unplaced = self.unplaced.len();
         self.fault(format_args!(
-            "{unplaced} events that the journal does not come to, or no balance: {stats}"
+            "{} events that the journal does not come to; received {received} and {lagged} missing; {stats}",
+            unplaced.len()
         ));
     }
 
