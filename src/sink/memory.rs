@@ -356,8 +356,13 @@ impl EventSink for MemorySink {
                 event.metadata.name = free_name(state, &event);
             }
             let key = key_of(&event);
-            if state.index.contains_key(&key) {
-                return Err(SinkError::already_exists(described(&key)));
+            if let Some(version) = state.index.get(&key) {
+                let taken = SinkError::already_exists(described(&key));
+                let stored = state.by_write.get(version).map(|stored| stored.event.clone());
+                return Err(match stored {
+                    Some(stored) => taken.with_stored(stored),
+                    None => taken,
+                });
             }
             Ok(self.insert(state, event))
         })

@@ -171,6 +171,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub struct SinkError {
     kind: SinkErrorKind,
     wait: Option<Duration>,
+    stored: Option<Box<Event>>,
     source: BoxError,
 }
 
@@ -211,13 +212,34 @@ impl SinkError {
         Self::new(SinkErrorKind::NotFound, None, source.into())
     }
 
-    /// There is an event of this name, so it cannot be created. A recording gives it up.
+    /// There is an event of this name, so it cannot be created. If it is the same event, written by an attempt whose
+    /// answer was lost, a recording takes it for stored; if it is another one, a recording tries once more, under a new
+    /// name. A store that can say which event it is says so with [`with_stored`](Self::with_stored).
     pub fn already_exists(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::AlreadyExists, None, source.into())
     }
 
+    /// The event that already has the name, as it is stored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let sink = MemorySink::new();
+    /// let stored = sink.create(&event)?;
+    /// assert_eq!(sink.create(&event).unwrap_err().stored(), Some(&stored));
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
+    pub fn with_stored(mut self, stored: Event) -> Self {
+        self.stored = Some(Box::new(stored));
+        self
+    }
+
     fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
-        Self { kind, wait, source }
+        Self { kind, wait, stored: None, source }
     }
 
     /// What to do next.
@@ -228,6 +250,11 @@ impl SinkError {
     /// How long the store wants to be left alone.
     pub fn wait(&self) -> Option<Duration> {
         self.wait
+    }
+
+    /// The event that already has the name, if the store has said.
+    pub fn stored(&self) -> Option<&Event> {
+        self.stored.as_deref()
     }
 }
 
