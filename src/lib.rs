@@ -114,7 +114,7 @@ pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
 #[cfg(feature = "recorder")]
-pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
+pub use crate::recording::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
     EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
