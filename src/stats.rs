@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "recorder")]
+use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
 
 /// Why a watcher did not get an event that it was offered.
@@ -307,6 +309,9 @@ impl RecordingStats {
         ] {
             *sum += count;
         }
+        if other.last_refusal.is_some() {
+            self.last_refusal.clone_from(&other.last_refusal);
+        }
     }
 }
 
@@ -337,7 +342,11 @@ impl fmt::Display for RecordingStats {
                 write!(f, ", {name} {count}")?;
             }
         }
-        Ok(())
+        match &self.last_refusal {
+            // It may have come from a file.
+            Some(text) => write!(f, ", last refusal: {}", escaped(text)),
+            None => Ok(()),
+        }
     }
 }
 
