@@ -117,7 +117,7 @@ pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Re
 pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
-    EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
+    EventQuery, EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
 };
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;

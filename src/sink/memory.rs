@@ -14,9 +14,10 @@ use crate::clock::{Clock, Deadline};
 use crate::document::document;
 use crate::error::BuildError;
 use crate::escape::escaped;
-use crate::event::{Event, EventPatch, Text, Timestamp};
+use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
+use super::query::EventQuery;
 use super::{EventSink, SinkError, table};
 
 /// The most events that a store can be asked to hold.
@@ -259,6 +260,60 @@ impl MemorySink {
     /// ```
     pub fn table(&self) -> String {
         table::render(&self.events(), self.now())
+    }
+
+    /// The events that are looked for, in the order of their last writes.
+    pub fn find(&self, query: &EventQuery) -> Vec<Event> {
+        self.with(|state| {
+            // From the newest, so that a limit ends the search.
+            let newest = state.by_write.values().rev().map(|stored| &stored.event);
+            let found = newest.filter(|event| query.matches(event)).take(query.limit.unwrap_or(usize::MAX));
+            let mut found: Vec<Event> = found.cloned().collect();
+            found.reverse();
+            found
+        })
+    }
+
+    /// As [`table`](Self::table), of the events that are looked for.
+    pub fn table_of(&self, query: &EventQuery) -> String {
+        table::render(&self.find(query), self.now())
+    }
+
+    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one last seen longest
+    /// ago first, control characters of all texts escaped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
+    /// let web = ObjectReference::new("Pod", "web-0");
+    /// assert_eq!(store.describe(&web), "Events:  <none>\n");
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.involved_object = web.clone();
+    /// event.type_ = "Warning".into();
+    /// event.reason = "BackOff".into();
+    /// event.message = "restarting".into();
+    /// event.source = "kubelet".into();
+    /// event.first_timestamp = Some(clock.clock().now().into());
+    /// store.create(&event)?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(
+    ///     store.describe(&web),
+    ///     "Events:\n\
+    ///     \x20 Type     Reason   Age   From     Message\n\
+    ///     \x20 ----     ------   ----  ----     -------\n\
+    ///     \x20 Warning  BackOff  3s    kubelet  restarting\n"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
+        table::describe(self.find(&EventQuery::new().object(object)), self.now())
     }
 
     /// The events as a core/v1 `EventList`, one JSON document without a newline at its end, in the order of their last

@@ -4,6 +4,7 @@
 //! and what to remember are the recording's business, not the sink's.
 
 mod memory;
+mod query;
 mod table;
 
 use std::error::Error;
@@ -15,6 +16,7 @@ use crate::event::{Event, EventPatch};
 use crate::sync::Arc;
 
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use query::EventQuery;
 
 /// A store for events.
 ///
