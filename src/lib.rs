@@ -119,6 +119,11 @@ pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use crate::sink::{
     EventQuery, EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
 };
+#[cfg(feature = "sqlite")]
+pub use crate::sink::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

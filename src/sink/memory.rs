@@ -5,6 +5,7 @@
 //! background; what has expired goes when somebody next looks.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,17 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, Deadline};
 use crate::document::document;
 use crate::error::BuildError;
-use crate::escape::escaped;
 use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
 use super::query::EventQuery;
-use super::{EventSink, SinkError, table};
-
-/// The most events that a store can be asked to hold.
-const MAX_EVENTS: usize = 1 << 24;
-/// The API server's limit for events that have an event time.
-const MAX_TIMED_MESSAGE: usize = 1024;
+use super::{EventSink, SinkError, rules, table};
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,14 +44,7 @@ impl Default for MemorySinkOptions {
 
 impl MemorySinkOptions {
     fn check(&self) -> Result<(), BuildError> {
-        if !(1..=MAX_EVENTS).contains(&self.max_events) {
-            let allowed = format_args!("1 to {MAX_EVENTS} events");
-            return Err(BuildError::new("max_events", self.max_events, allowed));
-        }
-        if self.ttl.is_zero() {
-            return Err(BuildError::new("ttl", "0s", "more than zero"));
-        }
-        Ok(())
+        rules::check_bounds(self.max_events, self.ttl)
     }
 }
 
@@ -194,7 +182,7 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        let born = Timestamp::from(clock.now()).unix_nanoseconds().unsigned_abs() as u64;
+        let born = rules::birth(clock.now().into());
         let state = Mutex::new(State::default());
         Self { shared: Arc::new(Shared { options, clock, born, state }) }
     }
@@ -366,16 +354,7 @@ impl MemorySink {
             }
         }
         state.stats.created += 1;
-        let (born, number) = (self.shared.born, state.stats.created);
-        // In the form of a random UUID, made of the store's beginning and a number: unique, and the same in every run
-        // of a test with a clock of its own.
-        event.metadata.set_uid(format!(
-            "{:08x}-{:04x}-4{:03x}-8{:03x}-{number:012x}",
-            born >> 32,
-            (born >> 16) & 0xFFFF,
-            (born >> 4) & 0xFFF,
-            born & 0xF
-        ));
+        event.metadata.set_uid(rules::uid(self.shared.born, state.stats.created));
         event.metadata.set_creation_timestamp(self.now().whole_seconds());
         self.write(state, event)
     }
@@ -391,28 +370,33 @@ impl MemorySink {
     }
 
     /// Changes the event at `version`. What changes nothing is no write.
-    fn change(&self, state: &mut State, version: u64, make: impl FnOnce(&Event) -> Event) -> Option<Event> {
-        let old = &state.by_write.get(&version)?.event;
-        let new = make(old);
+    fn change(
+        &self,
+        state: &mut State,
+        version: u64,
+        make: impl FnOnce(&Event) -> Event,
+    ) -> Result<Event, SinkError> {
+        // The index names no event that is not there.
+        let old = state.by_write.get(&version).ok_or_else(|| SinkError::not_found("it has gone"))?;
+        let new = make(&old.event);
         state.stats.updated += 1;
-        if *old == new {
-            return Some(new);
+        if old.event == new {
+            return Ok(new);
         }
         state.by_write.remove(&version);
-        Some(self.write(state, new))
+        Ok(self.write(state, new))
     }
 }
 
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        let mut event = admitted(event, true)?;
+        let mut event = rules::admitted(event, true)?;
         self.with(|state| {
             if event.metadata.name.is_empty() {
                 event.metadata.name = free_name(state, &event);
             }
-            let key = key_of(&event);
-            if let Some(version) = state.index.get(&key) {
-                let taken = SinkError::already_exists(described(&key));
+            if let Some(version) = state.index.get(&key_of(&event)) {
+                let taken = SinkError::already_exists(rules::described(&event));
                 let stored = state.by_write.get(version).map(|stored| stored.event.clone());
                 return Err(match stored {
                     Some(stored) => taken.with_stored(stored),
@@ -424,47 +408,23 @@ impl EventSink for MemorySink {
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        let event = admitted(event, false)?;
-        let key = key_of(&event);
+        let event = rules::admitted(event, false)?;
         self.with(|state| {
-            let Some(&version) = state.index.get(&key) else { return Ok(self.insert(state, event)) };
-            let given = event.metadata.resource_version();
-            if !given.is_empty() && *given != *version.to_string() {
-                let cause = format!("{} has been changed since version {given}", described(&key));
-                return Err(SinkError::rejected(cause));
-            }
-            let replaced = self.change(state, version, |old| {
-                let mut new = event;
-                new.metadata.set_uid(old.metadata.uid());
-                new.metadata.set_creation_timestamp(old.metadata.creation_timestamp());
-                new.metadata.set_resource_version(old.metadata.resource_version());
-                new
-            });
-            replaced.ok_or_else(|| SinkError::not_found(described(&key)))
+            let Some(&version) = state.index.get(&key_of(&event)) else {
+                return Ok(self.insert(state, event));
+            };
+            rules::check_version(&event, version)?;
+            self.change(state, version, |old| rules::replaced(old, event))
         })
     }
 
     fn patch(&self, event: &Event, _patch: &EventPatch) -> Result<Event, SinkError> {
-        let event = admitted(event, false)?;
-        let key = key_of(&event);
+        let event = rules::admitted(event, false)?;
         self.with(|state| {
-            let patched = state.index.get(&key).copied().and_then(|version| {
-                self.change(state, version, |old| {
-                    let mut new = old.clone();
-                    // What a patch leaves out, see `EventPatch::new`, stays as it was.
-                    if event.count != 0 {
-                        new.count = event.count;
-                    }
-                    if event.last_timestamp != Some(Timestamp::UNIX_EPOCH) {
-                        new.last_timestamp = event.last_timestamp;
-                    }
-                    if !event.message.is_empty() {
-                        new.message = event.message;
-                    }
-                    new
-                })
-            });
-            patched.ok_or_else(|| SinkError::not_found(described(&key)))
+            let Some(&version) = state.index.get(&key_of(&event)) else {
+                return Err(SinkError::not_found(rules::described(&event)));
+            };
+            self.change(state, version, |old| rules::patched(old, event))
         })
     }
 }
@@ -482,73 +442,13 @@ fn key_of(event: &Event) -> Key {
     (event.metadata.namespace.clone(), event.metadata.name.clone())
 }
 
-fn described((namespace, name): &Key) -> String {
-    format!("events \"{}\" in namespace {}", escaped(name), escaped(namespace))
-}
-
-/// The event as it can be stored, or why it cannot.
-fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
-    let mut event = event.clone();
-    if event.metadata.namespace.is_empty() {
-        event.metadata.namespace = home(&event);
-    }
-    let invalid =
-        |what: &str| Err(SinkError::rejected(format!("{} is invalid: {what}", described(&key_of(&event)))));
-    let name = &event.metadata.name;
-    if name.is_empty() && (!can_be_named || event.metadata.generate_name().is_empty()) {
-        return invalid("a name is required");
-    }
-    let beginning = event.metadata.generate_name();
-    if name.contains('/')
-        || [".", ".."].contains(&name.as_str())
-        || name.is_empty() && beginning.contains('/')
-    {
-        return invalid("the name is no part of a path");
-    }
-    if event.metadata.namespace != home(&event) {
-        return invalid("the object is in another namespace than the event");
-    }
-    if event.event_time().is_some() {
-        if event.reporting_controller.is_empty()
-            || event.reporting_instance.is_empty()
-            || event.action().is_empty()
-        {
-            return invalid("an event time requires reporting controller, reporting instance and action");
-        }
-        if event.message.len() > MAX_TIMED_MESSAGE {
-            return invalid("with an event time a message has at most 1024 bytes");
-        }
-    }
-    event.first_timestamp = event.first_timestamp.map(Timestamp::whole_seconds);
-    event.last_timestamp = event.last_timestamp.map(Timestamp::whole_seconds);
-    event.set_event_time(event.event_time().map(whole_micros));
-    if let Some(mut series) = event.series() {
-        series.last_observed_time = series.last_observed_time.map(whole_micros);
-        event.set_series(series);
-    }
-    Ok(event)
-}
-
-/// Where an event belongs: to its object, or, as client-go and the API server have it, into `default`.
-fn home(event: &Event) -> Text {
-    let namespace = &event.involved_object.namespace;
-    if namespace.is_empty() { Text::from_static("default") } else { namespace.clone() }
-}
-
-fn whole_micros(at: Timestamp) -> Timestamp {
-    let nanos = at.subsec_nanoseconds();
-    Timestamp::new(at.seconds(), nanos - nanos % 1000).unwrap_or(at)
-}
-
-/// Completes `generateName`.
 fn free_name(state: &State, event: &Event) -> Text {
-    let prefix = event.metadata.generate_name();
-    let mut number = state.version;
-    loop {
-        number += 1;
-        let name = Text::from(format_args!("{prefix}{number:05x}"));
-        if !state.index.contains_key(&(event.metadata.namespace.clone(), name.clone())) {
-            return name;
-        }
+    let namespace = &event.metadata.namespace;
+    let found = rules::free_name(event, state.version, |name| {
+        Ok::<_, Infallible>(state.index.contains_key(&(namespace.clone(), name.clone())))
+    });
+    match found {
+        Ok(name) => name,
+        Err(never) => match never {},
     }
 }

@@ -5,6 +5,9 @@
 
 mod memory;
 mod query;
+mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod table;
 
 use std::error::Error;
@@ -17,6 +20,11 @@ use crate::sync::Arc;
 
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
 
 /// A store for events.
 ///
