@@ -1,10 +1,11 @@
 //! A store in memory, bounded in number and time, that answers as a Kubernetes API server does.
 //!
-//! Every write gives the event the next number, which is its resource version and its place in one ordered map: so the
-//! event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
+//! Every write gives the event the next number, which is its resource version, and makes it the newest on the shelf: so
+//! the event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
 //! background; what has expired goes when somebody next looks.
 
-use std::collections::{BTreeMap, HashMap};
+mod shelf;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -13,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, Deadline};
 use crate::document::document;
 use crate::error::BuildError;
-use crate::escape::escaped;
 use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
+use super::admission::{admitted, check, described, namespace_of};
 use super::query::EventQuery;
-use super::{EventSink, SinkError, table};
+use super::{EventSink, SinkError, SinkOp, table};
+
+use shelf::Shelf;
 
 /// The most events that a store can be asked to hold.
 const MAX_EVENTS: usize = 1 << 24;
-/// The API server's limit for events that have an event time.
-const MAX_TIMED_MESSAGE: usize = 1024;
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,25 +126,15 @@ pub struct MemorySink {
 struct Shared {
     options: MemorySinkOptions,
     clock: Clock,
-    /// The moment of creation in nanoseconds, a part of the uids.
-    born: u64,
+    /// What all uids begin with: the moment of creation, in the form of a random UUID.
+    born: String,
     state: Mutex<State>,
 }
 
-/// Namespace and name.
-type Key = (Text, Text);
-
-struct Stored {
-    event: Event,
-    expires: Deadline,
-}
-
-#[derive(Default)]
 struct State {
     /// The number of the last write.
     version: u64,
-    by_write: BTreeMap<u64, Stored>,
-    index: HashMap<Key, u64>,
+    shelf: Shelf,
     stats: MemorySinkStats,
 }
 
@@ -195,26 +186,33 @@ impl MemorySink {
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
         let born = Timestamp::from(clock.now()).unix_nanoseconds().unsigned_abs() as u64;
-        let state = Mutex::new(State::default());
-        Self { shared: Arc::new(Shared { options, clock, born, state }) }
+        let born = format!(
+            "{:08x}-{:04x}-4{:03x}-8{:03x}-",
+            born >> 32,
+            (born >> 16) & 0xFFFF,
+            (born >> 4) & 0xFFF,
+            born & 0xF
+        );
+        let state = State { version: 0, shelf: Shelf::new(), stats: MemorySinkStats::default() };
+        Self { shared: Arc::new(Shared { options, clock, born, state: Mutex::new(state) }) }
     }
 
     /// All events, in the order of their last writes.
     pub fn events(&self) -> Vec<Event> {
-        self.with(|state| state.by_write.values().map(|stored| stored.event.clone()).collect())
+        self.with(|state| state.shelf.iter().cloned().collect())
     }
 
     /// The event of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
         self.with(|state| {
-            let version = state.index.get(&(Text::copied(namespace), Text::copied(name)))?;
-            Some(state.by_write.get(version)?.event.clone())
+            let place = state.shelf.find(namespace, name)?;
+            Some(state.shelf.at(place).event.clone())
         })
     }
 
     /// How many events there are.
     pub fn len(&self) -> usize {
-        self.with(|state| state.by_write.len())
+        self.with(|state| state.shelf.len())
     }
 
     /// Whether there are none.
@@ -224,7 +222,7 @@ impl MemorySink {
 
     /// What has become of the events so far.
     pub fn stats(&self) -> MemorySinkStats {
-        self.with(|state| MemorySinkStats { stored: state.by_write.len() as u64, ..state.stats })
+        self.with(|state| MemorySinkStats { stored: state.shelf.len() as u64, ..state.stats })
     }
 
     /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
@@ -266,8 +264,8 @@ impl MemorySink {
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
         self.with(|state| {
             // From the newest, so that a limit ends the search.
-            let newest = state.by_write.values().rev().map(|stored| &stored.event);
-            let found = newest.filter(|event| query.matches(event)).take(query.limit.unwrap_or(usize::MAX));
+            let found = state.shelf.newest_first().filter(|event| query.matches(event));
+            let found = found.take(query.limit.unwrap_or(usize::MAX));
             let mut found: Vec<Event> = found.cloned().collect();
             found.reverse();
             found
@@ -329,9 +327,8 @@ impl MemorySink {
     /// );
     /// ```
     pub fn to_list_json(&self) -> String {
-        let (version, events) = self.with(|state| {
-            (state.version, state.by_write.values().map(|stored| stored.event.clone()).collect::<Vec<_>>())
-        });
+        let (version, events) =
+            self.with(|state| (state.version, state.shelf.iter().cloned().collect::<Vec<_>>()));
         let items: Vec<String> = events.iter().map(Event::to_json).collect();
         let items = items.join(",");
         format!(
@@ -344,129 +341,182 @@ impl MemorySink {
     }
 
     /// Looks at what has not expired.
-    fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.shared.state.lock();
-        while let Some(oldest) = state.by_write.first_entry() {
-            if !self.shared.clock.has_passed(oldest.get().expires) {
-                break;
-            }
-            let event = oldest.remove().event;
-            state.index.remove(&key_of(&event));
+    fn with<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        self.change(|change| look(change.state))
+    }
+
+    /// Changes what has not expired, all at one moment.
+    fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
+        let Shared { options, clock, born, state } = &*self.shared;
+        let mut state = state.lock();
+        let now = clock.deadline(Duration::ZERO);
+        while state.shelf.oldest().is_some_and(|oldest| oldest.expires.is_some_and(|at| now >= Some(at))) {
+            state.shelf.remove_oldest();
             state.stats.expired += 1;
         }
-        look(&mut state)
-    }
-
-    /// Adds an event whose name is free.
-    fn insert(&self, state: &mut State, mut event: Event) -> Event {
-        if state.by_write.len() >= self.shared.options.max_events {
-            if let Some((_, oldest)) = state.by_write.pop_first() {
-                state.index.remove(&key_of(&oldest.event));
-                state.stats.evicted += 1;
-            }
-        }
-        state.stats.created += 1;
-        let (born, number) = (self.shared.born, state.stats.created);
-        // In the form of a random UUID, made of the store's beginning and a number: unique, and the same in every run
-        // of a test with a clock of its own.
-        event.metadata.set_uid(format!(
-            "{:08x}-{:04x}-4{:03x}-8{:03x}-{number:012x}",
-            born >> 32,
-            (born >> 16) & 0xFFFF,
-            (born >> 4) & 0xFFF,
-            born & 0xF
-        ));
-        event.metadata.set_creation_timestamp(self.now().whole_seconds());
-        self.write(state, event)
-    }
-
-    /// Puts an event that is not in the maps where the next write belongs.
-    fn write(&self, state: &mut State, mut event: Event) -> Event {
-        state.version += 1;
-        event.metadata.set_resource_version(state.version.to_string());
-        let expires = self.shared.clock.deadline(self.shared.options.ttl);
-        state.index.insert(key_of(&event), state.version);
-        state.by_write.insert(state.version, Stored { event: event.clone(), expires });
-        event
-    }
-
-    /// Changes the event at `version`. What changes nothing is no write.
-    fn change(&self, state: &mut State, version: u64, make: impl FnOnce(&Event) -> Event) -> Option<Event> {
-        let old = &state.by_write.get(&version)?.event;
-        let new = make(old);
-        state.stats.updated += 1;
-        if *old == new {
-            return Some(new);
-        }
-        state.by_write.remove(&version);
-        Some(self.write(state, new))
+        let expires = now.and_then(|now| now.checked_add(options.ttl));
+        make(&mut Change {
+            state: &mut state,
+            max_events: options.max_events,
+            born,
+            clock,
+            today: None,
+            expires,
+        })
     }
 }
 
+/// Writes that happen at one moment.
+struct Change<'a> {
+    state: &'a mut State,
+    max_events: usize,
+    born: &'a str,
+    clock: &'a Clock,
+    /// The time of day, read when it is first needed.
+    today: Option<Timestamp>,
+    /// When what is written now expires.
+    expires: Deadline,
+}
+
+impl Change<'_> {
+    fn apply(&mut self, op: &SinkOp) -> Result<Event, SinkError> {
+        match op {
+            SinkOp::Create(event) => self.create(event),
+            SinkOp::Update(event) => self.update(event),
+            SinkOp::Patch(event, _) => self.patch(event),
+        }
+    }
+
+    fn create(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, true)?;
+        let metadata = &mut event.metadata;
+        if metadata.name.is_empty() {
+            metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
+        } else if let Some(place) = self.state.shelf.find(&metadata.namespace, &metadata.name) {
+            let taken = described(&metadata.namespace, &metadata.name);
+            return Err(
+                SinkError::already_exists(taken).with_stored(self.state.shelf.at(place).event.clone())
+            );
+        }
+        Ok(self.insert(event))
+    }
+
+    fn update(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, false)?;
+        let metadata = &mut event.metadata;
+        let Some(place) = self.state.shelf.find(&metadata.namespace, &metadata.name) else {
+            return Ok(self.insert(event));
+        };
+        let old = self.state.shelf.at(place);
+        let given = metadata.resource_version();
+        if !given.is_empty() && *given != *old.version.to_string() {
+            let name = described(&metadata.namespace, &metadata.name);
+            return Err(SinkError::rejected(format!("{name} has been changed since version {given}")));
+        }
+        metadata.set_uid(old.event.metadata.uid());
+        metadata.set_creation_timestamp(old.event.metadata.creation_timestamp());
+        metadata.set_resource_version(old.event.metadata.resource_version());
+        // What changes nothing is no write.
+        let is_write = event != old.event;
+        self.state.stats.updated += 1;
+        if is_write {
+            self.rewrite(place, |stored| *stored = event);
+        }
+        Ok(self.state.shelf.at(place).event.clone())
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, SinkError> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(place) = self.state.shelf.find(namespace, name) else {
+            return Err(SinkError::not_found(described(namespace, name)));
+        };
+        let old = &self.state.shelf.at(place).event;
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        let count = if event.count == 0 { old.count } else { event.count };
+        let message = if event.message.is_empty() { &old.message } else { &event.message };
+        let last = match event.last_timestamp.map(Timestamp::whole_seconds) {
+            Some(Timestamp::UNIX_EPOCH) => old.last_timestamp,
+            last => last,
+        };
+        let is_write = (count, message, last) != (old.count, &old.message, old.last_timestamp);
+        self.state.stats.updated += 1;
+        if is_write {
+            let message = message.clone();
+            self.rewrite(place, |stored| {
+                (stored.count, stored.message, stored.last_timestamp) = (count, message, last);
+            });
+        }
+        Ok(self.state.shelf.at(place).event.clone())
+    }
+
+    /// Adds an event whose name is free.
+    fn insert(&mut self, mut event: Event) -> Event {
+        if self.state.shelf.len() >= self.max_events {
+            self.state.shelf.remove_oldest();
+            self.state.stats.evicted += 1;
+        }
+        let version = self.next_version();
+        self.state.stats.created += 1;
+        let clock = self.clock;
+        let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
+        // Unique, and the same in every run of a test with a clock of its own.
+        let number = hexadecimal(self.state.stats.created);
+        event.metadata.set_uid(Text::joined(self.born, &number));
+        event.metadata.set_creation_timestamp(today);
+        event.metadata.set_resource_version(version.to_string());
+        self.state.shelf.push(event.clone(), version, self.expires);
+        event
+    }
+
+    fn rewrite(&mut self, place: u32, change: impl FnOnce(&mut Event)) {
+        let version = self.next_version();
+        self.state.shelf.rewrite(place, version, self.expires, |event| {
+            change(event);
+            event.metadata.set_resource_version(version.to_string());
+        });
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.state.version += 1;
+        self.state.version
+    }
+
+    /// Completes `generateName`.
+    fn free_name(&self, namespace: &str, beginning: &str) -> Text {
+        let mut number = self.state.version;
+        loop {
+            number += 1;
+            let name = Text::from(format_args!("{beginning}{number:05x}"));
+            if self.state.shelf.find(namespace, &name).is_none() {
+                return name;
+            }
+        }
+    }
+}
+
+/// All operations of a batch happen under one lock and at one moment.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        let mut event = admitted(event, true)?;
-        self.with(|state| {
-            if event.metadata.name.is_empty() {
-                event.metadata.name = free_name(state, &event);
-            }
-            let key = key_of(&event);
-            if let Some(version) = state.index.get(&key) {
-                let taken = SinkError::already_exists(described(&key));
-                let stored = state.by_write.get(version).map(|stored| stored.event.clone());
-                return Err(match stored {
-                    Some(stored) => taken.with_stored(stored),
-                    None => taken,
-                });
-            }
-            Ok(self.insert(state, event))
-        })
+        self.change(|change| change.create(event))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        let event = admitted(event, false)?;
-        let key = key_of(&event);
-        self.with(|state| {
-            let Some(&version) = state.index.get(&key) else { return Ok(self.insert(state, event)) };
-            let given = event.metadata.resource_version();
-            if !given.is_empty() && *given != *version.to_string() {
-                let cause = format!("{} has been changed since version {given}", described(&key));
-                return Err(SinkError::rejected(cause));
-            }
-            let replaced = self.change(state, version, |old| {
-                let mut new = event;
-                new.metadata.set_uid(old.metadata.uid());
-                new.metadata.set_creation_timestamp(old.metadata.creation_timestamp());
-                new.metadata.set_resource_version(old.metadata.resource_version());
-                new
-            });
-            replaced.ok_or_else(|| SinkError::not_found(described(&key)))
-        })
+        self.change(|change| change.update(event))
     }
 
     fn patch(&self, event: &Event, _patch: &EventPatch) -> Result<Event, SinkError> {
-        let event = admitted(event, false)?;
-        let key = key_of(&event);
-        self.with(|state| {
-            let patched = state.index.get(&key).copied().and_then(|version| {
-                self.change(state, version, |old| {
-                    let mut new = old.clone();
-                    // What a patch leaves out, see `EventPatch::new`, stays as it was.
-                    if event.count != 0 {
-                        new.count = event.count;
-                    }
-                    if event.last_timestamp != Some(Timestamp::UNIX_EPOCH) {
-                        new.last_timestamp = event.last_timestamp;
-                    }
-                    if !event.message.is_empty() {
-                        new.message = event.message;
-                    }
-                    new
-                })
-            });
-            patched.ok_or_else(|| SinkError::not_found(described(&key)))
-        })
+        self.change(|change| change.patch(event))
     }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        self.change(|change| batch.iter().map(|op| change.apply(op)).collect())
+    }
+}
+
+/// The last twelve hexadecimal digits.
+fn hexadecimal(number: u64) -> String {
+    format!("{number:012x}")
 }
 
 impl fmt::Debug for MemorySink {
@@ -475,80 +525,5 @@ impl fmt::Debug for MemorySink {
             .field("options", &self.shared.options)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
-    }
-}
-
-fn key_of(event: &Event) -> Key {
-    (event.metadata.namespace.clone(), event.metadata.name.clone())
-}
-
-fn described((namespace, name): &Key) -> String {
-    format!("events \"{}\" in namespace {}", escaped(name), escaped(namespace))
-}
-
-/// The event as it can be stored, or why it cannot.
-fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
-    let mut event = event.clone();
-    if event.metadata.namespace.is_empty() {
-        event.metadata.namespace = home(&event);
-    }
-    let invalid =
-        |what: &str| Err(SinkError::rejected(format!("{} is invalid: {what}", described(&key_of(&event)))));
-    let name = &event.metadata.name;
-    if name.is_empty() && (!can_be_named || event.metadata.generate_name().is_empty()) {
-        return invalid("a name is required");
-    }
-    let beginning = event.metadata.generate_name();
-    if name.contains('/')
-        || [".", ".."].contains(&name.as_str())
-        || name.is_empty() && beginning.contains('/')
-    {
-        return invalid("the name is no part of a path");
-    }
-    if event.metadata.namespace != home(&event) {
-        return invalid("the object is in another namespace than the event");
-    }
-    if event.event_time().is_some() {
-        if event.reporting_controller.is_empty()
-            || event.reporting_instance.is_empty()
-            || event.action().is_empty()
-        {
-            return invalid("an event time requires reporting controller, reporting instance and action");
-        }
-        if event.message.len() > MAX_TIMED_MESSAGE {
-            return invalid("with an event time a message has at most 1024 bytes");
-        }
-    }
-    event.first_timestamp = event.first_timestamp.map(Timestamp::whole_seconds);
-    event.last_timestamp = event.last_timestamp.map(Timestamp::whole_seconds);
-    event.set_event_time(event.event_time().map(whole_micros));
-    if let Some(mut series) = event.series() {
-        series.last_observed_time = series.last_observed_time.map(whole_micros);
-        event.set_series(series);
-    }
-    Ok(event)
-}
-
-/// Where an event belongs: to its object, or, as client-go and the API server have it, into `default`.
-fn home(event: &Event) -> Text {
-    let namespace = &event.involved_object.namespace;
-    if namespace.is_empty() { Text::from_static("default") } else { namespace.clone() }
-}
-
-fn whole_micros(at: Timestamp) -> Timestamp {
-    let nanos = at.subsec_nanoseconds();
-    Timestamp::new(at.seconds(), nanos - nanos % 1000).unwrap_or(at)
-}
-
-/// Completes `generateName`.
-fn free_name(state: &State, event: &Event) -> Text {
-    let prefix = event.metadata.generate_name();
-    let mut number = state.version;
-    loop {
-        number += 1;
-        let name = Text::from(format_args!("{prefix}{number:05x}"));
-        if !state.index.contains_key(&(event.metadata.namespace.clone(), name.clone())) {
-            return name;
-        }
     }
 }
