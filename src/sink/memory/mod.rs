@@ -461,7 +461,7 @@ impl Change<'_> {
         let clock = self.clock;
         let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
         // Unique, and the same in every run of a test with a clock of its own.
-        let number = hexadecimal(self.state.stats.created);
+        let number = format!("{:012x}", self.state.stats.created);
         event.metadata.set_uid(Text::joined(self.born, &number));
         event.metadata.set_creation_timestamp(today);
         event.metadata.set_resource_version(version.to_string());
@@ -512,11 +512,6 @@ impl EventSink for MemorySink {
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
         self.change(|change| batch.iter().map(|op| change.apply(op)).collect())
     }
-}
-
-/// The last twelve hexadecimal digits.
-fn hexadecimal(number: u64) -> String {
-    format!("{number:012x}")
 }
 
 impl fmt::Debug for MemorySink {
