@@ -1,6 +1,7 @@
 //! The store in a file, through its public face: what it keeps, how it answers, how it is asked.
 #![cfg(feature = "sqlite")]
 
+#[path = "support/folder.rs"]
 mod folder;
 
 use std::time::{Duration, SystemTime};
@@ -104,7 +105,10 @@ fn what_is_stored_is_there_after_the_next_start() {
 fn every_field_and_every_character_comes_back_as_it_was() {
     let folder = Folder::new();
     let sink = store(&folder);
-    let every: String = (0..=0x2FF).chain([0x2028, 0x202E, 0xFEFF, 0xFFFD, 0xFFFF, 0x1F600]).filter_map(char::from_u32).collect();
+    let every: String = (0..=0x2FF)
+        .chain([0x2028, 0x202E, 0xFEFF, 0xFFFD, 0xFFFF, 0x1F600])
+        .filter_map(char::from_u32)
+        .collect();
     let texts = [
         "",
         "plain",
@@ -138,7 +142,8 @@ fn every_field_and_every_character_comes_back_as_it_was() {
     for event in &stored {
         let (namespace, name) = (&event.metadata.namespace, &event.metadata.name);
         assert_eq!(sink.get(namespace, name).unwrap().as_ref(), Some(event));
-        let query = EventQuery::new().object(&event.involved_object).type_(&event.type_).reason(&event.reason);
+        let query =
+            EventQuery::new().object(&event.involved_object).type_(&event.type_).reason(&event.reason);
         assert!(sink.find(&query).unwrap().contains(event));
         let mut again = event.clone();
         again.count = 7;

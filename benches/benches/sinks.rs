@@ -1,4 +1,4 @@
-//! The store in memory: by itself, behind a recording that creates each event, and behind one that folds them.
+//! The store in memory: by itself, one by one and in batches; behind a recording that creates each event, and behind one that folds them.
 //!
 //! `cargo bench -p eventcast-benches --bench sinks`
 
@@ -7,7 +7,9 @@
 mod common;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use eventcast_benches::recorded::{MESSAGE, created_in_memory, events_about, pods, to_memory};
+use eventcast_benches::recorded::{
+    MESSAGE, created_in_batches, created_in_memory, events_about, pods, to_memory,
+};
 
 use common::{bench_rounds, group};
 
@@ -23,6 +25,7 @@ fn sinks(criterion: &mut Criterion) {
     let made = events_about(&all);
     let mut group = group(criterion, "sinks/memory", EVENTS);
     bench_rounds(&mut group, "create", || created_in_memory(&made));
+    bench_rounds(&mut group, "create, in batches", || created_in_batches(&made));
     bench_rounds(&mut group, "recording, each created", || {
         let (elapsed, stats) = to_memory(EVENTS, &all, |_| MESSAGE.to_owned());
         assert_eq!(stats.created, EVENTS);

@@ -3,6 +3,7 @@
 //! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
 //! and what to remember are the recording's business, not the sink's.
 
+mod admission;
 mod memory;
 mod query;
 mod rules;
@@ -289,7 +290,7 @@ impl fmt::Debug for SinkError {
             .field("kind", &self.kind)
             .field("wait", &self.wait)
             .field("source", &format_args!("{}", escaped(&source)))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

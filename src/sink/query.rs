@@ -2,6 +2,7 @@
 
 use crate::event::{Event, ObjectReference, Text, Timestamp};
 
+use super::admission::namespace_of;
 use super::table;
 
 /// Which events to look for in a store. Empty, it finds all; each method narrows it down, and an empty text takes its
@@ -116,14 +117,7 @@ impl EventQuery {
             && is(type_, &event.type_)
             && is(reason, &event.reason)
             && (kind.is_empty() || kind.eq_ignore_ascii_case(&object.kind))
-            && (namespace.is_empty() || *namespace == *namespace_of(event))
+            && (namespace.is_empty() || namespace == namespace_of(event))
             && since.is_none_or(|since| table::last_seen(event).is_some_and(|at| at >= since))
     }
-}
-
-/// Where an event is, or would be stored.
-pub(super) fn namespace_of(event: &Event) -> &str {
-    let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
-    // As client-go and the API server have it.
-    namespaces.into_iter().find(|namespace| !namespace.is_empty()).map_or("default", Text::as_str)
 }

@@ -4,6 +4,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 
 use crate::clock::Clock;
 use crate::event::{Event, Text, Timestamp};
+use crate::sink::admission::{admitted, check, described, namespace_of, whole_seconds};
 use crate::sink::{SinkError, SinkOp, rules};
 
 use super::SqliteSinkOptions;
@@ -135,6 +136,8 @@ struct Batch<'a> {
     now: Timestamp,
     now_text: String,
     expires: String,
+    /// What uids begin with.
+    uids: String,
     before: Counters,
     counters: Counters,
 }
@@ -152,6 +155,7 @@ impl<'a> Batch<'a> {
             now,
             now_text: row::micros(now),
             expires: row::micros(now.saturating_add(options.ttl)),
+            uids: rules::beginning_of_uids(before.born),
             before,
             counters: before,
         };
@@ -165,9 +169,9 @@ impl<'a> Batch<'a> {
 
     fn perform(&mut self, op: &SinkOp) -> Result<Event, Refusal> {
         match op {
-            SinkOp::Create(event) => self.create(rules::admitted(event, true)?),
-            SinkOp::Update(event) => self.update(rules::admitted(event, false)?),
-            SinkOp::Patch(event, _) => self.patch(rules::admitted(event, false)?),
+            SinkOp::Create(event) => self.create(admitted(event, true)?),
+            SinkOp::Update(event) => self.update(admitted(event, false)?),
+            SinkOp::Patch(event, _) => self.patch(event),
         }
     }
 
@@ -176,52 +180,61 @@ impl<'a> Batch<'a> {
             event.metadata.name = self.free_name(&event)?;
         }
         // A name that is free is the rule, so the index is only asked once.
-        if let Some(stored) = self.try_insert(&event)? {
-            return Ok(stored);
+        if self.insert(&mut event)? {
+            return Ok(event);
         }
-        match self.stored(&event)? {
-            Some(stored) => {
-                Err(SinkError::already_exists(rules::described(&event)).with_stored(stored).into())
-            }
-            None => self.insert(&event),
+        match self.stored(&event.metadata.namespace, &event.metadata.name)? {
+            Some(stored) => Err(taken(&event).with_stored(stored).into()),
+            None => self.insert_free(event),
         }
     }
 
-    fn update(&mut self, event: Event) -> Result<Event, Refusal> {
-        let Some(old) = self.stored(&event)? else { return self.insert(&event) };
-        let version = old.metadata.resource_version().parse().unwrap_or(0);
-        rules::check_version(&event, version)?;
-        let new = rules::replaced(&old, event);
-        self.change(&old, new)
-    }
-
-    fn patch(&mut self, event: Event) -> Result<Event, Refusal> {
-        let Some(old) = self.stored(&event)? else {
-            return Err(SinkError::not_found(rules::described(&event)).into());
+    fn update(&mut self, mut event: Event) -> Result<Event, Refusal> {
+        let Some(old) = self.stored(&event.metadata.namespace, &event.metadata.name)? else {
+            return self.insert_free(event);
         };
-        let new = rules::patched(&old, event);
+        rules::take_over(&mut event.metadata, &old)?;
+        self.change(&old, event)
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, Refusal> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(old) = self.stored(namespace, name)? else {
+            return Err(SinkError::not_found(described(namespace, name)).into());
+        };
+        let mut new = old.clone();
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        if event.count != 0 {
+            new.count = event.count;
+        }
+        if !event.message.is_empty() {
+            new.message = event.message.clone();
+        }
+        let last = whole_seconds(event.last_timestamp);
+        if last != Some(Timestamp::UNIX_EPOCH) {
+            new.last_timestamp = last;
+        }
         self.change(&old, new)
     }
 
     /// Adds an event whose name is known to be free.
-    fn insert(&mut self, event: &Event) -> Result<Event, Refusal> {
-        let taken = || SinkError::already_exists(rules::described(event));
-        Ok(self.try_insert(event)?.ok_or_else(taken)?)
+    fn insert_free(&mut self, mut event: Event) -> Result<Event, Refusal> {
+        if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
     }
 
-    /// Adds an event, and makes room for it; `None` when a row has the name.
-    fn try_insert(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
-        let mut event = event.clone();
-        event.metadata.set_uid(rules::uid(self.counters.born, self.counters.created + 1));
+    /// Adds an event, unless a row has its name, and makes room for it.
+    fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
+        event.metadata.set_uid(rules::uid(&self.uids, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.whole_seconds());
-        if !self.write(INSERT, &mut event)? {
-            return Ok(None);
+        if !self.write(INSERT, event)? {
+            return Ok(false);
         }
         self.counters.created += 1;
         if self.counters.rows() > self.max_events {
             self.evict()?;
         }
-        Ok(Some(event))
+        Ok(true)
     }
 
     /// Puts a changed event where the next write belongs. What changes nothing is no write.
@@ -245,12 +258,11 @@ impl<'a> Batch<'a> {
         Ok(true)
     }
 
-    /// The event of this one's name, if it has not expired. If it has, it goes.
-    fn stored(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
-        let (namespace, name) = (&event.metadata.namespace, &event.metadata.name);
+    /// The event of this name, if it has not expired. If it has, it goes.
+    fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
         let mut statement = self.transaction.prepare_cached(SELECT)?;
         let found = statement
-            .query_row([namespace.as_str(), name.as_str()], |row| {
+            .query_row([namespace, name], |row| {
                 let is_expired = row.get_ref(1)?.as_str()? <= self.now_text.as_str();
                 Ok((if is_expired { None } else { Some(row::event_of(row)?) }, row::version_of(row)?))
             })
@@ -267,13 +279,10 @@ impl<'a> Batch<'a> {
     }
 
     fn free_name(&self, event: &Event) -> rusqlite::Result<Text> {
-        let namespace = &event.metadata.namespace;
-        rules::free_name(event, self.counters.version, |name| {
-            self.transaction.prepare_cached(IS_TAKEN)?.exists(params![
-                namespace.as_str(),
-                name.as_str(),
-                self.now_text
-            ])
+        let metadata = &event.metadata;
+        let mut statement = self.transaction.prepare_cached(IS_TAKEN)?;
+        rules::free_name(metadata.generate_name(), self.counters.version, |name| {
+            statement.exists(params![metadata.namespace.as_str(), name, self.now_text])
         })
     }
 
@@ -288,4 +297,8 @@ impl<'a> Batch<'a> {
         self.counters.evicted += self.transaction.prepare_cached(EVICT)?.execute([])? as u64;
         Ok(())
     }
+}
+
+fn taken(event: &Event) -> SinkError {
+    SinkError::already_exists(described(&event.metadata.namespace, &event.metadata.name))
 }

@@ -1,10 +1,11 @@
 //! A store in memory, bounded in number and time, that answers as a Kubernetes API server does.
 //!
-//! Every write gives the event the next number, which is its resource version and its place in one ordered map: so the
-//! event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
+//! Every write gives the event the next number, which is its resource version, and makes it the newest on the shelf: so
+//! the event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
 //! background; what has expired goes when somebody next looks.
 
-use std::collections::{BTreeMap, HashMap};
+mod shelf;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
@@ -17,8 +18,11 @@ use crate::error::BuildError;
 use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
+use super::admission::{admitted, check, described, namespace_of, whole_seconds};
 use super::query::EventQuery;
-use super::{EventSink, SinkError, rules, table};
+use super::{EventSink, SinkError, SinkOp, rules, table};
+
+use shelf::Shelf;
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,25 +117,15 @@ pub struct MemorySink {
 struct Shared {
     options: MemorySinkOptions,
     clock: Clock,
-    /// The moment of creation in nanoseconds, a part of the uids.
-    born: u64,
+    /// What all uids begin with: the moment of creation, in the form of a random UUID.
+    born: String,
     state: Mutex<State>,
 }
 
-/// Namespace and name.
-type Key = (Text, Text);
-
-struct Stored {
-    event: Event,
-    expires: Deadline,
-}
-
-#[derive(Default)]
 struct State {
     /// The number of the last write.
     version: u64,
-    by_write: BTreeMap<u64, Stored>,
-    index: HashMap<Key, u64>,
+    shelf: Shelf,
     stats: MemorySinkStats,
 }
 
@@ -182,27 +176,27 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        let born = rules::birth(clock.now().into());
-        let state = Mutex::new(State::default());
-        Self { shared: Arc::new(Shared { options, clock, born, state }) }
+        let born = rules::beginning_of_uids(rules::birth(clock.now().into()));
+        let state = State { version: 0, shelf: Shelf::new(), stats: MemorySinkStats::default() };
+        Self { shared: Arc::new(Shared { options, clock, born, state: Mutex::new(state) }) }
     }
 
     /// All events, in the order of their last writes.
     pub fn events(&self) -> Vec<Event> {
-        self.with(|state| state.by_write.values().map(|stored| stored.event.clone()).collect())
+        self.with(|state| state.shelf.iter().cloned().collect())
     }
 
     /// The event of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
         self.with(|state| {
-            let version = state.index.get(&(Text::copied(namespace), Text::copied(name)))?;
-            Some(state.by_write.get(version)?.event.clone())
+            let place = state.shelf.find(namespace, name)?;
+            Some(state.shelf.at(place).event.clone())
         })
     }
 
     /// How many events there are.
     pub fn len(&self) -> usize {
-        self.with(|state| state.by_write.len())
+        self.with(|state| state.shelf.len())
     }
 
     /// Whether there are none.
@@ -212,7 +206,7 @@ impl MemorySink {
 
     /// What has become of the events so far.
     pub fn stats(&self) -> MemorySinkStats {
-        self.with(|state| MemorySinkStats { stored: state.by_write.len() as u64, ..state.stats })
+        self.with(|state| MemorySinkStats { stored: state.shelf.len() as u64, ..state.stats })
     }
 
     /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
@@ -254,8 +248,8 @@ impl MemorySink {
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
         self.with(|state| {
             // From the newest, so that a limit ends the search.
-            let newest = state.by_write.values().rev().map(|stored| &stored.event);
-            let found = newest.filter(|event| query.matches(event)).take(query.limit.unwrap_or(usize::MAX));
+            let found = state.shelf.newest_first().filter(|event| query.matches(event));
+            let found = found.take(query.limit.unwrap_or(usize::MAX));
             let mut found: Vec<Event> = found.cloned().collect();
             found.reverse();
             found
@@ -317,9 +311,8 @@ impl MemorySink {
     /// );
     /// ```
     pub fn to_list_json(&self) -> String {
-        let (version, events) = self.with(|state| {
-            (state.version, state.by_write.values().map(|stored| stored.event.clone()).collect::<Vec<_>>())
-        });
+        let (version, events) =
+            self.with(|state| (state.version, state.shelf.iter().cloned().collect::<Vec<_>>()));
         let items: Vec<String> = events.iter().map(Event::to_json).collect();
         let items = items.join(",");
         format!(
@@ -332,100 +325,162 @@ impl MemorySink {
     }
 
     /// Looks at what has not expired.
-    fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.shared.state.lock();
-        while let Some(oldest) = state.by_write.first_entry() {
-            if !self.shared.clock.has_passed(oldest.get().expires) {
-                break;
-            }
-            let event = oldest.remove().event;
-            state.index.remove(&key_of(&event));
+    fn with<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        self.change(|change| look(change.state))
+    }
+
+    /// Changes what has not expired, all at one moment.
+    fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
+        let Shared { options, clock, born, state } = &*self.shared;
+        let mut state = state.lock();
+        let now = clock.deadline(Duration::ZERO);
+        while state.shelf.oldest().is_some_and(|oldest| oldest.expires.is_some_and(|at| now >= Some(at))) {
+            state.shelf.remove_oldest();
             state.stats.expired += 1;
         }
-        look(&mut state)
-    }
-
-    /// Adds an event whose name is free.
-    fn insert(&self, state: &mut State, mut event: Event) -> Event {
-        if state.by_write.len() >= self.shared.options.max_events {
-            if let Some((_, oldest)) = state.by_write.pop_first() {
-                state.index.remove(&key_of(&oldest.event));
-                state.stats.evicted += 1;
-            }
-        }
-        state.stats.created += 1;
-        event.metadata.set_uid(rules::uid(self.shared.born, state.stats.created));
-        event.metadata.set_creation_timestamp(self.now().whole_seconds());
-        self.write(state, event)
-    }
-
-    /// Puts an event that is not in the maps where the next write belongs.
-    fn write(&self, state: &mut State, mut event: Event) -> Event {
-        state.version += 1;
-        event.metadata.set_resource_version(state.version.to_string());
-        let expires = self.shared.clock.deadline(self.shared.options.ttl);
-        state.index.insert(key_of(&event), state.version);
-        state.by_write.insert(state.version, Stored { event: event.clone(), expires });
-        event
-    }
-
-    /// Changes the event at `version`. What changes nothing is no write.
-    fn change(
-        &self,
-        state: &mut State,
-        version: u64,
-        make: impl FnOnce(&Event) -> Event,
-    ) -> Result<Event, SinkError> {
-        // The index names no event that is not there.
-        let old = state.by_write.get(&version).ok_or_else(|| SinkError::not_found("it has gone"))?;
-        let new = make(&old.event);
-        state.stats.updated += 1;
-        if old.event == new {
-            return Ok(new);
-        }
-        state.by_write.remove(&version);
-        Ok(self.write(state, new))
+        let expires = now.and_then(|now| now.checked_add(options.ttl));
+        make(&mut Change {
+            state: &mut state,
+            max_events: options.max_events,
+            born,
+            clock,
+            today: None,
+            expires,
+        })
     }
 }
 
+/// Writes that happen at one moment.
+struct Change<'a> {
+    state: &'a mut State,
+    max_events: usize,
+    born: &'a str,
+    clock: &'a Clock,
+    /// The time of day, read when it is first needed.
+    today: Option<Timestamp>,
+    /// When what is written now expires.
+    expires: Deadline,
+}
+
+impl Change<'_> {
+    fn apply(&mut self, op: &SinkOp) -> Result<Event, SinkError> {
+        match op {
+            SinkOp::Create(event) => self.create(event),
+            SinkOp::Update(event) => self.update(event),
+            SinkOp::Patch(event, _) => self.patch(event),
+        }
+    }
+
+    fn create(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, true)?;
+        let metadata = &mut event.metadata;
+        if metadata.name.is_empty() {
+            metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
+        } else if let Some(place) = self.state.shelf.find(&metadata.namespace, &metadata.name) {
+            let taken = described(&metadata.namespace, &metadata.name);
+            return Err(
+                SinkError::already_exists(taken).with_stored(self.state.shelf.at(place).event.clone())
+            );
+        }
+        Ok(self.insert(event))
+    }
+
+    fn update(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, false)?;
+        let metadata = &mut event.metadata;
+        let Some(place) = self.state.shelf.find(&metadata.namespace, &metadata.name) else {
+            return Ok(self.insert(event));
+        };
+        let old = self.state.shelf.at(place);
+        rules::take_over(metadata, &old.event)?;
+        // What changes nothing is no write.
+        let is_write = event != old.event;
+        self.state.stats.updated += 1;
+        if is_write {
+            self.rewrite(place, |stored| *stored = event);
+        }
+        Ok(self.state.shelf.at(place).event.clone())
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, SinkError> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(place) = self.state.shelf.find(namespace, name) else {
+            return Err(SinkError::not_found(described(namespace, name)));
+        };
+        let old = &self.state.shelf.at(place).event;
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        let count = if event.count == 0 { old.count } else { event.count };
+        let message = if event.message.is_empty() { &old.message } else { &event.message };
+        let last = match whole_seconds(event.last_timestamp) {
+            Some(Timestamp::UNIX_EPOCH) => old.last_timestamp,
+            last => last,
+        };
+        let is_write = (count, message, last) != (old.count, &old.message, old.last_timestamp);
+        self.state.stats.updated += 1;
+        if is_write {
+            let message = message.clone();
+            self.rewrite(place, |stored| {
+                (stored.count, stored.message, stored.last_timestamp) = (count, message, last);
+            });
+        }
+        Ok(self.state.shelf.at(place).event.clone())
+    }
+
+    /// Adds an event whose name is free.
+    fn insert(&mut self, mut event: Event) -> Event {
+        if self.state.shelf.len() >= self.max_events {
+            self.state.shelf.remove_oldest();
+            self.state.stats.evicted += 1;
+        }
+        let version = self.next_version();
+        self.state.stats.created += 1;
+        let clock = self.clock;
+        let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
+        event.metadata.set_uid(rules::uid(self.born, self.state.stats.created));
+        event.metadata.set_creation_timestamp(today);
+        event.metadata.set_resource_version(version.to_string());
+        self.state.shelf.push(event.clone(), version, self.expires);
+        event
+    }
+
+    fn rewrite(&mut self, place: u32, change: impl FnOnce(&mut Event)) {
+        let version = self.next_version();
+        self.state.shelf.rewrite(place, version, self.expires, |event| {
+            change(event);
+            event.metadata.set_resource_version(version.to_string());
+        });
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.state.version += 1;
+        self.state.version
+    }
+
+    /// Completes `generateName`.
+    fn free_name(&self, namespace: &str, beginning: &str) -> Text {
+        let is_taken = |name: &str| Ok::<_, Infallible>(self.state.shelf.find(namespace, name).is_some());
+        let Ok(name) = rules::free_name(beginning, self.state.version, is_taken);
+        name
+    }
+}
+
+/// All operations of a batch happen under one lock and at one moment.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        let mut event = rules::admitted(event, true)?;
-        self.with(|state| {
-            if event.metadata.name.is_empty() {
-                event.metadata.name = free_name(state, &event);
-            }
-            if let Some(version) = state.index.get(&key_of(&event)) {
-                let taken = SinkError::already_exists(rules::described(&event));
-                let stored = state.by_write.get(version).map(|stored| stored.event.clone());
-                return Err(match stored {
-                    Some(stored) => taken.with_stored(stored),
-                    None => taken,
-                });
-            }
-            Ok(self.insert(state, event))
-        })
+        self.change(|change| change.create(event))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        let event = rules::admitted(event, false)?;
-        self.with(|state| {
-            let Some(&version) = state.index.get(&key_of(&event)) else {
-                return Ok(self.insert(state, event));
-            };
-            rules::check_version(&event, version)?;
-            self.change(state, version, |old| rules::replaced(old, event))
-        })
+        self.change(|change| change.update(event))
     }
 
     fn patch(&self, event: &Event, _patch: &EventPatch) -> Result<Event, SinkError> {
-        let event = rules::admitted(event, false)?;
-        self.with(|state| {
-            let Some(&version) = state.index.get(&key_of(&event)) else {
-                return Err(SinkError::not_found(rules::described(&event)));
-            };
-            self.change(state, version, |old| rules::patched(old, event))
-        })
+        self.change(|change| change.patch(event))
+    }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        self.change(|change| batch.iter().map(|op| change.apply(op)).collect())
     }
 }
 
@@ -435,20 +490,5 @@ impl fmt::Debug for MemorySink {
             .field("options", &self.shared.options)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
-    }
-}
-
-fn key_of(event: &Event) -> Key {
-    (event.metadata.namespace.clone(), event.metadata.name.clone())
-}
-
-fn free_name(state: &State, event: &Event) -> Text {
-    let namespace = &event.metadata.namespace;
-    let found = rules::free_name(event, state.version, |name| {
-        Ok::<_, Infallible>(state.index.contains_key(&(namespace.clone(), name.clone())))
-    });
-    match found {
-        Ok(name) => name,
-        Err(never) => match never {},
     }
 }
