@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -26,7 +27,15 @@ pub(crate) struct Running {
 impl Running {
     /// Starts the test of this name again, as a child with orders.
     pub(crate) fn start(test: &str, orders: &[&str]) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
+        Self::start_by(&[], test, orders)
+    }
+
+    /// The same through a command that starts the one that follows it.
+    pub(crate) fn start_by(through: &[&str], test: &str, orders: &[&str]) -> Self {
+        let program = env::current_exe().unwrap();
+        let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut child = Command::new(words.next().unwrap())
+            .args(words)
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env("EVENTCAST_TEST_CHILD", orders.join("\u{1f}"))
             .stdin(Stdio::piped())
