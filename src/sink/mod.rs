@@ -4,9 +4,11 @@
 //! and what to remember are the recording's business, not the sink's.
 
 mod admission;
+mod filter;
 mod memory;
 mod query;
 mod table;
+mod tee;
 
 use std::error::Error;
 use std::fmt;
@@ -16,8 +18,10 @@ use crate::escape::escaped;
 use crate::event::{Event, EventPatch};
 use crate::sync::Arc;
 
+pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
+pub use tee::{Tee, TeeStats};
 
 /// A store for events.
 ///
@@ -104,6 +108,13 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
+    /// The event: as it is to be stored, or, of a patch, as it should be afterwards.
+    pub fn event(&self) -> &Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
+        }
+    }
+
     /// Does it.
     ///
     /// # Errors
