@@ -120,6 +120,11 @@ pub use crate::sink::{
     EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
     SinkOp, Tee, TeeStats,
 };
+#[cfg(feature = "sqlite")]
+pub use crate::sink::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};

@@ -45,7 +45,7 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
         let is_elsewhere = namespace_of(event) != home(event);
         is_elsewhere.then_some("the object is in another namespace than the event")
     });
-    match wrong.or_else(|| event.event_time().and_then(|_| wrong_if_timed(event))) {
+    match wrong.or_else(|| set(event.event_time()).and_then(|_| wrong_if_timed(event))) {
         None => Ok(()),
         Some(wrong) => {
             let event = described(namespace_of(event), name);
@@ -72,19 +72,29 @@ pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkE
             namespace => namespace.clone(),
         };
     }
-    event.first_timestamp = event.first_timestamp.map(Timestamp::whole_seconds);
-    event.last_timestamp = event.last_timestamp.map(Timestamp::whole_seconds);
+    event.first_timestamp = whole_seconds(event.first_timestamp);
+    event.last_timestamp = whole_seconds(event.last_timestamp);
     if let Some(at) = event.event_time() {
         event.set_event_time(whole_micros(at));
     }
     if let Some(mut series) = event.series() {
-        series.last_observed_time = series.last_observed_time.map(whole_micros);
+        series.last_observed_time = series.last_observed_time.and_then(whole_micros);
         event.set_series(series);
     }
     Ok(event)
 }
 
-fn whole_micros(at: Timestamp) -> Timestamp {
+/// A time that JSON writes as none is none, as it is for an API server.
+fn set(at: Option<Timestamp>) -> Option<Timestamp> {
+    at.filter(|at| *at != Timestamp::GO_ZERO)
+}
+
+/// A time as Kubernetes keeps it in most fields.
+pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
+    set(at.map(Timestamp::whole_seconds))
+}
+
+fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     let nanos = at.subsec_nanoseconds();
-    Timestamp::new(at.seconds(), nanos - nanos % 1000).unwrap_or(at)
+    set(Timestamp::new(at.seconds(), nanos - nanos % 1000))
 }

@@ -7,6 +7,9 @@ mod admission;
 mod filter;
 mod memory;
 mod query;
+mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod table;
 mod tee;
 
@@ -21,6 +24,11 @@ use crate::sync::Arc;
 pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
 pub use tee::{Tee, TeeStats};
 
 /// A store for events.

@@ -6,6 +6,7 @@
 
 mod shelf;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,14 +18,11 @@ use crate::error::BuildError;
 use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
-use super::admission::{admitted, check, described, namespace_of};
+use super::admission::{admitted, check, described, namespace_of, whole_seconds};
 use super::query::EventQuery;
-use super::{EventSink, SinkError, SinkOp, table};
+use super::{EventSink, SinkError, SinkOp, rules, table};
 
 use shelf::Shelf;
-
-/// The most events that a store can be asked to hold.
-const MAX_EVENTS: usize = 1 << 24;
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,14 +48,7 @@ impl Default for MemorySinkOptions {
 
 impl MemorySinkOptions {
     fn check(&self) -> Result<(), BuildError> {
-        if !(1..=MAX_EVENTS).contains(&self.max_events) {
-            let allowed = format_args!("1 to {MAX_EVENTS} events");
-            return Err(BuildError::new("max_events", self.max_events, allowed));
-        }
-        if self.ttl.is_zero() {
-            return Err(BuildError::new("ttl", "0s", "more than zero"));
-        }
-        Ok(())
+        rules::check_bounds(self.max_events, self.ttl)
     }
 }
 
@@ -185,14 +176,7 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        let born = Timestamp::from(clock.now()).unix_nanoseconds().unsigned_abs() as u64;
-        let born = format!(
-            "{:08x}-{:04x}-4{:03x}-8{:03x}-",
-            born >> 32,
-            (born >> 16) & 0xFFFF,
-            (born >> 4) & 0xFFF,
-            born & 0xF
-        );
+        let born = rules::beginning_of_uids(rules::birth(clock.now().into()));
         let state = State { version: 0, shelf: Shelf::new(), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(Shared { options, clock, born, state: Mutex::new(state) }) }
     }
@@ -408,14 +392,7 @@ impl Change<'_> {
             return Ok(self.insert(event));
         };
         let old = self.state.shelf.at(place);
-        let given = metadata.resource_version();
-        if !given.is_empty() && *given != *old.version.to_string() {
-            let name = described(&metadata.namespace, &metadata.name);
-            return Err(SinkError::rejected(format!("{name} has been changed since version {given}")));
-        }
-        metadata.set_uid(old.event.metadata.uid());
-        metadata.set_creation_timestamp(old.event.metadata.creation_timestamp());
-        metadata.set_resource_version(old.event.metadata.resource_version());
+        rules::take_over(metadata, &old.event)?;
         // What changes nothing is no write.
         let is_write = event != old.event;
         self.state.stats.updated += 1;
@@ -435,7 +412,7 @@ impl Change<'_> {
         // What a patch leaves out, see `EventPatch::new`, stays as it was.
         let count = if event.count == 0 { old.count } else { event.count };
         let message = if event.message.is_empty() { &old.message } else { &event.message };
-        let last = match event.last_timestamp.map(Timestamp::whole_seconds) {
+        let last = match whole_seconds(event.last_timestamp) {
             Some(Timestamp::UNIX_EPOCH) => old.last_timestamp,
             last => last,
         };
@@ -460,9 +437,7 @@ impl Change<'_> {
         self.state.stats.created += 1;
         let clock = self.clock;
         let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
-        // Unique, and the same in every run of a test with a clock of its own.
-        let number = format!("{:012x}", self.state.stats.created);
-        event.metadata.set_uid(Text::joined(self.born, &number));
+        event.metadata.set_uid(rules::uid(self.born, self.state.stats.created));
         event.metadata.set_creation_timestamp(today);
         event.metadata.set_resource_version(version.to_string());
         self.state.shelf.push(event.clone(), version, self.expires);
@@ -484,14 +459,9 @@ impl Change<'_> {
 
     /// Completes `generateName`.
     fn free_name(&self, namespace: &str, beginning: &str) -> Text {
-        let mut number = self.state.version;
-        loop {
-            number += 1;
-            let name = Text::from(format_args!("{beginning}{number:05x}"));
-            if self.state.shelf.find(namespace, &name).is_none() {
-                return name;
-            }
-        }
+        let is_taken = |name: &str| Ok::<_, Infallible>(self.state.shelf.find(namespace, name).is_some());
+        let Ok(name) = rules::free_name(beginning, self.state.version, is_taken);
+        name
     }
 }
 
