@@ -17,9 +17,32 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
+/// Text that is shown as it is, in any script, but for what could do something to a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if obeyed(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// Whether a terminal obeys this character instead of showing it: controls, line separators, writing directions.
+pub(crate) fn obeyed(c: char) -> bool {
+    let separators_and_directions = ['\u{061c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
+    c.is_control()
+        || separators_and_directions.contains(&c)
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{plain, quoted};
+    use super::{harmless, plain, quoted};
+
+    #[test]
+    fn other_scripts_stay_and_what_is_obeyed_does_not() {
+        assert_eq!(harmless("e\u{301} हिन्दी 'x' \"y\" \\"), "e\u{301} हिन्दी 'x' \"y\" \\");
+        assert_eq!(harmless("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
+    }
 
     #[test]
     fn only_what_does_harm_is_escaped() {
