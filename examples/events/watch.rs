@@ -12,9 +12,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::args::Form;
-use super::show::json;
 use super::support::output::complain;
-use super::support::text::harmless;
+use super::support::text::{harmless, harmless_json};
 
 /// How long Ctrl-C may have to wait.
 const NAP: Duration = Duration::from_millis(50);
@@ -80,7 +79,7 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
 /// An event on one line.
 fn line(event: &Event, form: Form) -> String {
     if form == Form::Json {
-        return json(event);
+        return harmless_json(&event.to_json());
     }
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let (count, last) = match event.series() {
