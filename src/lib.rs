@@ -117,7 +117,8 @@ pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Re
 pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
-    EventQuery, EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
+    EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
+    SinkOp, Tee, TeeStats,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::sink::{

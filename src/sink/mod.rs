@@ -4,12 +4,14 @@
 //! and what to remember are the recording's business, not the sink's.
 
 mod admission;
+mod filter;
 mod memory;
 mod query;
 mod rules;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod table;
+mod tee;
 
 use std::error::Error;
 use std::fmt;
@@ -19,6 +21,7 @@ use crate::escape::escaped;
 use crate::event::{Event, EventPatch};
 use crate::sync::Arc;
 
+pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
 #[cfg(feature = "sqlite")]
@@ -26,6 +29,7 @@ pub use sqlite::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
     SqliteSynchronous,
 };
+pub use tee::{Tee, TeeStats};
 
 /// A store for events.
 ///
@@ -112,6 +116,13 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
+    /// The event: as it is to be stored, or, of a patch, as it should be afterwards.
+    pub fn event(&self) -> &Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
+        }
+    }
+
     /// Does it.
     ///
     /// # Errors
