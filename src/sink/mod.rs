@@ -3,8 +3,15 @@
 //! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
 //! and what to remember are the recording's business, not the sink's.
 
+mod admission;
+mod filter;
 mod memory;
+mod query;
+mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod table;
+mod tee;
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +22,15 @@ use crate::event::{Event, EventPatch};
 use crate::guard::caught;
 use crate::sync::Arc;
 
+pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use query::EventQuery;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
+pub use tee::{Tee, TeeStats};
 
 /// A store for events.
 ///
@@ -109,6 +124,13 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
+    /// The event: as it is to be stored, or, of a patch, as it should be afterwards.
+    pub fn event(&self) -> &Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
+        }
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -300,7 +322,7 @@ impl fmt::Debug for SinkError {
             .field("kind", &self.kind)
             .field("wait", &self.wait)
             .field("source", &format_args!("{}", escaped(&source)))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
