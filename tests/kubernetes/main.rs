@@ -13,6 +13,7 @@
 mod answers;
 mod cluster;
 mod faults;
+mod recordings;
 mod references;
 mod runtimes;
 
