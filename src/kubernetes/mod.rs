@@ -36,7 +36,7 @@ const IN_FLIGHT: usize = 8;
 /// `kubectl describe` show. Feature `kube-5`.
 ///
 /// An event goes to its namespace; if it names none, to its object's, and if that has none, to `default`. A new one is
-/// POSTed, a repeat is a strategic merge patch with count, last time and message, an [`update`](EventSink::update) is a
+/// sent by POST, a repeat as a strategic merge patch with count, last time and message, an [`update`](EventSink::update) by
 /// PUT. The role that the program runs under needs `create`, `patch` and `update` on events: `docs/kubernetes.md` in the
 /// repository has the manifest, and says what else there is to know about running in a cluster.
 ///

@@ -301,12 +301,10 @@ fn prepare(namespace: &str, name: Option<&str>, event: &mut Value) -> Result<(),
     if name.is_some_and(|name| metadata["name"] != name) {
         return Err(status::bad_request("the name of the object does not match the name on the URL"));
     }
-    for field in ["eventTime"] {
-        let digits =
-            event[field].as_str().and_then(|text| text.split_once('.')).map(|(_, rest)| rest.len() - 1);
-        if event[field].is_string() && digits != Some(6) {
-            return Err(status::bad_request(&format!("parsing time {}: six digits", event[field])));
-        }
+    let digits =
+        event["eventTime"].as_str().map(|text| text.split_once('.').map_or(0, |(_, rest)| rest.len() - 1));
+    if digits.is_some_and(|digits| digits != 6) {
+        return Err(status::bad_request(&format!("parsing time {}: six digits", event["eventTime"])));
     }
     Ok(())
 }
