@@ -242,7 +242,7 @@ pub struct BuildError {
     option: &'static str,
     value: String,
     allowed: String,
-    source: Option<std::io::Error>,
+    source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl BuildError {
@@ -255,7 +255,18 @@ impl BuildError {
             option: "thread_name",
             value: name.escape_debug().to_string(),
             allowed: "a thread that the system grants".into(),
-            source: Some(source),
+            source: Some(source.into()),
+        }
+    }
+
+    /// A configuration that no client can be made of, and why not, escaped.
+    #[cfg(feature = "kube-5")]
+    pub(crate) fn client(url: &str, why: String) -> Self {
+        Self {
+            option: "config",
+            value: url.escape_debug().to_string(),
+            allowed: "one that a client can be made of".into(),
+            source: Some(why.into()),
         }
     }
 
@@ -277,6 +288,6 @@ impl fmt::Display for BuildError {
 
 impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_ref().map(|e| e as &(dyn Error + 'static))
+        self.source.as_deref().map(|e| e as &(dyn Error + 'static))
     }
 }

@@ -70,6 +70,8 @@ mod event;
 #[cfg(feature = "recorder")]
 mod event_broadcaster;
 mod guard;
+#[cfg(feature = "kube-5")]
+mod kubernetes;
 #[cfg(feature = "recorder")]
 mod loss;
 #[cfg(feature = "metrics")]
@@ -106,6 +108,8 @@ pub use crate::event::{
 };
 #[cfg(feature = "recorder")]
 pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
+#[cfg(feature = "kube-5")]
+pub use crate::kubernetes::KubernetesSink;
 #[cfg(feature = "recorder")]
 pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "metrics")]

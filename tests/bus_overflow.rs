@@ -223,7 +223,7 @@ fn the_hook_learns_what_was_lost_and_why() {
 #[test]
 fn filtered_events_are_not_offered() {
     let bus = bus(100, 3);
-    let mut odd = bus.watch_builder().filter(|n| n % 2 == 1).watch().unwrap();
+    let mut odd = bus.watch_builder().filter(|n: &u64| n % 2 == 1).watch().unwrap();
     let mut none = bus.watch_builder().filter(|_| false).watch().unwrap();
     bus.publisher().publish_batch((0..10).collect()).unwrap();
     bus.shutdown();

@@ -13,7 +13,7 @@ const LEVELS: &[&[&str]] = &[
     &["stats"],
     &["event"],
     &["bus", "correlator", "sink", "loss"],
-    &["recorder", "recording"],
+    &["recorder", "recording", "kubernetes"],
     &["event_broadcaster"],
     &["metrics"],
 ];

@@ -149,7 +149,7 @@ fn a_bus_is_published_with_its_watchers() {
     let recorder = Strict::default();
     let bus = Broadcaster::with_options(BusOptions::default().incoming_len(64).queue_len(3)).unwrap();
     let mut view = bus.watch_builder().name("view").overflow(OverflowPolicy::DropOldest).watch().unwrap();
-    let _odd = bus.watch_builder().name("odd").filter(|n| n % 2 == 1).watch().unwrap();
+    let _odd = bus.watch_builder().name("odd").filter(|n: &u64| n % 2 == 1).watch().unwrap();
     let _first = bus.watch().unwrap();
     let _second = bus.watch_builder().queue_len(2).watch().unwrap();
     bus.publisher().publish_batch((0..5_u64).collect()).unwrap();

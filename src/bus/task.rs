@@ -145,7 +145,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 /// use eventcast::Broadcaster;
 /// use futures::StreamExt;
 ///
-/// let bus = Broadcaster::new()?;
+/// let bus = Broadcaster::<u32>::new()?;
 /// let even = bus.watch()?.filter_map(|delivery| async move { delivery.event().filter(|n| n % 2 == 0) });
 /// bus.publisher().publish_batch(vec![1, 2, 3, 4])?;
 /// bus.close();

@@ -1,0 +1,21 @@
+//! `KubernetesSink` against an API server: the one of `support/api_server`, or a real one.
+//!
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` run against the cluster that the file names, in
+//! namespaces of their own that they delete; the user in it must be allowed to make namespaces and roles. kube then
+//! needs TLS, which the library leaves to the program:
+//!
+//! ```sh
+//! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \
+//!     cargo test --features async,kube-5,kube/rustls-tls,kube/ring --test kubernetes answers
+//! ```
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+mod answers;
+mod cluster;
+mod faults;
+mod recordings;
+mod references;
+mod runtimes;
+
+#[path = "../support/api_server/mod.rs"]
+mod api_server;

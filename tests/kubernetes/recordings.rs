@@ -1,0 +1,242 @@
+//! From a recorder to a cluster: what is stored in the end, and what the way there was.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::{
+    CorrelatorOptions, Event, EventBroadcaster, FakeClock, LossReason, ObjectReference, Recorder,
+    RecordingHandle, RetryPolicy,
+};
+use serde_json::{Value, json};
+
+use super::api_server::{Fault, Seen};
+use super::cluster::{Cluster, Role};
+
+const LONG: Duration = Duration::from_secs(180);
+
+fn until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "it does not come");
+        thread::yield_now();
+    }
+}
+
+fn at_once() -> RetryPolicy {
+    let mut policy = RetryPolicy::default();
+    policy.delay = Duration::ZERO;
+    policy
+}
+
+/// A broadcaster that records to a cluster, and what it lost: why, and with what words.
+struct Running {
+    cluster: Cluster,
+    events: EventBroadcaster,
+    recording: RecordingHandle,
+    recorder: Recorder,
+    losses: mpsc::Receiver<(LossReason, String)>,
+}
+
+impl Running {
+    fn start(role: Role) -> Self {
+        let cluster = Cluster::fake();
+        let (tell, losses) = mpsc::channel();
+        let mut correlator = CorrelatorOptions::default();
+        correlator.spam_filter = None;
+        let events = EventBroadcaster::builder()
+            .retry(at_once())
+            .correlator(correlator)
+            .on_loss(move |loss| drop(tell.send((loss.reason(), loss.to_string()))))
+            .build()
+            .unwrap();
+        let recording = events.start_recording_to_sink(cluster.sink_as(role)).unwrap();
+        let recorder = events.new_recorder("tester");
+        cluster.server().take_seen();
+        Self { cluster, events, recording, recorder, losses }
+    }
+
+    fn pod(&self) -> ObjectReference {
+        ObjectReference::new("Pod", "web-0").in_namespace(self.cluster.namespace.clone())
+    }
+
+    /// Records, and waits until it has been handled.
+    fn record(&self, reason: &'static str) {
+        assert!(self.recorder.event(self.pod(), Warning, reason, "restarts").is_accepted());
+        self.events.flush(LONG).unwrap();
+    }
+
+    fn stored(&self) -> Vec<Event> {
+        let read = |value: &Value| Event::from_json(&value.to_string()).unwrap();
+        self.cluster.server().events().iter().map(read).collect()
+    }
+
+    /// `POST`, `PATCH` and so on, since the last time.
+    fn methods(&self) -> Vec<String> {
+        self.cluster.server().take_seen().iter().map(|seen| seen.method.to_string()).collect()
+    }
+
+    fn lost(&self) -> Vec<(LossReason, String)> {
+        self.losses.try_iter().collect()
+    }
+}
+
+#[test]
+fn repeats_are_counted_on_the_stored_event() {
+    let run = Running::start(Role::Admin);
+    for _ in 0..3 {
+        run.record("BackOff");
+    }
+    run.record("Started");
+    let seen = run.cluster.server().take_seen();
+    let stored = run.stored();
+    let name = |event: &Event| event.metadata.name.to_string();
+    let namespace = &run.cluster.namespace;
+    let shown: Vec<String> = seen.iter().map(Seen::short).collect();
+    let patch = format!("PATCH {namespace}/{}", name(&stored[0]));
+    assert_eq!(shown, [format!("POST {namespace}"), patch.clone(), patch, format!("POST {namespace}")]);
+    let patches: Vec<Value> =
+        seen[1..3].iter().map(|seen| serde_json::from_slice(&seen.body).unwrap()).collect();
+    assert_eq!([&patches[0]["count"], &patches[1]["count"]], [2, 3]);
+    assert_eq!(stored.iter().map(|event| event.count).collect::<Vec<_>>(), [3, 1]);
+    assert!(name(&stored[0]).starts_with("web-0."), "{}", name(&stored[0]));
+    assert_eq!(stored[0].source.component, "tester");
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.retried), (2, 2, 0), "{stats}");
+}
+
+#[test]
+fn an_event_that_has_expired_is_created_again_with_its_count_and_name() {
+    let run = Running::start(Role::Admin);
+    run.record("BackOff");
+    run.record("BackOff");
+    let before = run.stored().remove(0);
+    run.cluster.server().expire(&run.cluster.namespace, &before.metadata.name);
+    run.cluster.server().take_seen();
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["PATCH", "POST"]);
+    let after = run.stored().remove(0);
+    assert_eq!((after.metadata.name, after.count), (before.metadata.name, 3));
+    assert_eq!(after.first_timestamp, before.first_timestamp);
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["PATCH"]);
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.recreated, stats.updated), (2, 1, 2), "{stats}");
+}
+
+#[test]
+fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_763_700_000));
+    let cluster = Cluster::fake();
+    let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+    let recording = events.start_recording_to_sink(cluster.sink()).unwrap();
+    let server = cluster.server();
+    server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
+    events.new_recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
+    until(|| server.seen_count() == 1);
+    // Until it waits for the clock, which is held.
+    clock.wait_for_waiters(1);
+    clock.advance(Duration::from_millis(6_999));
+    assert_eq!(server.seen_count(), 1);
+    clock.advance(Duration::from_millis(1));
+    events.flush(LONG).unwrap();
+    assert_eq!(server.seen_count(), 2);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.retried), (1, 1), "{stats}");
+}
+
+#[test]
+fn what_may_work_later_is_tried_until_it_does() {
+    let run = Running::start(Role::Admin);
+    let status = |code: u16| Fault::status(code, &json!({}));
+    let faults =
+        [status(401), Fault::too_many_requests(vec![]), status(500), status(503), Fault::HangUpBefore];
+    run.cluster.server().fail(faults);
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["POST"; 6]);
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.retried), (1, 5), "{stats}");
+    assert_eq!(run.lost(), []);
+}
+
+#[test]
+fn what_is_refused_is_told_with_the_servers_words_and_stops_nobody() {
+    let run = Running::start(Role::Creator);
+    run.record("BackOff");
+    // May not patch.
+    run.record("BackOff");
+    let mut elsewhere = run.pod();
+    elsewhere.namespace = "eventcast-no-such-namespace".into();
+    run.recorder.event(elsewhere, Normal, "Started", "message");
+    run.record("Started");
+    let lost = run.lost();
+    assert_eq!(
+        lost.iter().map(|(reason, _)| *reason).collect::<Vec<_>>(),
+        [LossReason::Rejected; 2],
+        "{lost:?}"
+    );
+    assert!(lost[0].1.contains("needs a role with create, patch and update on events"), "{lost:?}");
+    assert!(lost[1].1.contains("namespaces \"eventcast-no-such-namespace\" not found"), "{lost:?}");
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.rejected), (2, 2), "{stats}");
+}
+
+#[test]
+fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
+    const OBJECTS: usize = 40; // and so 200 events
+    const REPEATS: i32 = 5;
+    let run = Running::start(Role::Admin);
+    // Now and then, in no relation to what is asked.
+    run.cluster.server().fail((0..100).map(|number| match number % 5 {
+        0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
+        1 => Fault::HangUpBefore,
+        _ => Fault::Hold(std::sync::Arc::new(tokio::sync::Semaphore::new(1))),
+    }));
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (recorder, pod) = (&run.recorder, run.pod());
+            scope.spawn(move || {
+                for number in (0..REPEATS).flat_map(|_| 0..OBJECTS / 4) {
+                    let mut pod = pod.clone();
+                    pod.name = format!("web-{thread}-{number}").into();
+                    assert!(recorder.event(pod, Normal, "Started", "message").is_accepted());
+                }
+            });
+        }
+    });
+    run.events.flush(LONG).unwrap();
+    let stored = run.stored();
+    assert_eq!(stored.len(), OBJECTS);
+    assert!(stored.iter().all(|event| event.count == REPEATS), "{stored:#?}");
+    assert_eq!(run.lost(), []);
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.handled()), (OBJECTS as u64, 200), "{stats}");
+}
+
+#[test]
+fn a_message_for_a_terminal_is_stored_as_it_is_and_told_harmlessly() {
+    let run = Running::start(Role::Admin);
+    let payload = "\u{1b}[2J\u{1b}[1;1Hroot@node:~# \r\n\u{202e}\u{9b}31m";
+    run.recorder.event(run.pod(), Warning, payload.to_owned(), payload.to_owned());
+    run.events.flush(LONG).unwrap();
+    let stored = run.stored();
+    assert_eq!((stored[0].message.as_str(), stored[0].reason.as_str()), (payload, payload));
+    // A server that throws it back at us.
+    run.cluster.server().fail([Fault::status(422, &json!({"message": payload, "reason": payload}))]);
+    run.record("Started");
+    let lost = run.lost();
+    assert!(lost[0].1.contains("\\u{1b}[2J"), "{lost:?}");
+    assert!(!lost[0].1.contains(['\u{1b}', '\r', '\n', '\u{202e}', '\u{9b}']), "{lost:?}");
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_silent_server_beyond_its_deadline() {
+    let run = Running::start(Role::Admin);
+    run.cluster.server().fail([Fault::Silence]);
+    assert!(run.recorder.event(run.pod(), Warning, "BackOff", "restarts").is_accepted());
+    until(|| run.cluster.server().seen_count() == 1);
+    let report = run.events.shutdown_timeout(Duration::from_millis(50));
+    assert!(!report.complete, "{report}");
+    assert_eq!(report.recordings[0].created, 0, "{report}");
+}

@@ -1,0 +1,341 @@
+//! An API server in this process, for events: answers as a kube-apiserver 1.36 was seen to, and fails when told to.
+//!
+//! `store.rs` has the rules for events, `status.rs` the words, this file the connections, the permissions and the faults.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+mod status;
+mod store;
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, broadcast};
+
+pub use status::Answer;
+use store::Store;
+
+/// The most that a request's body may have.
+const MAX_BODY: usize = 3 << 20;
+
+/// Who may do everything, who may only create events, and who may do nothing. Any other token is unknown.
+pub const ADMIN: &str = "admin-token";
+pub const CREATOR: &str = "creator-token";
+pub const NOBODY: &str = "nobody-token";
+
+/// What the server does to one request instead of its work, or after it.
+#[derive(Clone)]
+pub enum Fault {
+    /// This answer, with these headers, without doing anything.
+    Answer(u16, Vec<(&'static str, String)>, String),
+    /// Closes the connection instead of doing it.
+    HangUpBefore,
+    /// Does it, and closes the connection without an answer.
+    HangUpAfter,
+    /// Does it, and closes the connection in the middle of the answer.
+    CutAnswer,
+    /// Does nothing, and says nothing, for as long as the client waits.
+    Silence,
+    /// Does it when there is a permit for it.
+    Hold(Arc<Semaphore>),
+}
+
+impl Fault {
+    /// A failure without headers, in the words of a `Status`.
+    pub fn status(code: u16, body: &Value) -> Self {
+        Self::Answer(code, Vec::new(), body.to_string())
+    }
+
+    /// What the admission plugin `EventRateLimit` answers, with these headers beside.
+    pub fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
+        let answer = status::too_many_requests();
+        Self::Answer(answer.code, headers, answer.body.to_string())
+    }
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: Method,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Seen {
+    /// `POST default`: what is done, and in which namespace; for an event that is there, its name too.
+    pub fn short(&self) -> String {
+        let rest = self.path.strip_prefix("/api/v1/namespaces/").unwrap_or(&self.path);
+        format!("{} {}", self.method, rest.replacen("/events", "", 1))
+    }
+}
+
+pub struct Shared {
+    store: Mutex<Store>,
+    faults: Mutex<VecDeque<Fault>>,
+    seen: Mutex<Vec<Seen>>,
+    latency: Mutex<Duration>,
+    /// The most requests that were under way at once, and how many are.
+    busy: Mutex<(usize, usize)>,
+    changes: broadcast::Sender<Value>,
+}
+
+/// Runs until it is dropped, on a thread of its own.
+pub struct ApiServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ApiServer {
+    pub fn start() -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).thread_name("api-server").enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            store: Mutex::new(Store::new()),
+            faults: Mutex::default(),
+            seen: Mutex::default(),
+            latency: Mutex::default(),
+            busy: Mutex::default(),
+            changes: broadcast::channel(1000).0,
+        });
+        let router = Router::new().fallback(serve).with_state(shared.clone());
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Self { address, shared, runtime: Some(runtime) }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig for the administrator.
+    pub fn kubeconfig(&self) -> String {
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": self.url()}}],
+            "users": [{"name": "admin", "user": {"token": ADMIN}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        });
+        config.to_string()
+    }
+
+    /// For the requests to come, one each, in this order.
+    pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+        lock(&self.shared.faults).extend(faults);
+    }
+
+    pub fn set_latency(&self, latency: Duration) {
+        *lock(&self.shared.latency) = latency;
+    }
+
+    /// What was asked since the last time.
+    pub fn take_seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut lock(&self.shared.seen))
+    }
+
+    pub fn seen_count(&self) -> usize {
+        lock(&self.shared.seen).len()
+    }
+
+    /// The most requests that were under way at once.
+    pub fn most_busy(&self) -> usize {
+        lock(&self.shared.busy).1
+    }
+
+    /// All stored events, by namespace and name.
+    pub fn events(&self) -> Vec<Value> {
+        lock(&self.shared.store).events()
+    }
+
+    /// Forgets an event, as when its time to live is over.
+    pub fn expire(&self, namespace: &str, name: &str) {
+        assert!(lock(&self.shared.store).delete(namespace, name).code < 300, "{name} is not there");
+    }
+
+    /// Puts an object where it can be listed and watched.
+    pub fn put_object(&self, collection: &str, object: Value) {
+        let object = lock(&self.shared.store).put_object(collection, object);
+        let _ = self.shared.changes.send(object);
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    if parts.method == Method::GET && parts.uri.query().is_some_and(|query| query.contains("watch=")) {
+        return watch(&shared, &path);
+    }
+    let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    if declared.is_some_and(|len: usize| len > MAX_BODY) {
+        return response(&status::too_large(MAX_BODY));
+    }
+    // Broken off while it came: nobody is there to be told.
+    let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
+    let seen = Seen { method: parts.method, path, headers: parts.headers, body };
+    let fault = lock(&shared.faults).pop_front();
+    lock(&shared.seen).push(seen.clone());
+    let _busy = Busy::new(&shared);
+    let latency = *lock(&shared.latency);
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
+    }
+    match &fault {
+        Some(Fault::Answer(code, headers, body)) => {
+            let mut response = Response::builder().status(*code);
+            for (name, value) in headers {
+                response = response.header(*name, value);
+            }
+            return response.body(Body::from(body.clone())).unwrap();
+        }
+        Some(Fault::HangUpBefore) => hang_up(),
+        Some(Fault::Silence) => std::future::pending().await,
+        Some(Fault::Hold(permits)) => permits.acquire().await.unwrap().forget(),
+        Some(Fault::HangUpAfter | Fault::CutAnswer) | None => {}
+    }
+    let answer = answer(&shared, &seen);
+    match fault {
+        Some(Fault::HangUpAfter) => hang_up(),
+        Some(Fault::CutAnswer) => {
+            let text = answer.body.to_string();
+            let parts = [Ok(text[..text.len() / 2].to_owned()), Err(std::io::Error::other("cut"))];
+            let mut response = Response::new(Body::from_stream(futures::stream::iter(parts)));
+            *response.status_mut() = StatusCode::from_u16(answer.code).unwrap();
+            response
+        }
+        _ => response(&answer),
+    }
+}
+
+/// Counts a request for as long as it is under way.
+struct Busy<'s>(&'s Shared);
+
+impl<'s> Busy<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        let mut busy = lock(&shared.busy);
+        busy.0 += 1;
+        busy.1 = busy.1.max(busy.0);
+        Self(shared)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.busy).0 -= 1;
+    }
+}
+
+/// Ends the connection's task, and the connection with it; without a message, as it is no failure of the test.
+fn hang_up() -> ! {
+    std::panic::resume_unwind(Box::new("hangs up"))
+}
+
+fn response(answer: &Answer) -> Response {
+    let response = Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json");
+    response.body(Body::from(answer.body.to_string())).unwrap()
+}
+
+/// Whose request it is, whether they may, and what comes of it.
+fn answer(shared: &Shared, request: &Seen) -> Answer {
+    let user = match request.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("")) {
+        None => "system:anonymous",
+        Some(token) => match token.strip_prefix("Bearer ") {
+            Some(ADMIN) => "admin",
+            Some(CREATOR) => "creator",
+            Some(NOBODY) => "nobody",
+            _ => return status::unauthorized(),
+        },
+    };
+    let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let mut store = lock(&shared.store);
+    match segments[..] {
+        ["api", "v1", "namespaces", namespace, "events"] => {
+            if let Some(refused) = refused(user, &request.method, namespace, "") {
+                return refused;
+            }
+            store.collection(&request.method, namespace, &request.headers, &request.body)
+        }
+        ["api", "v1", "namespaces", namespace, "events", name] => {
+            if let Some(refused) = refused(user, &request.method, namespace, name) {
+                return refused;
+            }
+            store.item(&request.method, namespace, name, &request.headers, &request.body)
+        }
+        ["api", "v1", "events"] => store.list(""),
+        ["api", "v1", "namespaces"] => store.create_namespace(&request.body),
+        ["api", "v1", "namespaces", name] if request.method == Method::DELETE => store.end_namespace(name),
+        ["api", "v1", "namespaces", name] => store.namespace(name),
+        _ => store.objects(&request.path),
+    }
+}
+
+fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<Answer> {
+    let verb = match method.as_str() {
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "get",
+    };
+    let is_allowed = user == "admin" || (user == "creator" && verb == "create");
+    (!is_allowed).then(|| status::forbidden(user, verb, namespace, name))
+}
+
+/// What has changed from now on, one object a line, for as long as somebody reads.
+fn watch(shared: &Shared, path: &str) -> Response {
+    let (changes, collection) = (shared.changes.subscribe(), path.to_owned());
+    let lines = futures::stream::unfold((changes, collection), |(mut changes, collection)| async {
+        loop {
+            let object = changes.recv().await.ok()?;
+            if object["collection"] == collection.as_str() {
+                let line = json!({"type": "MODIFIED", "object": object["object"]});
+                return Some((Ok::<_, std::io::Error>(format!("{line}\n")), (changes, collection)));
+            }
+        }
+    });
+    Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from_stream(lines))
+        .unwrap()
+}
+
+/// A path's segment without its `%41`s.
+fn decoded(segment: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = segment.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let hex =
+            (first == b'%').then(|| tail.get(..2)).flatten().and_then(|two| std::str::from_utf8(two).ok());
+        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

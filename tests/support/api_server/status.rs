@@ -1,0 +1,110 @@
+//! What an API server says: metav1's `Status`, in a kube-apiserver's words.
+
+use serde_json::{Value, json};
+
+/// An answer: an object, or a `Status`.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub body: Value,
+}
+
+impl Answer {
+    pub fn new(code: u16, body: Value) -> Self {
+        Self { code, body }
+    }
+}
+
+fn failure(code: u16, reason: &str, message: &str, details: &Value) -> Answer {
+    let mut body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "details": details, "code": code,
+    });
+    for field in ["reason", "details"] {
+        if body[field] == "" || body[field].is_null() {
+            body.as_object_mut().unwrap().remove(field);
+        }
+    }
+    Answer::new(code, body)
+}
+
+pub fn not_found(kind: &str, name: &str) -> Answer {
+    let message = format!("{kind} \"{name}\" not found");
+    failure(404, "NotFound", &message, &json!({"name": name, "kind": kind}))
+}
+
+pub fn already_exists(kind: &str, name: &str) -> Answer {
+    let message = format!("{kind} \"{name}\" already exists");
+    failure(409, "AlreadyExists", &message, &json!({"name": name, "kind": kind}))
+}
+
+pub fn conflict(name: &str) -> Answer {
+    let message = format!(
+        "Operation cannot be fulfilled on events \"{name}\": the object has been modified; please apply your changes \
+         to the latest version and try again"
+    );
+    failure(409, "Conflict", &message, &json!({"name": name, "kind": "events"}))
+}
+
+pub fn invalid(name: &str, field: &str, why: &str) -> Answer {
+    let message = format!("Event \"{name}\" is invalid: {field}: {why}");
+    let cause = json!({"reason": "FieldValueInvalid", "message": why, "field": field});
+    failure(422, "Invalid", &message, &json!({"name": name, "kind": "Event", "causes": [cause]}))
+}
+
+pub fn terminating(namespace: &str, name: &str) -> Answer {
+    let message = format!(
+        "events \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being \
+         terminated"
+    );
+    let cause = json!({
+        "reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"),
+        "field": "metadata.namespace",
+    });
+    failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events", "causes": [cause]}))
+}
+
+pub fn forbidden(user: &str, verb: &str, namespace: &str, name: &str) -> Answer {
+    let what = if name.is_empty() { "events".to_owned() } else { format!("events \"{name}\"") };
+    let message = format!(
+        "{what} is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
+         \"{namespace}\""
+    );
+    failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events"}))
+}
+
+pub fn unauthorized() -> Answer {
+    failure(401, "Unauthorized", "Unauthorized", &Value::Null)
+}
+
+pub fn bad_request(message: &str) -> Answer {
+    failure(400, "BadRequest", message, &Value::Null)
+}
+
+pub fn method_not_allowed() -> Answer {
+    let message = "the server does not allow this method on the requested resource";
+    failure(405, "MethodNotAllowed", message, &json!({}))
+}
+
+pub fn unsupported_media_type(accepted: &str) -> Answer {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}"
+    );
+    failure(415, "UnsupportedMediaType", &message, &json!({}))
+}
+
+pub fn too_large(limit: usize) -> Answer {
+    let message = format!("Request entity too large: limit is {limit}");
+    failure(413, "RequestEntityTooLarge", &message, &json!({}))
+}
+
+/// etcd's, passed on without a reason.
+pub fn etcd_too_large() -> Answer {
+    failure(500, "", "etcdserver: request is too large", &Value::Null)
+}
+
+/// The admission plugin `EventRateLimit`'s.
+pub fn too_many_requests() -> Answer {
+    let message = "the server has received too many requests and has asked us to try again later";
+    failure(429, "TooManyRequests", message, &json!({}))
+}

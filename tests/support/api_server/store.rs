@@ -1,0 +1,366 @@
+//! Events as an API server keeps them: what it takes, what it changes, what it refuses.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, Method, header};
+use serde_json::{Map, Value, json};
+
+use super::status::{self, Answer};
+
+/// etcd takes no more in one request.
+const MAX_STORED: usize = 1_500_000;
+const MAX_TIMED_MESSAGE: usize = 1024;
+
+pub struct Store {
+    /// Whether it is on its way out.
+    namespaces: BTreeMap<String, bool>,
+    events: BTreeMap<(String, String), Value>,
+    /// Everything else that can be listed, by its collection's path and its name.
+    objects: BTreeMap<String, BTreeMap<String, Value>>,
+    version: u64,
+}
+
+impl Store {
+    pub fn new() -> Self {
+        let namespaces = BTreeMap::from([("default".to_owned(), false)]);
+        Self { namespaces, events: BTreeMap::new(), objects: BTreeMap::new(), version: 1 }
+    }
+
+    pub fn events(&self) -> Vec<Value> {
+        self.events.values().cloned().collect()
+    }
+
+    fn next_version(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    pub fn collection(
+        &mut self,
+        method: &Method,
+        namespace: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Answer {
+        match method.as_str() {
+            "GET" => self.list(namespace),
+            "POST" => match read(headers, body, "application/json") {
+                Ok(event) => self.create(namespace, event),
+                Err(answer) => answer,
+            },
+            _ => status::method_not_allowed(),
+        }
+    }
+
+    pub fn item(
+        &mut self,
+        method: &Method,
+        namespace: &str,
+        name: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Answer {
+        match method.as_str() {
+            "GET" => match self.events.get(&key(namespace, name)) {
+                Some(event) => Answer::new(200, event.clone()),
+                None => self.missing(namespace, name),
+            },
+            "DELETE" => self.delete(namespace, name),
+            "PUT" => match read(headers, body, "application/json") {
+                Ok(event) => self.replace(namespace, name, event),
+                Err(answer) => answer,
+            },
+            "PATCH" => match read(headers, body, "application/strategic-merge-patch+json") {
+                Ok(patch) => self.patch(namespace, name, &patch),
+                Err(answer) => answer,
+            },
+            _ => status::method_not_allowed(),
+        }
+    }
+
+    pub fn list(&self, namespace: &str) -> Answer {
+        let items = self.events.iter().filter(|((ns, _), _)| namespace.is_empty() || ns == namespace);
+        let items: Vec<_> = items.map(|(_, event)| event.clone()).collect();
+        Answer::new(
+            200,
+            json!({
+                "kind": "EventList", "apiVersion": "v1",
+                "metadata": {"resourceVersion": self.version.to_string()}, "items": items,
+            }),
+        )
+    }
+
+    fn create(&mut self, namespace: &str, mut event: Value) -> Answer {
+        if let Err(answer) = prepare(namespace, None, &mut event) {
+            return answer;
+        }
+        let name = event["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        match self.namespaces.get(namespace) {
+            None => return status::not_found("namespaces", namespace),
+            Some(true) => return status::terminating(namespace, &name),
+            Some(false) => {}
+        }
+        if let Some(refused) = invalid(namespace, &name, &event) {
+            return refused;
+        }
+        if self.events.contains_key(&key(namespace, &name)) {
+            return status::already_exists("events", &name);
+        }
+        self.insert(201, namespace, &name, event)
+    }
+
+    fn replace(&mut self, namespace: &str, name: &str, mut event: Value) -> Answer {
+        if let Err(answer) = prepare(namespace, Some(name), &mut event) {
+            return answer;
+        }
+        let version = event["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let Some(stored) = self.events.get(&key(namespace, name)) else {
+            return self.create(namespace, event);
+        };
+        if !version.is_empty() && stored["metadata"]["resourceVersion"] != version.as_str() {
+            return status::conflict(name);
+        }
+        if let Some(refused) = invalid(namespace, name, &event) {
+            return refused;
+        }
+        for field in ["uid", "creationTimestamp"] {
+            event["metadata"][field] = stored["metadata"][field].clone();
+        }
+        self.insert(200, namespace, name, event)
+    }
+
+    fn patch(&mut self, namespace: &str, name: &str, patch: &Value) -> Answer {
+        let Some(stored) = self.events.get(&key(namespace, name)) else {
+            return self.missing(namespace, name);
+        };
+        if !self.namespaces.contains_key(namespace) {
+            return status::not_found("namespaces", namespace);
+        }
+        let mut event = stored.clone();
+        merge(&mut event, patch);
+        for (field, text) in
+            [("resourceVersion", "the object has been modified"), ("uid", "Precondition failed")]
+        {
+            let (asked, is) = (&patch["metadata"][field], &stored["metadata"][field]);
+            if asked.as_str().is_some_and(|asked| !asked.is_empty()) && asked != is {
+                return if field == "uid" {
+                    status::invalid(name, "metadata.uid", text)
+                } else {
+                    status::conflict(name)
+                };
+            }
+        }
+        // An empty version is none.
+        event["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        if event == *stored {
+            return Answer::new(200, event);
+        }
+        if let Some(refused) = invalid(namespace, name, &event) {
+            return refused;
+        }
+        self.insert(200, namespace, name, event)
+    }
+
+    fn insert(&mut self, code: u16, namespace: &str, name: &str, mut event: Value) -> Answer {
+        if event.to_string().len() > MAX_STORED {
+            return status::etcd_too_large();
+        }
+        let version = self.next_version();
+        let metadata = event["metadata"].as_object_mut().unwrap();
+        if code == 201 {
+            metadata.insert("uid".into(), json!(format!("00000000-0000-4000-8000-{:012}", self.version)));
+            metadata.insert("creationTimestamp".into(), json!("2026-11-21T12:00:00Z"));
+        }
+        metadata.insert("resourceVersion".into(), json!(version));
+        // Of everything that a server adds, what a reader has to pass over.
+        metadata.insert("managedFields".into(), json!([{"manager": "eventcast", "operation": "Update"}]));
+        for field in ["firstTimestamp", "lastTimestamp"] {
+            let whole = event[field].as_str().and_then(|text| text.split_once('.'));
+            if let Some(whole) = whole.map(|(seconds, _)| format!("{seconds}Z")) {
+                event[field] = json!(whole);
+            }
+        }
+        self.events.insert(key(namespace, name), event.clone());
+        Answer::new(code, event)
+    }
+
+    pub fn delete(&mut self, namespace: &str, name: &str) -> Answer {
+        match self.events.remove(&key(namespace, name)) {
+            Some(_) => Answer::new(200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+            None => self.missing(namespace, name),
+        }
+    }
+
+    fn missing(&self, namespace: &str, name: &str) -> Answer {
+        if self.namespaces.contains_key(namespace) {
+            status::not_found("events", name)
+        } else {
+            status::not_found("namespaces", namespace)
+        }
+    }
+
+    pub fn create_namespace(&mut self, body: &[u8]) -> Answer {
+        let namespace: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(name) = namespace["metadata"]["name"].as_str() else {
+            return status::bad_request("no name");
+        };
+        if self.namespaces.contains_key(name) {
+            return status::already_exists("namespaces", name);
+        }
+        self.namespaces.insert(name.to_owned(), false);
+        self.namespace(name)
+    }
+
+    pub fn namespace(&self, name: &str) -> Answer {
+        match self.namespaces.get(name) {
+            Some(terminating) => {
+                let phase = if *terminating { "Terminating" } else { "Active" };
+                Answer::new(
+                    200,
+                    json!({
+                        "kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name},
+                        "status": {"phase": phase},
+                    }),
+                )
+            }
+            None => status::not_found("namespaces", name),
+        }
+    }
+
+    /// The first time it is terminating, as with a finalizer; the second time it is gone, its events are not.
+    pub fn end_namespace(&mut self, name: &str) -> Answer {
+        let answer = self.namespace(name);
+        if self.namespaces.get(name) == Some(&true) {
+            self.namespaces.remove(name);
+        } else {
+            self.namespaces.insert(name.to_owned(), true);
+        }
+        answer
+    }
+
+    pub fn put_object(&mut self, collection: &str, mut object: Value) -> Value {
+        let version = self.next_version();
+        object["metadata"]["resourceVersion"] = json!(version);
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        self.objects.entry(collection.to_owned()).or_default().insert(name, object.clone());
+        json!({"collection": collection, "object": object})
+    }
+
+    /// Anything else is there if it was put there.
+    pub fn objects(&self, collection: &str) -> Answer {
+        match self.objects.get(collection) {
+            Some(objects) => Answer::new(
+                200,
+                json!({
+                    "kind": "List", "apiVersion": "v1",
+                    "metadata": {"resourceVersion": self.version.to_string()},
+                    "items": objects.values().collect::<Vec<_>>(),
+                }),
+            ),
+            None => status::not_found("the path", collection),
+        }
+    }
+}
+
+fn key(namespace: &str, name: &str) -> (String, String) {
+    (namespace.to_owned(), name.to_owned())
+}
+
+fn read(headers: &HeaderMap, body: &[u8], accepted: &str) -> Result<Value, Answer> {
+    let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content != accepted {
+        return Err(status::unsupported_media_type(accepted));
+    }
+    match serde_json::from_slice(body) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(status::bad_request("the object provided is unrecognized")),
+        Err(error) => Err(status::bad_request(&error.to_string())),
+    }
+}
+
+/// What must fit the path, and what is filled in from it.
+fn prepare(namespace: &str, name: Option<&str>, event: &mut Value) -> Result<(), Answer> {
+    for (field, allowed) in [("kind", "Event"), ("apiVersion", "v1")] {
+        let given = event[field].as_str().unwrap_or(allowed);
+        if given != allowed {
+            return Err(status::bad_request(&format!("no kind {given} is registered here")));
+        }
+        event[field] = json!(allowed);
+    }
+    let metadata = &mut event["metadata"];
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    let given = metadata["namespace"].as_str().unwrap_or(namespace);
+    if given != namespace {
+        return Err(status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    metadata["namespace"] = json!(namespace);
+    if name.is_some_and(|name| metadata["name"] != name) {
+        return Err(status::bad_request("the name of the object does not match the name on the URL"));
+    }
+    let digits =
+        event["eventTime"].as_str().map(|text| text.split_once('.').map_or(0, |(_, rest)| rest.len() - 1));
+    if digits.is_some_and(|digits| digits != 6) {
+        return Err(status::bad_request(&format!("parsing time {}: six digits", event["eventTime"])));
+    }
+    Ok(())
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// The validation of core/v1, which is lenient unless there is an event time.
+fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
+    if name.is_empty() {
+        return Some(status::invalid(
+            name,
+            "metadata.name",
+            "Required value: name or generateName is required",
+        ));
+    }
+    if name.contains('/') {
+        let why = format!("Invalid value: \"{name}\": may not contain '/'");
+        return Some(status::invalid(name, "metadata.name", &why));
+    }
+    let object = text(&event["involvedObject"], "namespace");
+    let wanted = if object.is_empty() { "default" } else { object };
+    if wanted != namespace {
+        let why = format!("Invalid value: \"{object}\": does not match event.namespace");
+        return Some(status::invalid(name, "involvedObject.namespace", &why));
+    }
+    if event["eventTime"].is_string() {
+        for (field, key) in [
+            ("reportingController", "reportingComponent"),
+            ("reportingInstance", "reportingInstance"),
+            ("action", "action"),
+        ] {
+            if text(event, key).is_empty() {
+                return Some(status::invalid(name, field, "Required value"));
+            }
+        }
+        if text(event, "message").len() > MAX_TIMED_MESSAGE {
+            return Some(status::invalid(name, "message", "Too long: may not be more than 1024 bytes"));
+        }
+    }
+    None
+}
+
+/// A strategic merge, which for an event's fields is a plain one.
+fn merge(target: &mut Value, patch: &Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            for (field, value) in patch {
+                if value.is_null() {
+                    target.remove(field);
+                } else {
+                    merge(target.entry(field.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (target, patch) => *target = patch.clone(),
+    }
+}
