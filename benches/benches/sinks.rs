@@ -1,6 +1,7 @@
 //! The store in memory: by itself, one by one and in batches; behind a recording that creates each event, and behind one that folds them.
+//! With the feature `sqlite` the store in a file too, in batches.
 //!
-//! `cargo bench -p eventcast-benches --bench sinks`
+//! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 
 #![allow(missing_docs, reason = "criterion's macros make functions")]
 
@@ -44,5 +45,36 @@ fn sinks(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, sinks);
+/// Enough that the log is written back in between.
+#[cfg(feature = "sqlite")]
+const FILED: u64 = 50_000;
+
+#[cfg(feature = "sqlite")]
+fn files(criterion: &mut Criterion) {
+    use eventcast::{SqliteSinkOptions, SqliteSynchronous};
+    use eventcast_benches::recorded::created_in_a_file;
+
+    let made = events_about(&pods(FILED));
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sinks.db");
+    let _ = std::fs::remove_file(&path);
+    let full = SqliteSinkOptions::default();
+    let mut normal = full;
+    normal.synchronous = SqliteSynchronous::Normal;
+    let mut small = full;
+    small.max_events = 5_000;
+    let mut group = group(criterion, "sinks/sqlite", FILED);
+    for (name, options) in [
+        ("create, in batches", full),
+        ("create, in batches, making room", small),
+        ("create, in batches, synchronous = normal", normal),
+    ] {
+        bench_rounds(&mut group, name, || created_in_a_file(&path, options, &made));
+    }
+    group.finish();
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn files(_: &mut Criterion) {}
+
+criterion_group!(benches, sinks, files);
 criterion_main!(benches);

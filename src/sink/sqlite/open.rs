@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::event::Timestamp;
 
@@ -60,6 +60,7 @@ pub(super) fn read_write(
         claim(&path, &mut writer)?;
     }
     verify(&path, &writer)?;
+    check_pages(&path, &writer)?;
     wal(&path, &writer)?;
     settle(&writer, options).map_err(fail)?;
     schema::migrate(&mut writer, now).map_err(fail)?;
@@ -112,10 +113,12 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        // Another process may have been quicker; then it is looked at like any other. Or the name is a link to nowhere,
-        // and SQLite says so.
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Another process was quicker; then it is looked at like any other.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
+            Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a link to what is not there")),
+            Ok(_) => Ok(()),
+        },
         Err(error) => Err(SqliteError::io(path, error)),
     }
 }
@@ -129,7 +132,12 @@ enum Found {
 
 /// Tells a store from everything else, without a trace.
 fn look(path: &Path) -> Result<Found, SqliteError> {
-    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    let fail = |error: rusqlite::Error| opening(path, &error);
+    // SQLite would overwrite what is shorter than its shortest page.
+    let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
+    if (1..512).contains(&size) {
+        return Err(SqliteError::new(Kind::NotADatabase, path, format_args!("{size} bytes")));
+    }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
@@ -165,7 +173,7 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     transaction.commit().map_err(fail)
 }
 
-/// The same questions again, now with what the log says, and whether the pages are in order.
+/// The same questions again, now with what the log says.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let application = schema::application_id(connection).map_err(fail)?;
@@ -176,7 +184,14 @@ fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     if version > schema::VERSION {
         return Err(newer(path, version));
     }
-    let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+    Ok(())
+}
+
+/// Whether the pages are in order. It reads the whole file, so that nothing is written to one that is damaged.
+fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
+    let answer: String = writer
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(|error| SqliteError::sqlite(path, &error))?;
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
@@ -212,11 +227,6 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
 
 /// What holds for every connection.
 fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Connection, SqliteError> {
-    let fail = |error: rusqlite::Error| match kind_of(&error) {
-        // It was there when it was looked at.
-        Kind::Io => SqliteError::new(Kind::Denied, path, error),
-        kind => SqliteError::new(kind, path, error),
-    };
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(busy_timeout)?;
@@ -228,7 +238,16 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
         connection.pragma_update(None, "temp_store", "memory")?;
         Ok(connection)
     };
-    open().map_err(fail)
+    open().map_err(|error| opening(path, &error))
+}
+
+/// A file that is there, as it was a moment ago, and cannot be opened is one that may not be.
+fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => Kind::Denied,
+        _ => kind_of(error),
+    };
+    SqliteError::new(kind, path, error)
 }
 
 /// The path as a URI, each byte that could mean something escaped.
