@@ -69,6 +69,8 @@ pub struct Seen {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// Whoever asks wants to be told of changes, and from here on is.
+    pub is_watch: bool,
 }
 
 impl Seen {
@@ -185,16 +187,19 @@ impl Drop for ApiServer {
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    if parts.method == Method::GET && parts.uri.query().is_some_and(|query| query.contains("watch=")) {
-        return watch(&shared, &path);
-    }
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
         return response(&status::too_large(MAX_BODY));
     }
     // Broken off while it came: nobody is there to be told.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
-    let seen = Seen { method: parts.method, path, headers: parts.headers, body };
+    let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+    let seen = Seen { method: parts.method, path, headers: parts.headers, body, is_watch };
+    if is_watch {
+        let response = watch(&shared, &seen.path);
+        lock(&shared.seen).push(seen);
+        return response;
+    }
     let fault = lock(&shared.faults).pop_front();
     lock(&shared.seen).push(seen.clone());
     let _busy = Busy::new(&shared);
