@@ -16,6 +16,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod reminder;
+#[allow(clippy::manual_is_multiple_of, reason = "shared with programs for an older Rust, which has none")]
 #[path = "../../support/mod.rs"]
 mod support;
 
