@@ -1,5 +1,7 @@
 //! Events by the recorder: a round of them from one thread, on their way to a handler or a sink.
 
+#[cfg(feature = "sqlite")]
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -7,13 +9,16 @@ use std::time::{Duration, Instant};
 
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, EventSink, EventSource, EventType, MemorySink,
-    ObjectReference, Recorded, Recorder, RecordingStats, Timestamp,
+    ObjectReference, Recorded, Recorder, RecordingStats, SinkOp, Timestamp,
 };
 
 use crate::load::QUEUE;
 
 /// What the events say, where they all say the same.
 pub const MESSAGE: &str = "Back-off restarting failed container";
+
+/// How many operations a recording hands to its sink at once, at most.
+const BATCH: usize = 256;
 
 /// How many events are recorded between two looks at how many have been handled.
 const STEP: u64 = 64;
@@ -100,6 +105,39 @@ pub fn created_in_memory(events: &[Event]) -> Duration {
     }
     let elapsed = start.elapsed();
     assert_eq!(sink.stats().created, events.len() as u64);
+    elapsed
+}
+
+/// As [`created_in_memory`], but in batches of as many as a recording hands over at most.
+#[must_use]
+pub fn created_in_batches(events: &[Event]) -> Duration {
+    let sink = MemorySink::new();
+    let elapsed = create_in_batches(&sink, events);
+    assert_eq!(sink.stats().created, events.len() as u64);
+    elapsed
+}
+
+fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
+    let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
+    let start = Instant::now();
+    for batch in creates.chunks(BATCH) {
+        for answer in sink.apply(batch) {
+            answer.expect("its name is free");
+        }
+    }
+    start.elapsed()
+}
+
+/// As [`created_in_batches`], in a new file, which must not be there and goes afterwards. Each batch is on the disk before
+/// the next one begins, and what is written back of the log is part of it.
+#[cfg(feature = "sqlite")]
+#[must_use]
+pub fn created_in_a_file(path: &Path, options: eventcast::SqliteSinkOptions, events: &[Event]) -> Duration {
+    let sink = eventcast::SqliteSink::with_options(path, options).expect("a file can be made");
+    let elapsed = create_in_batches(&sink, events);
+    assert_eq!(sink.stats().expect("it can be read").created, events.len() as u64);
+    drop(sink);
+    std::fs::remove_file(path).expect("it is closed");
     elapsed
 }
 

@@ -118,10 +118,16 @@ pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
 pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
 #[cfg(feature = "recorder")]
-pub use crate::recording::{RecordingBuilder, RecordingHandle, RetryPolicy};
+pub use crate::recording::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
-    EventSink, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind, SinkOp,
+    EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
+    SinkOp, Tee, TeeStats,
+};
+#[cfg(feature = "sqlite")]
+pub use crate::sink::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
 };
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;

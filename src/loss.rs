@@ -80,6 +80,12 @@ impl<'a> Loss<'a> {
         Self { reason, place, events: &[], count, cause: None }
     }
 
+    /// Of several that were folded into one, which is at hand.
+    pub(crate) fn times(mut self, count: u64) -> Self {
+        self.count = count;
+        self
+    }
+
     pub(crate) fn because(mut self, cause: &'a (dyn Error + 'static)) -> Self {
         self.cause = Some(cause);
         self
@@ -95,7 +101,8 @@ impl<'a> Loss<'a> {
         self.place
     }
 
-    /// The events; empty where only their number is known.
+    /// The events; empty where only their number is known. Where several occurrences of one event were counted in one
+    /// write, that event, once.
     pub fn events(&self) -> &'a [Event] {
         self.events
     }

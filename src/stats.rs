@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "recorder")]
+use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
 
 /// Why a watcher did not get an event that it was offered.
@@ -271,6 +273,8 @@ pub struct RecordingStats {
     pub panics: u64,
     /// What the correlator forgot to make room. Where this grows, counts start again from one: its caches are too small.
     pub evicted: u64,
+    /// Why the sink last refused an event, or gave up on it: at most about 200 characters, escaped.
+    pub last_refusal: Option<String>,
 }
 
 #[cfg(feature = "recorder")]
@@ -305,6 +309,9 @@ impl RecordingStats {
         ] {
             *sum += count;
         }
+        if other.last_refusal.is_some() {
+            self.last_refusal.clone_from(&other.last_refusal);
+        }
     }
 }
 
@@ -335,7 +342,11 @@ impl fmt::Display for RecordingStats {
                 write!(f, ", {name} {count}")?;
             }
         }
-        Ok(())
+        match &self.last_refusal {
+            // It may have come from a file.
+            Some(text) => write!(f, ", last refusal: {}", escaped(text)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -154,7 +154,8 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert!(stats.watcher.dropped.by(DropReason::Abandoned) > 0, "{stats}");
-    assert_eq!(stats.created, 1, "{stats}");
+    // What the sink had been given with it is written still.
+    assert!((1..=2).contains(&stats.created), "{stats}");
 }
 
 /// A broadcaster that nobody watches and nobody stores for: recording works and leaves nothing.

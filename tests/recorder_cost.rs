@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::Warning;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, FakeClock, ObjectReference, Recorded,
-    RecordingStats, SinkError,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, FakeClock, ObjectReference,
+    OverflowPolicy, Recorded, RecordingStats, SinkError,
 };
 
 use counting::{allocations_here, so_far};
@@ -108,7 +108,9 @@ fn between_calls(
     let mut options = CorrelatorOptions::default();
     change(&mut options);
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len())));
-    let recording = broadcaster.recording().correlator(options).start(Echo(calls.clone())).unwrap();
+    // One at a time, so that what is allocated between two calls is for one of the events.
+    let recording = broadcaster.recording().queue_len(1).overflow(OverflowPolicy::Wait).correlator(options);
+    let recording = recording.start(Echo(calls.clone())).unwrap();
     let recorder = broadcaster.new_recorder("kubelet");
     for (object, message) in events {
         assert!(recorder.event(*object, Warning, "BackOff", message.clone()).is_accepted());

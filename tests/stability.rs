@@ -9,7 +9,7 @@ use std::path::Path;
 use eventcast::{
     Aggregation, BusOptions, BusStats, CorrelatorOptions, CorrelatorStats, DropCounts, EventBroadcasterStats,
     MemorySinkOptions, MemorySinkStats, OverflowPolicy, RecorderStats, RecordingStats, RetryPolicy,
-    ShutdownReport, SpamFilter, WatchOptions, WatcherStats,
+    ShutdownReport, SpamFilter, TeeStats, WatchOptions, WatcherStats,
 };
 use serde::Serialize;
 
@@ -68,6 +68,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         RecordingStats = RecordingStats::default(),
         CorrelatorStats = CorrelatorStats::default(),
         MemorySinkStats = MemorySinkStats::default(),
+        TeeStats = TeeStats::default(),
     };
     assert_eq!(table("Statistics"), code);
 }

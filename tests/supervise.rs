@@ -268,6 +268,127 @@ fn names_from_outside_do_no_harm_to_the_terminal() {
     assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
 }
 
+/// CVE-2021-25743, by way of a command: in its name, in its arguments, in the error of the system.
+#[test]
+fn a_hostile_command_does_no_harm_to_the_terminal() {
+    let payload =
+        "/no/\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
+    let command = format!("'{payload}' '{payload}'");
+    for form in [&["--show-args"][..], &["--show-args", "--json"]] {
+        let mut program = start(&[form, &[command.as_str()]].concat());
+        program.wait_for(|line| line.contains("'BackOff'"));
+        program.signal(Signal::TERM);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        let shown = ended.stdout.clone() + &ended.stderr.concat();
+        let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);
+        assert!(!shown.contains(is_bad), "{shown:?}");
+        let forged = ended.stdout.lines().chain(ended.stderr.iter().map(String::as_str));
+        assert_eq!(
+            forged.filter(|line| line.starts_with("LAST SEEN\"") || line.starts_with("LAST SEEN'")).count(),
+            0
+        );
+        assert_eq!(ended.logged(&[r"pwned\rNormal"]), 1, "{:#?}", ended.stderr);
+        if form.len() == 2 {
+            let list: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+            assert!(
+                list["items"][0]["message"].as_str().unwrap().contains(payload),
+                "the text itself is kept"
+            );
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod with_a_file {
+    use super::*;
+
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder =
+                std::env::temp_dir().join(format!("eventcast-supervise-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("a folder");
+            Self(folder)
+        }
+
+        fn path(&self, name: &str) -> String {
+            self.0.join(name).to_str().expect("UTF-8").to_owned()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Runs it until the command has failed.
+    fn once(args: &[&str]) -> Ended {
+        let mut program = start(args);
+        program.wait_for(|line| line.contains("'BackOff'"));
+        program.signal(Signal::TERM);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        ended
+    }
+
+    #[test]
+    fn what_a_run_leaves_the_next_one_shows() {
+        let folder = Folder::new("left");
+        let store = folder.path("events.db");
+        let hostile = "/no/\u{1b}[2Jev\u{202e}il";
+        let first = once(&["--store", &store, "--show-args", hostile]);
+        assert!(first.stdout.starts_with("LAST SEEN "), "nothing was left: {}", first.stdout);
+        first.row("process/__2Jev_il", "waiting before the next start");
+        accounting(first.stdout.lines().last().unwrap())("stored");
+
+        let second = once(&["--store", &store, "/no/other"]);
+        let (left, own) = second.stdout.split_once("\n\n").expect("a blank line between");
+        let kept = first.stdout.lines().filter(|line| line.contains("process/")).count();
+        let head = left.lines().next().unwrap();
+        let shown = left.lines().count() - 2;
+        let last = if kept > 10 { ", the last 10 of them" } else { "" };
+        assert_eq!(head, format!("earlier runs left {kept} events{last}:"), "{left}");
+        assert_eq!(shown, kept.min(10));
+        assert!(left.contains("process/__2Jev_il") && !left.contains("process/other"), "{left}");
+        assert!(!left.contains(['\u{1b}', '\u{202e}']), "{left:?}");
+        assert!(own.starts_with("LAST SEEN ") && own.contains("process/other"), "{own}");
+
+        // JSON is alone on stdout.
+        let third = once(&["--store", &store, "--json", "/no/third"]);
+        let list: serde_json::Value = serde_json::from_str(&third.stdout).expect("JSON");
+        let items = list["items"].as_array().expect("items");
+        assert!(items.iter().any(|event| event["involvedObject"]["name"] == "third"), "{list}");
+        assert!(third.stderr[0].starts_with("earlier runs left "), "{:#?}", third.stderr);
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_is_told_and_stays() {
+        let folder = Folder::new("foreign");
+        let path = folder.path("notes.txt");
+        std::fs::write(&path, "notes, not events, and long enough. ".repeat(40)).expect("a file");
+        let before = std::fs::read(&path).expect("it is there");
+        let ended = start(&["--store", &path, "true"]).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        assert!(
+            ended.stderr[0].starts_with("supervise: ") && ended.stderr[0].contains(&path),
+            "{:?}",
+            ended.stderr
+        );
+        assert_eq!(std::fs::read(&path).expect("it is there"), before);
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[test]
+fn a_store_in_a_file_needs_its_feature() {
+    let ended = start(&["--store", "events.db", "true"]).end();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr[0].contains("--store needs the feature `sqlite`"), "{:?}", ended.stderr);
+}
+
 #[test]
 fn quiet_and_no_output_leave_the_accounting_alone() {
     let ended = start(&["--quiet", "--no-output", "--for", "100ms", "echo hello"]).end();

@@ -1,13 +1,16 @@
-//! The store in memory: by itself, behind a recording that creates each event, and behind one that folds them.
+//! The store in memory: by itself, one by one and in batches; behind a recording that creates each event, and behind one that folds them.
+//! With the feature `sqlite` the store in a file too, in batches.
 //!
-//! `cargo bench -p eventcast-benches --bench sinks`
+//! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 
 #![allow(missing_docs, reason = "criterion's macros make functions")]
 
 mod common;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use eventcast_benches::recorded::{MESSAGE, created_in_memory, events_about, pods, to_memory};
+use eventcast_benches::recorded::{
+    MESSAGE, created_in_batches, created_in_memory, events_about, pods, to_memory,
+};
 
 use common::{bench_rounds, group};
 
@@ -23,6 +26,7 @@ fn sinks(criterion: &mut Criterion) {
     let made = events_about(&all);
     let mut group = group(criterion, "sinks/memory", EVENTS);
     bench_rounds(&mut group, "create", || created_in_memory(&made));
+    bench_rounds(&mut group, "create, in batches", || created_in_batches(&made));
     bench_rounds(&mut group, "recording, each created", || {
         let (elapsed, stats) = to_memory(EVENTS, &all, |_| MESSAGE.to_owned());
         assert_eq!(stats.created, EVENTS);
@@ -41,5 +45,36 @@ fn sinks(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, sinks);
+/// Enough that the log is written back in between.
+#[cfg(feature = "sqlite")]
+const FILED: u64 = 50_000;
+
+#[cfg(feature = "sqlite")]
+fn files(criterion: &mut Criterion) {
+    use eventcast::{SqliteSinkOptions, SqliteSynchronous};
+    use eventcast_benches::recorded::created_in_a_file;
+
+    let made = events_about(&pods(FILED));
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sinks.db");
+    let _ = std::fs::remove_file(&path);
+    let full = SqliteSinkOptions::default();
+    let mut normal = full;
+    normal.synchronous = SqliteSynchronous::Normal;
+    let mut small = full;
+    small.max_events = 5_000;
+    let mut group = group(criterion, "sinks/sqlite", FILED);
+    for (name, options) in [
+        ("create, in batches", full),
+        ("create, in batches, making room", small),
+        ("create, in batches, synchronous = normal", normal),
+    ] {
+        bench_rounds(&mut group, name, || created_in_a_file(&path, options, &made));
+    }
+    group.finish();
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn files(_: &mut Criterion) {}
+
+criterion_group!(benches, sinks, files);
 criterion_main!(benches);

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{Event, EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
+use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
 use lexopt::prelude::{Long, Short};
 use tokio::runtime::{Builder, Handle};
 
@@ -81,7 +81,7 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
 
 /// False when something does not add up.
 async fn run() -> Result<bool, Box<dyn Error>> {
-    // Counted in requests, of which a retry is one more: the order below is what makes them fit.
+    // Counted in requests, of which a retry is one more: the order of the events is what makes them fit.
     let store = Store::new([(2, Mood::Busy), (5, Mood::HangUp), (8, Mood::Forget)]);
     let client = Client::new(store.serve().await?);
 
@@ -93,11 +93,15 @@ async fn run() -> Result<bool, Box<dyn Error>> {
         .build()?;
     let recording = events.recording().name("store").start(StoreSink::new(client, Handle::current()))?;
 
-    // A recorder never waits, so it may be used anywhere in a task.
     let recorder = events.new_recorder("custom_sink");
-    tokio::spawn(async move { record(&recorder) }).await?;
-    // Once a shutdown has begun, what fails is not tried again: who wants that waits for the events first.
-    events.flush_async(DRAIN).await?;
+    for happening in happenings() {
+        // A recorder never waits, so it may be used anywhere in a task.
+        let recorder = recorder.clone();
+        tokio::spawn(async move { happening(&recorder) }).await?;
+        // Only here, so that the store meets each in the mood that is meant for it: a recording goes on with other events
+        // while one is to be tried again.
+        events.flush_async(DRAIN).await?;
+    }
     let report = events.shutdown_async(DRAIN).await;
 
     let stats = recording.stats();
@@ -117,21 +121,30 @@ async fn run() -> Result<bool, Box<dyn Error>> {
 }
 
 /// What happens to a disk, and to a tape.
-fn record(recorder: &Recorder) {
-    let disk = recorder.for_object(ObjectReference::new("Disk", "sda"));
-    disk.event(Normal, "Mounted", "mounted on /");
-    // The store is busy and says when to come back.
-    disk.event(Warning, "AlmostFull", "97 % are used");
-    // Comes again: counted on what is stored.
-    disk.event(Warning, "AlmostFull", "97 % are used");
-    // The store hangs up; a new connection is made.
-    disk.event(Warning, "AlmostFull", "97 % are used");
-    // It will never take this one.
-    disk.event(Warning, "Smart", "0".repeat(2000));
-    // It has forgotten what it knew: created anew, with the whole count.
-    disk.event(Warning, "AlmostFull", "97 % are used");
-    // It always fails here, so in the end this is given up.
-    recorder.event(ObjectReference::new("Tape", "st0"), Warning, "Torn", "cannot be read");
+fn happenings() -> Vec<fn(&Recorder)> {
+    fn disk(recorder: &Recorder, type_: EventType, reason: &'static str, message: String) {
+        recorder.event(ObjectReference::new("Disk", "sda"), type_, reason, message);
+    }
+    fn almost_full(recorder: &Recorder) {
+        disk(recorder, Warning, "AlmostFull", "97 % are used".to_owned());
+    }
+    vec![
+        |recorder| disk(recorder, Normal, "Mounted", "mounted on /".to_owned()),
+        // The store is busy and says when to come back.
+        almost_full,
+        // Comes again: counted on what is stored.
+        almost_full,
+        // The store hangs up; a new connection is made.
+        almost_full,
+        // It will never take this one.
+        |recorder| disk(recorder, Warning, "Smart", "0".repeat(2000)),
+        // It has forgotten what it knew: created anew, with the whole count.
+        almost_full,
+        // It always fails here, so in the end this is given up.
+        |recorder| {
+            recorder.event(ObjectReference::new("Tape", "st0"), Warning, "Torn", "cannot be read");
+        },
+    ]
 }
 
 fn row(event: &Event) -> Vec<String> {

@@ -9,6 +9,8 @@ use crate::sync::{Arc, Parker, thread};
 
 use super::core::Core;
 use super::dispatcher::{self, Entry};
+#[cfg(feature = "recorder")]
+use super::feed::Feed;
 use super::gate::Refusal;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::inbox::Inbox;
@@ -225,22 +227,23 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self,
         handler: impl FnMut(Delivery<&T>) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
-        self.spawn_with(|_| handler)
+        let runner = self.runner(handler)?;
+        let handle = runner.handle();
+        // When there is no thread the runner goes, and with it the registration.
+        thread::spawn(handle.thread_name(), move || runner.run()).map_err(WatchError::Thread)?;
+        Ok(handle)
     }
 
-    /// As [`spawn`](Self::spawn), for a handler that needs to know how the bus fares.
-    pub(crate) fn spawn_with<H: FnMut(Delivery<&T>) + Send + 'static>(
-        mut self,
-        make: impl FnOnce(WatchHandle) -> H,
+    /// Registers a watcher, and runs what is made of it on a thread of its own.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn spawn_feed<F: FnOnce() + Send + 'static>(
+        self,
+        make: impl FnOnce(Feed<T>) -> Result<F, WatchError>,
     ) -> Result<WatchHandle, WatchError> {
-        let (on_panic, stop_on_panic) = (self.on_panic.take(), self.stop_on_panic);
-        let inbox = self.register(true)?;
-        let handle = WatchHandle::new(&inbox);
-        let name = inbox.core.name.to_string();
-        let handler = Handler { run: make(handle.clone()), on_panic, stop_on_panic };
-        let runner = Runner::new(inbox, handler);
-        // When there is no thread the runner goes, and with it the registration.
-        thread::spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
+        let feed = Feed::new(self.register(true)?);
+        let (handle, bell) = (feed.handle(), feed.bell());
+        let run = make(feed)?;
+        thread::spawn(handle.thread_name(), move || bell.on_bus(run)).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 

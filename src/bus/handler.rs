@@ -134,6 +134,11 @@ impl WatchHandle {
         Self { core: inbox.core.clone(), hub: inbox.hub.clone() }
     }
 
+    /// The thread's name is the watcher's.
+    pub(super) fn thread_name(&self) -> String {
+        self.core.name.to_string()
+    }
+
     /// Ends the offering: what is queued is still handled, then the handler ends. Never waits.
     pub fn stop(&self) {
         self.hub.stop(&self.core);
@@ -166,17 +171,6 @@ impl WatchHandle {
     /// Whether the handler has come to its end.
     pub(crate) fn is_finished(&self) -> bool {
         self.core.is_finished()
-    }
-
-    /// Whether the handler should come to its end: it was stopped, or the bus is closed.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.core.is_stopped() || self.hub.is_closing()
-    }
-
-    /// Waits for `time` to pass, by the bus's clock. False: the end came first.
-    pub(crate) fn pause(&self, time: Duration) -> bool {
-        let deadline = self.hub.clock.deadline(time);
-        self.hub.pauses.wait(&self.hub.clock, deadline, || self.is_ending().then_some(())).is_err()
     }
 }
 

@@ -27,8 +27,6 @@ pub(super) struct Hub {
     pub(super) room: WaitList,
     /// Who waits for the end, for a flush, or for a handler.
     pub(super) done: WaitList,
-    /// Handlers that let time pass before they try again, unless they are to end.
-    pub(super) pauses: WaitList,
     pub(super) clock: Clock,
     /// Wakes tasks whose time is up.
     #[cfg(feature = "async")]
@@ -87,7 +85,6 @@ impl Hub {
             dispatcher: Sleeper::new(dispatcher),
             room: WaitList::new(),
             done: WaitList::new(),
-            pauses: WaitList::new(),
             #[cfg(feature = "async")]
             alarm: Arc::new(Alarm::new(clock.clone())),
             clock,
@@ -124,7 +121,12 @@ impl Hub {
         full_fence();
         self.dispatcher.wake();
         self.room.wake_all();
-        self.pauses.wake_all();
+        // What waits to be tried again is not waited for any longer. A recording that is listed later than this looks
+        // finds the bus closing, by the list's lock.
+        #[cfg(feature = "recorder")]
+        for core in self.unfinished() {
+            core.sleeper.wake();
+        }
     }
 
     /// Whether somebody has closed the bus.
@@ -256,7 +258,6 @@ impl Hub {
             self.reap(core.id);
         }
         core.sleeper.wake();
-        self.pauses.wake_all();
     }
 
     /// Tells the dispatcher that a watcher has stopped. Fences.

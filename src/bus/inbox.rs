@@ -31,6 +31,8 @@ pub(super) struct Inbox<T> {
     expected: u64,
     /// What of `expected` was published for those who wait for a handler.
     handled: u64,
+    /// Whether the end of each slice tells them, because it has been handled then.
+    pub(super) announces: bool,
     ended: bool,
 }
 
@@ -57,6 +59,7 @@ impl<T> Inbox<T> {
     ) -> Self {
         let events = prefix.len();
         let hand = (events > 0).then(|| Slice::new(Frozen::new(prefix), 0, events, 0));
+        let announces = core.is_handler;
         Self {
             core,
             hub,
@@ -68,6 +71,7 @@ impl<T> Inbox<T> {
             consumed: 0,
             expected: 0,
             handled: 0,
+            announces,
             ended: false,
         }
     }
@@ -189,7 +193,7 @@ impl<T> Inbox<T> {
         if self.lent > 0 {
             let lent = std::mem::take(&mut self.lent);
             self.pass(lent);
-        } else if self.core.is_handler && self.handled != self.expected && self.hand.is_none() {
+        } else if self.announces && self.handled != self.expected && self.hand.is_none() {
             // A gap at the end has been handled too.
             self.announce();
         }
@@ -197,14 +201,55 @@ impl<T> Inbox<T> {
 
     /// At the end of a slice: tells those who wait for a handler how far it is.
     fn announce(&mut self) {
-        if self.core.is_handler {
+        if self.announces {
             self.handled = self.expected;
             self.core.set_handled(self.handled);
         }
         self.make_room();
-        if self.core.is_handler {
+        if self.announces {
             self.hub.done.wake_all();
         }
+    }
+
+    // ── for a feed ──
+
+    /// Whether there may be something to receive, or the end.
+    #[cfg(feature = "recorder")]
+    pub(super) fn has_news(&self) -> bool {
+        !self.ended && (self.hand.is_some() || self.core.decided() > self.expected || self.core.is_over())
+    }
+
+    /// Takes out what is in hand. Its room is given back later.
+    #[cfg(feature = "recorder")]
+    pub(super) fn take_hand(&mut self) -> Option<Slice<T>> {
+        let slice = self.hand.take()?;
+        self.expected += slice.len() as u64;
+        Some(slice)
+    }
+
+    /// Gives back the room of so many that were taken out.
+    #[cfg(feature = "recorder")]
+    pub(super) fn give_back(&mut self, events: u64) {
+        self.consumed += events;
+        self.core.set_consumed(self.consumed);
+        self.make_room();
+    }
+
+    /// Tells those who wait for a handler how far it is: up to this position, or with everything that was taken out.
+    #[cfg(feature = "recorder")]
+    pub(super) fn set_handled(&mut self, position: Option<u64>) {
+        let position = position.unwrap_or(self.expected);
+        if position != self.handled {
+            self.handled = position;
+            self.core.set_handled(position);
+            full_fence();
+            self.hub.done.wake_all();
+        }
+    }
+
+    #[cfg(feature = "recorder")]
+    pub(super) fn park(&self, deadline: Deadline) {
+        self.hub.clock.park(&self.parker, deadline);
     }
 
     /// Tells a dispatcher that waits for the room that has been given back. Fences.

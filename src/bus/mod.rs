@@ -80,6 +80,8 @@ mod builder;
 mod core;
 mod current;
 mod dispatcher;
+#[cfg(feature = "recorder")]
+mod feed;
 mod gate;
 mod handler;
 mod hub;
@@ -95,6 +97,8 @@ mod watcher;
 
 pub use self::broadcaster::Broadcaster;
 pub use self::builder::WatchBuilder;
+#[cfg(feature = "recorder")]
+pub(crate) use self::feed::{Bell, Fed, Feed};
 pub use self::handler::{Runner, WatchHandle};
 pub use self::options::{BusOptions, WatchOptions};
 pub use self::publisher::Publisher;

@@ -244,6 +244,14 @@ impl Eq for Key {}
 #[derive(Clone)]
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
+impl CorrelationKey {
+    /// The same number for the same key, to divide keys among some.
+    pub(crate) fn share(&self, parts: usize) -> usize {
+        // The upper half: shards and slots go by the lower bits.
+        ((self.0.hash >> 32) % parts as u64) as usize
+    }
+}
+
 impl PartialEq for CorrelationKey {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0

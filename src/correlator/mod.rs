@@ -177,13 +177,21 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
-        let key = key.0;
-        let keeps_name =
-            key.is_of_group() && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
+        self.take_in(&key, stored, false);
+    }
+
+    /// As [`confirm`](Self::confirm), where `renamed` says that the name that was given here had to be given up, also
+    /// that of a group. Answers with the name by which the event goes from now on.
+    pub(crate) fn take_in(&self, key: &CorrelationKey, stored: &Event, renamed: bool) -> Text {
+        let key = &key.0;
+        let keeps_name = !renamed
+            && key.is_of_group()
+            && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
         self.memory.with(key.place, |shard, added| {
-            let (_, seen) = entry_of(&key, &mut shard.events, stamp(), added);
+            let (_, seen) = entry_of(key, &mut shard.events, stamp(), added);
             seen.confirm(stored, keeps_name);
-        });
+            seen.name().clone()
+        })
     }
 
     /// What has been decided so far.

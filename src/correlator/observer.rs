@@ -56,6 +56,10 @@ impl Seen {
         *self = Self { count: 1, first: Some(now), name, resource_version: Text::EMPTY };
     }
 
+    pub(super) fn name(&self) -> &Text {
+        &self.name
+    }
+
     /// Learns what the store made of an event.
     pub(super) fn confirm(&mut self, stored: &Event, keeps_name: bool) {
         let before = self.count;

@@ -1,9 +1,25 @@
 //! Names of events, as client-go makes them: `<object>.<nanoseconds since 1970 in hexadecimal>`.
 
+use crate::clock::Clock;
+
 use super::text::Text;
+use super::timestamp::Timestamp;
 
 /// The longest name that Kubernetes takes.
 const MAX_NAME: usize = 253;
+
+/// A name for an event about `object` that no other of this clock has.
+pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
+    let number = clock.numbers().take(hash(object), now.name_number());
+    valid(object, number, || if clock.is_fake() { 0 } else { seed() })
+}
+
+/// A number that another process is unlikely to have, for names that must look random.
+fn seed() -> u64 {
+    use std::sync::LazyLock;
+    static SEED: LazyLock<u64> = LazyLock::new(|| ahash::RandomState::new().hash_one(0_u8));
+    *SEED
+}
 
 /// The name of an event about `object`, which nobody has validated.
 pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
@@ -17,7 +33,7 @@ pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
 
 /// The same where it is a DNS subdomain, as Kubernetes demands; else a name in the form of a random UUID, made from the
 /// object, the nanoseconds and a seed.
-pub(crate) fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
+fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
         // What follows the dot is a label by itself.

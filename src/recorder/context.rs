@@ -122,9 +122,7 @@ impl RecorderContext {
     /// Now, and a name for an event about `object` that no other one has.
     pub(super) fn now_and_name(&self, object: &str) -> (Timestamp, Text) {
         let now = Timestamp::from(self.clock.now());
-        let number = self.clock.numbers().take(name::hash(object), now.name_number());
-        let name = name::valid(object, number, || if self.clock.is_fake() { 0 } else { seed() });
-        (now, name)
+        (now, name::fresh(&self.clock, object, now))
     }
 
     /// Has the user's function rewrite the event. False: it panicked, and the event must not be shown to anybody.
@@ -185,11 +183,4 @@ impl fmt::Debug for RecorderContext {
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
-}
-
-/// A number that another process is unlikely to have, for names that must look random.
-fn seed() -> u64 {
-    use std::sync::LazyLock;
-    static SEED: LazyLock<u64> = LazyLock::new(|| ahash::RandomState::new().hash_one(0_u8));
-    *SEED
 }

@@ -1,184 +1,433 @@
-//! What happens to one event: correlate, write, try again, remember.
+//! What happens to the events of a recording: correlate, write, try again, remember.
+//!
+//! One thread decides everything, in rounds: take in the answers of the sink; send off what is due to be tried again;
+//! take as many events as can be written at once; have the sink write; report how far it is. Only the sink's own work may
+//! be done by others, so there is no order to be kept between them but that of [`Lanes`].
 
+use std::collections::VecDeque;
 use std::slice;
+use std::time::Duration;
 
-use crate::bus::{Delivery, WatchHandle};
-use crate::correlator::{Correlation, CorrelationKey, EventCorrelator};
-use crate::event::{Event, EventPatch};
+use crate::bus::{Fed, Feed};
+use crate::clock::Clock;
+use crate::correlator::{Correlation, EventCorrelator};
+use crate::event::{Event, name};
 use crate::guard::{caught, guarded};
 use crate::loss::{Loss, LossHook, LossReason};
 use crate::sink::{EventSink, SinkError, SinkErrorKind};
 use crate::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
-use super::retry::RetryPolicy;
+use super::crew::{Answer, Answers, Crew};
+use super::lanes::{Admitted, Lanes};
+use super::outage::{Outage, Permit};
+use super::retry::{RetryIf, RetryPolicy};
+use super::write::Write;
 
-/// The handler of a recording's watcher. It lives on the recording's thread.
+/// So many operations a sink is given at once.
+const BATCH: usize = 256;
+
+/// A recording at work. It lives on the recording's thread.
 pub(super) struct Driver<S> {
-    /// `None` only while it goes.
-    pub(super) sink: Option<S>,
-    pub(super) retry: RetryPolicy,
-    pub(super) watch: WatchHandle,
+    // In this order: whoever waits for the end also waits until the sink and the correlator's functions have gone.
+    crew: Crew<S>,
     /// Here and nowhere else, so that its caches and the user's functions in it go when the recording ends.
-    pub(super) correlator: EventCorrelator,
+    correlator: EventCorrelator,
+    lanes: Lanes,
+    /// What may be written now, for each worker.
+    ready: Vec<VecDeque<Write>>,
+    outage: Outage,
+    /// Empty but while they are taken in.
+    answers: Answers,
+    name: String,
+    clock: Clock,
+    retry: RetryPolicy,
+    retry_if: Option<RetryIf>,
+    tally: RecordingStats,
     /// All but what the watcher counts itself.
+    stats: Arc<Mutex<RecordingStats>>,
+    losses: Arc<LossHook>,
+    /// Events that have been decided since room was last given back.
+    decided: u64,
+    feed: Feed<Event>,
+}
+
+/// What a recording is made of.
+pub(super) struct Parts<S> {
+    pub(super) crew: Crew<S>,
+    pub(super) correlator: EventCorrelator,
+    pub(super) name: String,
+    pub(super) clock: Clock,
+    pub(super) retry: RetryPolicy,
+    pub(super) retry_if: Option<RetryIf>,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
-}
-
-/// What a sink did.
-enum Written {
-    Created(Event),
-    Updated(Event),
-}
-
-/// Why an event is given up.
-struct GivenUp(LossReason, SinkError);
-
-impl<S> Drop for Driver<S> {
-    /// The sink and the correlator's functions are the user's, and each may panic when it goes: two at once would end the
-    /// process.
-    fn drop(&mut self) {
-        let sink = self.sink.take();
-        guarded(|| drop(sink));
-    }
+    pub(super) feed: Feed<Event>,
 }
 
 impl<S: EventSink> Driver<S> {
-    pub(super) fn handle(&mut self, delivery: Delivery<&Event>) {
-        // Who loses an event at the queue tells of it there.
-        let Delivery::Event(event) = delivery else { return };
-        let correlation = match caught(|| self.correlator.correlate(event)) {
-            Ok(correlation) => correlation,
-            Err(text) => {
-                let given_up = self.panicked("a function of the correlator's options", &text);
-                return self.give_up(event, given_up, true);
-            }
-        };
-        match correlation {
-            Correlation::Summarized { summary, event } => {
-                self.carry_out(*summary, false);
-                self.carry_out(*event, true);
-            }
-            decision => self.carry_out(decision, true),
+    pub(super) fn new(parts: Parts<S>) -> Self {
+        let Parts { crew, correlator, name, clock, retry, retry_if, stats, losses, feed } = parts;
+        Self {
+            ready: std::iter::repeat_with(VecDeque::new).take(crew.len()).collect(),
+            crew,
+            correlator,
+            lanes: Lanes::default(),
+            outage: Outage::default(),
+            answers: Answers::new(),
+            name,
+            clock,
+            retry,
+            retry_if,
+            tally: RecordingStats::default(),
+            stats,
+            losses,
+            decided: 0,
+            feed,
         }
     }
 
-    /// `is_delivered`: not a summary, which is nobody's event. No outcome is counted for it, because the outcomes add up
-    /// to what was delivered; its loss is told of like any other.
-    fn carry_out(&self, decision: Correlation, is_delivered: bool) {
-        match decision {
-            Correlation::Create { event, key, .. } => self.write(event, None, key, is_delivered),
-            Correlation::Update { event, patch, key, .. } => {
-                self.write(event, Some(&patch), key, is_delivered);
-            }
-            Correlation::Skip(_) => self.count(|stats| stats.skipped += 1),
-            Correlation::Summarized { .. } => {}
-        }
-    }
-
-    fn write(&self, mut event: Event, patch: Option<&EventPatch>, key: CorrelationKey, is_delivered: bool) {
-        match self.try_write(&mut event, patch) {
-            Ok(Written::Created(stored)) => {
-                self.correlator.confirm(key, &stored);
-                self.count(|stats| {
-                    stats.created += u64::from(is_delivered);
-                    stats.recreated += u64::from(is_delivered && patch.is_some());
-                });
-            }
-            Ok(Written::Updated(stored)) => {
-                self.correlator.confirm(key, &stored);
-                self.count(|stats| stats.updated += u64::from(is_delivered));
-            }
-            Err(given_up) => self.give_up(&event, given_up, is_delivered),
-        }
-    }
-
-    /// Until it works, never will, or is not worth more attempts. Once the end has begun, one attempt is all there is.
-    fn try_write(&self, event: &mut Event, patch: Option<&EventPatch>) -> Result<Written, GivenUp> {
-        let mut failed = 0;
+    /// Until the bus has ended or the recording was stopped, and everything has its outcome.
+    pub(super) fn run(mut self) {
+        let mut is_over = false;
         loop {
-            let error = match self.attempt(event, patch)? {
-                Ok(written) => return Ok(written),
-                Err(error) => error,
-            };
-            let reason = match error.kind() {
-                SinkErrorKind::Retry => None,
-                SinkErrorKind::AlreadyExists => Some(LossReason::AlreadyExists),
-                SinkErrorKind::Rejected | SinkErrorKind::NotFound => Some(LossReason::Rejected),
-            };
-            if let Some(reason) = reason {
-                return Err(GivenUp(reason, error));
+            let answered = self.take_answers();
+            // Looked at first, so that everything that is given to the sink after the end has begun gets its one attempt.
+            let ending = self.feed.is_ending();
+            if self.feed.is_abandoned() {
+                self.abandon();
+                is_over = true;
             }
-            failed += 1;
-            if failed >= self.retry.attempts {
-                return Err(GivenUp(LossReason::Exhausted, error));
+            self.wake(ending);
+            is_over = is_over || self.fill();
+            let wrote = self.dispatch(ending);
+            self.settle();
+            if is_over && self.lanes.is_empty() && self.crew.is_idle() {
+                break;
             }
-            if !self.watch.pause(self.retry.pause(failed, error.wait())) {
-                return Err(GivenUp(LossReason::Abandoned, error));
+            if !answered && !wrote {
+                self.sleep(is_over);
             }
-            self.discard(error);
-            self.count(|stats| stats.retried += 1);
+        }
+        // The user's functions go one by one: each may panic.
+        let Self { crew, correlator, retry_if, feed, .. } = self;
+        drop(crew);
+        guarded(|| drop(correlator));
+        guarded(|| drop(retry_if));
+        drop(feed);
+    }
+
+    // ── one round ──
+
+    fn take_answers(&mut self) -> bool {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.tally.panics += self.crew.take(&mut answers);
+        let any = !answers.is_empty();
+        for Answer { write, result } in answers.drain(..) {
+            match result {
+                Ok(stored) => self.stored(write, &stored),
+                Err(error) => self.refused(write, error),
+            }
+        }
+        // For the room it has.
+        self.answers = answers;
+        any
+    }
+
+    /// Sends off what has waited long enough; when the end has begun, all that waits.
+    fn wake(&mut self, ending: bool) {
+        if ending {
+            self.outage.answered();
+        }
+        if self.permit() == Permit::All {
+            while self.lanes.next_due().is_some_and(|at| ending || self.has_passed(at)) {
+                let Some(write) = self.lanes.take_next() else { continue };
+                self.make_ready(write);
+            }
         }
     }
 
-    /// Once, as client-go does: a stored event is patched; one that has expired meanwhile is created, count and all.
-    fn attempt(
-        &self,
-        event: &mut Event,
-        patch: Option<&EventPatch>,
-    ) -> Result<Result<Written, SinkError>, GivenUp> {
-        if let Some(patch) = patch {
-            match self.call(|sink| sink.patch(event, patch))? {
-                Err(error) if error.kind() == SinkErrorKind::NotFound => self.discard(error),
-                answer => return Ok(answer.map(Written::Updated)),
+    /// Takes events while there is room for what they lead to. True: there will be no more.
+    fn fill(&mut self) -> bool {
+        while self.wants_more() {
+            match self.feed.take() {
+                Fed::Events(portion) => {
+                    for (position, event) in (portion.position()..).zip(portion.events()) {
+                        self.take_in(event, position);
+                    }
+                }
+                Fed::Empty => return false,
+                Fed::End => return true,
             }
         }
-        // The version of an event that is no more.
-        event.metadata.set_resource_version("");
-        Ok(self.call(|sink| sink.create(event))?.map(Written::Created))
+        false
     }
 
-    /// A sink that panics is taken to have refused the event: it would do so again.
-    fn call<R>(&self, run: impl FnOnce(&S) -> R) -> Result<R, GivenUp> {
-        // It is there until it goes.
-        let run = || self.sink.as_ref().map(run);
-        match caught(run) {
-            Ok(answer) => answer.ok_or_else(|| self.panicked("the sink", "it has gone")),
-            Err(text) => Err(self.panicked("the sink", &text)),
+    /// Whether more events should be taken. While nothing can be written all that have room are, to be counted.
+    fn wants_more(&self) -> bool {
+        let ready = self.ready.iter().map(VecDeque::len).sum::<usize>();
+        !self.feed.is_full() && (ready < BATCH * self.ready.len() || self.permit() != Permit::All)
+    }
+
+    /// Gives work to those who are free.
+    fn dispatch(&mut self, ending: bool) -> bool {
+        match self.permit() {
+            Permit::All => {}
+            Permit::Probe => return self.probe(),
+            Permit::Nothing(_) => return false,
         }
+        let mut any = false;
+        for worker in 0..self.ready.len() {
+            if self.ready[worker].is_empty() || !self.crew.is_free(worker) {
+                continue;
+            }
+            let (ready, retried) = (&mut self.ready[worker], &mut self.tally.retried);
+            self.crew.give(worker, |batch| {
+                while let Some(mut write) = ready.pop_front() {
+                    write.ticket.is_last = ending;
+                    *retried += u64::from(std::mem::take(&mut write.ticket.is_retry));
+                    if batch.push(write) == BATCH {
+                        break;
+                    }
+                }
+            });
+            any = true;
+        }
+        any
     }
 
-    fn panicked(&self, what: &str, text: &str) -> GivenUp {
-        self.count(|stats| stats.panics += 1);
-        GivenUp(LossReason::Rejected, SinkError::rejected(format!("{what} panicked: {text}")))
-    }
-
-    fn give_up(&self, event: &Event, GivenUp(reason, error): GivenUp, is_delivered: bool) {
-        self.count(|stats| {
-            *match reason {
-                LossReason::AlreadyExists => &mut stats.already_existed,
-                LossReason::Exhausted => &mut stats.exhausted,
-                LossReason::Abandoned => &mut stats.abandoned,
-                _ => &mut stats.rejected,
-            } += u64::from(is_delivered);
+    /// Has one event written, the oldest that waits, to see whether the store is there again.
+    fn probe(&mut self) -> bool {
+        let fresh = |ready: &mut Vec<VecDeque<Write>>| ready.iter_mut().find_map(VecDeque::pop_front);
+        let Some(mut write) = self.lanes.take_oldest().or_else(|| fresh(&mut self.ready)) else {
+            return false;
+        };
+        self.tally.retried += u64::from(std::mem::take(&mut write.ticket.is_retry));
+        let worker = write.ticket.key.share(self.ready.len());
+        self.outage.probe();
+        self.crew.give(worker, |batch| {
+            batch.push(write);
         });
-        let loss = Loss::new(reason, self.watch.name(), slice::from_ref(event)).because(&error);
+        true
+    }
+
+    /// Publishes what has been decided. The outcomes first: what was delivered has one.
+    fn settle(&mut self) {
+        let correlator = self.correlator.stats();
+        (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);
+        self.stats.lock().clone_from(&self.tally);
+        self.feed.give_back(std::mem::take(&mut self.decided));
+        self.feed.set_handled(self.lanes.position());
+    }
+
+    fn sleep(&mut self, is_over: bool) {
+        let due = match self.permit() {
+            Permit::All => self.lanes.next_due(),
+            // There is nothing to try.
+            Permit::Probe => None,
+            Permit::Nothing(until) => until,
+        };
+        let has_answers = self.crew.watch();
+        let takes = !is_over && self.wants_more();
+        self.feed.wait(due, takes, has_answers);
+    }
+
+    fn permit(&self) -> Permit {
+        match self.outage.permit(|at| self.has_passed(at)) {
+            // What is still being done may bring the answer.
+            Permit::Probe if !self.crew.is_idle() => Permit::Nothing(None),
+            permit => permit,
+        }
+    }
+
+    fn has_passed(&self, at: Duration) -> bool {
+        self.clock.has_passed(Some(at))
+    }
+
+    // ── from an event to a write ──
+
+    fn take_in(&mut self, event: &Event, position: u64) {
+        match caught(|| self.correlator.correlate(event)) {
+            Ok(Correlation::Summarized { summary, event }) => {
+                self.admit(*summary, position, 0);
+                self.admit(*event, position, 1);
+            }
+            Ok(decision) => self.admit(decision, position, 1),
+            Err(text) => {
+                self.tally.panics += 1;
+                let text = format!("a function of the correlator's options panicked: {text}");
+                self.decided += 1;
+                self.lose(LossReason::Rejected, event, 1, SinkError::rejected(text));
+            }
+        }
+    }
+
+    fn admit(&mut self, decision: Correlation, position: u64, events: u64) {
+        let Some(write) = Write::of(decision, position, events) else {
+            self.tally.skipped += events;
+            self.decided += events;
+            return;
+        };
+        match self.lanes.admit(write) {
+            Admitted::Now(write) => self.make_ready(write),
+            Admitted::Behind => {}
+            Admitted::Absorbed(room) => self.decided += room,
+        }
+    }
+
+    fn make_ready(&mut self, write: Write) {
+        let worker = write.ticket.key.share(self.ready.len());
+        self.ready[worker].push_back(write);
+    }
+
+    // ── from an answer to an outcome ──
+
+    fn stored(&mut self, write: Write, stored: &Event) {
+        self.outage.answered();
+        let created = write.creates();
+        let ticket = write.ticket;
+        let name = self.correlator.take_in(&ticket.key, stored, ticket.is_renamed);
+        self.decided += ticket.in_hand;
+        let counter = if created { &mut self.tally.created } else { &mut self.tally.updated };
+        // Of those that were folded into one write, the first may have created it.
+        *counter += ticket.events.min(1);
+        self.tally.updated += ticket.events.saturating_sub(1);
+        self.tally.recreated += u64::from(created && ticket.is_update && ticket.events > 0);
+        if let Some(mut next) = self.lanes.pass(&ticket.key) {
+            next.follow(stored, name);
+            self.make_ready(next);
+        }
+    }
+
+    fn refused(&mut self, mut write: Write, error: SinkError) {
+        match error.kind() {
+            SinkErrorKind::Retry if self.is_worth_it(&error) => return self.postpone(write, error),
+            SinkErrorKind::NotFound if !write.creates() => {
+                self.outage.answered();
+                self.discard(error);
+                write.turn_to_create();
+                return self.make_ready(write);
+            }
+            SinkErrorKind::AlreadyExists if write.creates() => return self.taken(write, error),
+            _ => {}
+        }
+        self.outage.answered();
+        let reason = match error.kind() {
+            SinkErrorKind::Retry => LossReason::Exhausted,
+            SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
+            SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
+        };
+        self.give_up(write, reason, error);
+    }
+
+    fn is_worth_it(&mut self, error: &SinkError) -> bool {
+        let Some(retry_if) = &mut self.retry_if else { return true };
+        caught(|| retry_if(error)).unwrap_or_else(|_| {
+            self.tally.panics += 1;
+            true
+        })
+    }
+
+    /// It may work later.
+    fn postpone(&mut self, mut write: Write, error: SinkError) {
+        let creates = write.creates();
+        let ticket = &mut write.ticket;
+        ticket.failed = ticket.failed.saturating_add(1);
+        ticket.is_retry = true;
+        ticket.is_unsure |= creates;
+        let (failed, is_last) = (ticket.failed, ticket.is_last);
+        let pause = self.retry.pause(failed, error.wait());
+        let until = self.clock.deadline(pause).unwrap_or(Duration::MAX);
+        self.outage.failed(&write.ticket.key, until);
+        if failed >= self.retry.attempts {
+            return self.give_up(write, LossReason::Exhausted, error);
+        }
+        if is_last {
+            return self.give_up(write, LossReason::Abandoned, error);
+        }
+        self.discard(error);
+        write.turn_to_patch();
+        self.lanes.wait(write, until);
+    }
+
+    /// There is an event of this name.
+    fn taken(&mut self, mut write: Write, error: SinkError) {
+        self.outage.answered();
+        let is_same = match error.stored() {
+            Some(stored) => write.is(stored),
+            // A creation whose answer was lost has been done after all.
+            None => write.ticket.is_unsure,
+        };
+        if is_same && !write.ticket.is_update {
+            let stored = error.stored().unwrap_or(&write.event).clone();
+            self.discard(error);
+            return self.stored(write, &stored);
+        }
+        let is_update = write.ticket.is_update;
+        if write.ticket.is_renamed || write.ticket.failed >= self.retry.attempts {
+            return self.give_up(write, LossReason::AlreadyExists, error);
+        }
+        self.discard(error);
+        write.ticket.is_retry = true;
+        if is_update && is_same {
+            // It is there again, with a count of its own.
+            write.ticket.failed += 1;
+            write.turn_to_patch();
+        } else {
+            let object = &write.event.involved_object.name;
+            let name = name::fresh(&self.clock, object, self.clock.now().into());
+            write.rename(name);
+        }
+        self.make_ready(write);
+    }
+
+    fn give_up(&mut self, write: Write, reason: LossReason, error: SinkError) {
+        let Write { event, ticket } = write;
+        self.decided += ticket.in_hand;
+        self.lose(reason, &event, ticket.events, error);
+        if let Some(next) = self.lanes.pass(&ticket.key) {
+            self.make_ready(next);
+        }
+    }
+
+    /// `events` is 0 for a summary: it is nobody's event, but its loss is told of like any other.
+    fn lose(&mut self, reason: LossReason, event: &Event, events: u64, error: SinkError) {
+        *match reason {
+            LossReason::AlreadyExists => &mut self.tally.already_existed,
+            LossReason::Exhausted => &mut self.tally.exhausted,
+            LossReason::Abandoned => &mut self.tally.abandoned,
+            _ => &mut self.tally.rejected,
+        } += events;
+        if reason != LossReason::Abandoned {
+            // How it shows is the sink's own affair, and may panic.
+            self.tally.last_refusal = caught(|| error.to_string()).ok();
+        }
+        let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events.max(1)).because(&error);
         self.losses.tell(&loss);
         self.discard(error);
     }
 
-    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.
-    fn discard(&self, error: SinkError) {
-        if guarded(|| drop(error)).is_none() {
-            self.count(|stats| stats.panics += 1);
+    /// A shutdown by deadline has given up: so does this, but for what the sink is at work on.
+    fn abandon(&mut self) {
+        loop {
+            let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
+            left.extend(std::iter::from_fn(|| self.lanes.take_next()));
+            if left.is_empty() {
+                break;
+            }
+            left.sort_by_key(|write| write.ticket.position);
+            for write in left {
+                let error = SinkError::retry("the shutdown's deadline passed before it could be written");
+                // What stood behind it is ready now, and is given up in the next round.
+                self.give_up(write, LossReason::Abandoned, error);
+            }
         }
     }
 
-    fn count(&self, change: impl FnOnce(&mut RecordingStats)) {
-        let correlator = self.correlator.stats();
-        let mut stats = self.stats.lock();
-        change(&mut stats);
-        (stats.aggregated, stats.evicted) = (correlator.aggregated, correlator.evicted);
+    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.
+    fn discard(&mut self, error: SinkError) {
+        if guarded(|| drop(error)).is_none() {
+            self.tally.panics += 1;
+        }
     }
 }

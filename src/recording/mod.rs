@@ -1,31 +1,40 @@
 //! Recordings: each takes events from a watcher of its own, correlates them, and writes them to a sink.
 //!
 //! A recording is a handler of the bus, on a thread of its own, so flush and shutdown wait for it as for any other; and
-//! it has a correlator of its own, so two sinks count independently. It handles one event after the other, in order:
-//! what comes later about the same object must find what came before. While the sink fails, events wait in the
-//! watcher's queue; the pauses between attempts end at once when the recording is stopped or the bus is closed, and from
+//! it has a correlator of its own, so two sinks count independently. It decides about one event after the other, in
+//! order, and has the sink write what came together in one go. An event that has not been written counts against the
+//! watcher's queue. The pauses between attempts end at once when the recording is stopped or the bus is closed, and from
 //! then on every event that is left gets one attempt.
 
+mod crew;
 mod driver;
+mod lanes;
+mod outage;
 mod retry;
+mod write;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{Delivery, WatchBuilder, WatchHandle};
+use crate::bus::{WatchBuilder, WatchHandle};
 use crate::clock::Clock;
 use crate::correlator::{CorrelatorOptions, EventCorrelator};
-use crate::error::WatchError;
+use crate::error::{BuildError, WatchError};
 use crate::event::Event;
 use crate::loss::LossHook;
 use crate::policy::OverflowPolicy;
-use crate::sink::EventSink;
+use crate::sink::{EventSink, SinkError};
 use crate::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
-use driver::Driver;
+use crew::Crew;
+use driver::{Driver, Parts};
+use retry::RetryIf;
 
-pub use retry::RetryPolicy;
+pub use retry::{Jitter, RetryPolicy};
+
+/// The most workers that a recording can be asked to have.
+const MAX_WORKERS: usize = 256;
 
 /// Makes a recording that differs from the broadcaster's defaults. Ends in [`start`](Self::start).
 ///
@@ -58,6 +67,8 @@ pub struct RecordingBuilder<'b> {
     watch: WatchBuilder<'b, Event>,
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
+    retry_if: Option<RetryIf>,
+    workers: usize,
     recordings: &'b Recordings,
 }
 
@@ -69,7 +80,8 @@ impl<'b> RecordingBuilder<'b> {
         retry: RetryPolicy,
         recordings: &'b Recordings,
     ) -> Self {
-        Self { watch: watch.name(&recordings.next_name()), correlator, retry, recordings }
+        let watch = watch.name(&recordings.next_name());
+        Self { watch, correlator, retry, retry_if: None, workers: 1, recordings }
     }
 
     /// The name in statistics and errors, and of the thread. Default `recording`, then `recording-2` and so on.
@@ -113,7 +125,35 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Starts the recording's thread.
+    /// Which of the errors that the sink calls temporary are worth another attempt: those for which `worth` is true. The
+    /// others are given up at once, and count as exhausted. Default all. It runs on the recording's thread; if it panics,
+    /// the event is tried again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// // Only when the store itself says when to come back.
+    /// events.recording().retry_if(|error| error.wait().is_some()).start(MemorySink::new())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retry_if(mut self, worth: impl FnMut(&SinkError) -> bool + Send + 'static) -> Self {
+        self.retry_if = Some(Box::new(worth));
+        self
+    }
+
+    /// How many threads call the sink, each with a batch of its own. 1 to 256, default 1: the recording's own thread.
+    ///
+    /// More are of use where each write waits for an answer, as over a network. What is correlated to one event goes to
+    /// one worker, in order.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Starts the recording's thread, and those of its workers.
     ///
     /// # Errors
     ///
@@ -125,18 +165,27 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// Only while the incoming queue is full.
     pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
-        let Self { watch, correlator, retry, recordings } = self;
+        let Self { watch, correlator, retry, retry_if, workers, recordings } = self;
         retry.check()?;
+        if !(1..=MAX_WORKERS).contains(&workers) {
+            let allowed = format_args!("1 to {MAX_WORKERS} threads");
+            return Err(BuildError::new("workers", workers, allowed).into());
+        }
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));
-        let handle = watch.spawn_with(|watch| {
+        let watch = watch.spawn_feed(|feed| {
+            let watch = feed.handle();
+            let name = watch.name().to_owned();
+            let crew = Crew::new(sink, workers, &name, &feed.bell()).map_err(WatchError::Thread)?;
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
             // Before it runs: whoever sees what it does finds it listed, a shutdown at this moment among them.
-            recordings.add(RecordingHandle { watch: watch.clone(), stats: stats.clone() });
-            let mut driver = Driver { sink: Some(sink), retry, watch, correlator, stats, losses };
-            move |delivery: Delivery<&Event>| driver.handle(delivery)
+            recordings.add(RecordingHandle { watch, stats: stats.clone() });
+            let clock = recordings.clock.clone();
+            let driver =
+                Driver::new(Parts { crew, correlator, name, clock, retry, retry_if, stats, losses, feed });
+            Ok(move || driver.run())
         })?;
-        Ok(RecordingHandle { watch: handle, stats })
+        Ok(RecordingHandle { watch, stats })
     }
 }
 
@@ -146,6 +195,7 @@ impl fmt::Debug for RecordingBuilder<'_> {
             .field("watch", &self.watch)
             .field("correlator", &self.correlator)
             .field("retry", &self.retry)
+            .field("workers", &self.workers)
             .finish_non_exhaustive()
     }
 }

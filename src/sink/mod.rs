@@ -3,23 +3,40 @@
 //! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
 //! and what to remember are the recording's business, not the sink's.
 
+mod admission;
+mod filter;
 mod memory;
+mod query;
+mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod table;
+mod tee;
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::escape::escaped;
+use crate::escape::{escaped, escaped_to};
 use crate::event::{Event, EventPatch};
+use crate::guard::caught;
 use crate::sync::Arc;
 
+pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use query::EventQuery;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
+    SqliteSynchronous,
+};
+pub use tee::{Tee, TeeStats};
 
 /// A store for events.
 ///
-/// It is called by one thread of a recording at a time, never by a thread that records or distributes events, so it may
-/// take as long as it needs; other recordings do not notice. If it panics, the event is given up as if it had been rejected.
+/// It is called by the threads of a recording, one unless [`workers`](crate::RecordingBuilder::workers) asks for more,
+/// never by a thread that records or distributes events, so it may take as long as it needs; other recordings do not
+/// notice. If it panics, the event is given up as if it had been rejected.
 /// An `Arc` and a `Box` of a sink are sinks, so one store can serve several recordings and be read meanwhile.
 ///
 /// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle inside the call.
@@ -82,9 +99,15 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Several operations in order, with one answer each: for stores where a transaction for all of them is cheaper. Unless
-    /// overridden it performs them one by one, and goes on after one that fails.
+    /// overridden it performs them one by one, and goes on after one that fails or panics.
+    ///
+    /// This is what recordings call, with up to 256 operations, no two of them about the same event. An operation whose
+    /// answer is missing counts as rejected. If it panics, each operation is done again by itself, so it should answer
+    /// [`SinkError::already_exists`] for what it has done already.
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        batch.iter().map(|op| op.apply_to(self)).collect()
+        let perform =
+            |op: &SinkOp| caught(|| op.apply_to(self)).unwrap_or_else(|text| Err(SinkError::panicked(&text)));
+        batch.iter().map(perform).collect()
     }
 }
 
@@ -101,6 +124,13 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
+    /// The event: as it is to be stored, or, of a patch, as it should be afterwards.
+    pub fn event(&self) -> &Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
+        }
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -152,6 +182,9 @@ macro_rules! forward {
 
 forward!(Arc<S>, S; Box<dyn EventSink>,);
 
+/// So many characters of what a store says are shown.
+const MAX_CAUSE: usize = 200;
+
 /// What a sink's errors carry.
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -172,6 +205,7 @@ pub struct SinkError {
     kind: SinkErrorKind,
     wait: Option<Duration>,
     stored: Option<Box<Event>>,
+    is_panic: bool,
     source: BoxError,
 }
 
@@ -239,7 +273,16 @@ impl SinkError {
     }
 
     fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
-        Self { kind, wait, stored: None, source }
+        Self { kind, wait, stored: None, is_panic: false, source }
+    }
+
+    /// The sink panicked, and is taken to have refused the event: it would do so again.
+    pub(crate) fn panicked(text: &str) -> Self {
+        Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
+    }
+
+    pub(crate) fn is_panic(&self) -> bool {
+        self.is_panic
     }
 
     /// What to do next.
@@ -258,7 +301,7 @@ impl SinkError {
     }
 }
 
-/// The kind and the cause, control characters of the cause escaped.
+/// The kind and the cause, of which at most 200 characters, control characters escaped.
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -267,7 +310,7 @@ impl fmt::Display for SinkError {
             SinkErrorKind::NotFound => "not found",
             SinkErrorKind::AlreadyExists => "already exists",
         };
-        write!(f, "{kind}: {}", escaped(&self.source.to_string()))
+        write!(f, "{kind}: {}", escaped_to(&self.source.to_string(), MAX_CAUSE))
     }
 }
 
@@ -279,7 +322,7 @@ impl fmt::Debug for SinkError {
             .field("kind", &self.kind)
             .field("wait", &self.wait)
             .field("source", &format_args!("{}", escaped(&source)))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

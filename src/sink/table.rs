@@ -1,4 +1,7 @@
-//! Events for people: the table that `kubectl get events` prints.
+//! Events for people: the table that `kubectl get events` prints, and the section of `kubectl describe`.
+//!
+//! Which times are shown, and from which fields they are taken, is kubectl's in both. Texts are escaped, and columns are
+//! aligned by the width that characters have on a terminal.
 
 use std::time::Duration;
 
@@ -7,57 +10,92 @@ use unicode_width::UnicodeWidthStr;
 use crate::escape::escaped;
 use crate::event::{Event, Timestamp};
 
-const HEAD: [&str; 5] = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
-/// kubectl's.
-const PADDING: usize = 3;
-
-/// One line for each event, columns aligned, and a newline at the end of each line.
+/// The table of `kubectl get events`: one line for each event, a newline at the end of each.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
-    let head = HEAD.map(str::to_owned);
-    let rows: Vec<[String; 5]> =
-        std::iter::once(head).chain(events.iter().map(|event| cells(event, now))).collect();
+    let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
+    let mut table = String::new();
+    align(&mut table, "", 3, [head].into_iter().chain(events.iter().map(|event| row(event, now))));
+    table
+}
+
+/// The section `Events` of `kubectl describe`: the event that was last seen longest ago first.
+pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
+    if events.is_empty() {
+        return "Events:  <none>\n".to_owned();
+    }
+    // kubectl sorts by the last timestamp alone, which events of the newer API lack.
+    events.sort_by_key(last_seen);
+    let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
+    let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
+    let mut section = "Events:\n".to_owned();
+    align(
+        &mut section,
+        "  ",
+        2,
+        [head, line].into_iter().chain(events.iter().map(|event| described(event, now))),
+    );
+    section
+}
+
+/// When an event was last seen, as far as it says so.
+pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
+    let last = match event.series() {
+        Some(series) => series.last_observed_time,
+        None => event.last_timestamp,
+    };
+    last.or(event.first_timestamp).or(event.event_time())
+}
+
+/// Appends rows, each after `indent`, the columns `padding` apart. The last one ends where it ends.
+fn align(out: &mut String, indent: &str, padding: usize, rows: impl Iterator<Item = [String; 5]>) {
+    let rows: Vec<[String; 5]> = rows.collect();
     let mut widths = [0; 5];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    let mut table = String::new();
     for row in &rows {
         let [columns @ .., last] = row;
+        out.push_str(indent);
         for (cell, width) in columns.iter().zip(widths) {
-            table.push_str(cell);
-            table.extend(std::iter::repeat_n(' ', width + PADDING - cell.width()));
+            out.push_str(cell);
+            out.extend(std::iter::repeat_n(' ', width + padding - cell.width()));
         }
-        table.push_str(last);
-        table.push('\n');
+        out.push_str(last);
+        out.push('\n');
     }
-    table
 }
 
-fn cells(event: &Event, now: Timestamp) -> [String; 5] {
+fn row(event: &Event, now: Timestamp) -> [String; 5] {
     let object = &event.involved_object;
     let kind = object.kind.to_lowercase();
     let target = if object.name.is_empty() { kind } else { format!("{kind}/{}", object.name) };
-    [
-        last_seen(event, now),
-        event.type_.to_string(),
-        event.reason.to_string(),
-        target,
-        event.message.trim().to_owned(),
-    ]
-    .map(|cell| escaped(&cell).to_string())
+    let last = age(last_seen(event), now);
+    let count = event.series().map_or(event.count, |series| series.count);
+    let seen = if count > 1 {
+        let first = age(event.first_timestamp.or(event.event_time()), now);
+        format!("{last} (x{count} over {first})")
+    } else {
+        last
+    };
+    [seen.as_str(), &event.type_, &event.reason, &target, event.message.trim()]
+        .map(|cell| escaped(cell).to_string())
 }
 
-/// When it was last seen; of what was seen more than once, how often and since when.
-fn last_seen(event: &Event, now: Timestamp) -> String {
-    let first = event.first_timestamp.or(event.event_time());
-    let (count, last) = match event.series() {
-        Some(series) => (series.count, series.last_observed_time),
-        None => (event.count, event.last_timestamp),
+/// Not quite as in the table: the event time goes before the first timestamp, and a series says its count even if it is 1.
+fn described(event: &Event, now: Timestamp) -> [String; 5] {
+    let first = age(event.event_time().or(event.first_timestamp), now);
+    let again = |count: i32, last| format!("{} (x{count} over {first})", age(last, now));
+    let seen = match event.series() {
+        Some(series) => again(series.count, series.last_observed_time),
+        None if event.count > 1 => again(event.count, event.last_timestamp),
+        None => first,
     };
-    let last = age(last.or(first), now);
-    if count > 1 { format!("{last} (x{count} over {})", age(first, now)) } else { last }
+    let component = &event.source.component;
+    let from = if component.is_empty() { &event.reporting_controller } else { component };
+    [&event.type_, &event.reason, seen.as_str(), from, event.message.trim()]
+        .map(|cell| escaped(cell).to_string())
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {

@@ -1,6 +1,7 @@
 //! The command line: what may be asked for, its defaults, and what to say when it is wrong.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::backoff::Policy;
@@ -25,6 +26,9 @@ Options:
       --grace DURATION         Between TERM and KILL when it stops [default: 2s]
       --shell                  Run each COMMAND with `sh -c`
       --show-args              Let events show the arguments, not just the program
+      --store FILE             Keep the events in this SQLite file, and show first
+                               what earlier runs have left there [default: in
+                               memory]. Needs the feature `sqlite`
       --json                   Print the stored events as a core/v1 EventList
       --quiet                  Do not log events as they happen
       --no-output              Throw away what the commands write
@@ -35,7 +39,7 @@ Options:
 A DURATION is a number and a unit: 500ms, 5s, 2m, 1h.
 
 Events are logged to stderr, where the commands' output goes too; the table of stored
-events and the accounting go to stdout. Each command runs in a process group of its own,
+events and the accounting go to stdout; of a file, those of this run. Each command runs in a process group of its own,
 without input. When it ends, what it left running in its group is killed. A second Ctrl-C
 does not wait for the grace time.
 
@@ -58,6 +62,7 @@ pub(crate) struct Options {
     pub(crate) backoff: Policy,
     pub(crate) grace: Duration,
     pub(crate) show_args: bool,
+    pub(crate) store: Option<PathBuf>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) no_output: bool,
@@ -79,6 +84,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
         },
         grace: Duration::from_secs(2),
         show_args: false,
+        store: None,
         json: false,
         quiet: false,
         no_output: false,
@@ -98,6 +104,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
             }
             Long("grace") => options.grace = flags::duration(&mut parser, "--grace")?,
             Long("panic-after") => options.panic_after = Some(flags::duration(&mut parser, "--panic-after")?),
+            Long("store") => options.store = Some(store(&mut parser)?),
             Long("shell") => shell = true,
             Long("show-args") => options.show_args = true,
             Long("json") => options.json = true,
@@ -118,6 +125,20 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
     Ok(Request::Run(options))
 }
 
+fn store(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
+    let path = parser.value().map_err(|_| "--store needs a file, as in --store events.db")?;
+    if path.is_empty() {
+        return Err("--store needs a file, as in --store events.db".to_owned());
+    }
+    if cfg!(not(feature = "sqlite")) {
+        let build = "cargo run --features sqlite --example supervise";
+        return Err(format!(
+            "--store needs the feature `sqlite`, which this program was built without: {build}"
+        ));
+    }
+    Ok(path.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Options, Request, parse};
@@ -133,7 +154,7 @@ mod tests {
     #[test]
     fn defaults() {
         let options = run(&["sleep 1"]);
-        assert_eq!(options.stop_after, None);
+        assert_eq!((options.stop_after, options.store), (None, None));
         assert_eq!(options.backoff.first, Duration::from_millis(100));
         assert_eq!(options.backoff.max, Duration::from_secs(10));
         assert_eq!(options.backoff.reset_after, Duration::from_secs(10));
@@ -171,6 +192,8 @@ mod tests {
             (&["-x", "a"][..], "invalid option '-x'"),
             (&["--json=yes", "a"][..], "unexpected argument for option '--json'"),
             (&["a", "--for"][..], "--for needs a duration, as in --for 5s"),
+            (&["a", "--store"][..], "--store needs a file, as in --store events.db"),
+            (&["a", "--store", ""][..], "--store needs a file"),
             (&["--for", "5", "a"][..], "--for: '5' has no unit"),
             (&["--grace", "soon", "a"][..], "--grace: 'soon' is not a duration"),
             (&["--backoff", "0ms", "a"][..], "the back-off is zero"),
@@ -182,6 +205,20 @@ mod tests {
             let error = parse(args).map(|_| ()).unwrap_err();
             assert!(error.contains(part), "{args:?}: {error}");
         }
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    #[test]
+    fn a_store_in_a_file_needs_its_feature() {
+        let error = parse(["a", "--store", "events.db"]).map(|_| ()).unwrap_err();
+        assert!(error.contains("--store needs the feature `sqlite`"), "{error}");
+        assert!(error.contains("--features sqlite"), "{error}");
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_store_may_be_a_file() {
+        assert_eq!(run(&["a", "--store=events.db"]).store, Some("events.db".into()));
     }
 
     #[cfg(unix)]

@@ -1,5 +1,5 @@
 //! The program: arguments in, events out. What it does to processes is in [`supervisor`] and [`process`], what it says
-//! about them in [`journal`].
+//! about them in [`journal`], and where that is kept in [`store`].
 
 mod accounting;
 mod args;
@@ -8,6 +8,7 @@ mod command;
 mod journal;
 mod process;
 mod signals;
+mod store;
 mod supervisor;
 #[path = "../../support/mod.rs"]
 mod support;
@@ -16,13 +17,15 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use eventcast::{EventBroadcaster, MemorySink};
+use eventcast::EventBroadcaster;
 
 use accounting::Accounting;
 use args::{Options, Request};
 use journal::Journal;
+use store::Store;
 use supervisor::{Settings, Supervisor};
 use support::output::{complain, say};
+use support::text::harmless_json;
 
 /// How long the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -51,9 +54,13 @@ pub(crate) fn main() -> ExitCode {
 
 /// Supervises until told to stop, and prints what was recorded. False when something was lost or left.
 fn run(options: Options) -> Result<bool, Box<dyn Error>> {
+    let store = Store::open(options.store.as_deref())?;
+    if let Some(left) = store.left()? {
+        // What a program is to read comes alone.
+        if options.json { complain(&left) } else { say(&format!("{left}\n"))? }
+    }
     let events = EventBroadcaster::new()?;
-    let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone())?;
+    store.start(&events)?;
     if !options.quiet {
         events.start_logging(complain)?;
     }
@@ -74,10 +81,10 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     let report = events.shutdown_timeout(DRAIN);
     let accounting = Accounting::new(journal.recorded(), &report);
     if options.json {
-        say(&format!("{}\n", store.to_list_json()))?;
+        say(&format!("{}\n", harmless_json(&store.json()?)))?;
         complain(&format!("accounting: {accounting}"));
     } else {
-        say(&format!("{}\naccounting: {accounting}\n", store.table()))?;
+        say(&format!("{}\naccounting: {accounting}\n", store.table()?))?;
     }
     for name in &left {
         complain(&format!("supervise: {name} could not be killed and still runs"));

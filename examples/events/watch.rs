@@ -1,0 +1,124 @@
+//! What is in the store, and then what is written to it, line by line.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::{Event, EventQuery, SqliteSink};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::args::Form;
+use super::support::output::complain;
+use super::support::text::{harmless, harmless_json};
+
+/// How long Ctrl-C may have to wait.
+const NAP: Duration = Duration::from_millis(50);
+
+pub(crate) fn watch(
+    store: &SqliteSink,
+    query: &EventQuery,
+    limit: Option<usize>,
+    form: Form,
+    interval: Duration,
+) -> Result<(), Box<dyn Error>> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, is_over.clone())
+            .map_err(|error| format!("cannot wait for signals: {error}"))?;
+    }
+    let mut changes = store.changes_since(0)?;
+    changes.events.retain(|event| query.matches(event));
+    // The limit is about what is there.
+    let excess = changes.events.len().saturating_sub(limit.unwrap_or(usize::MAX));
+    changes.events.drain(..excess);
+    loop {
+        if !print(&changes.events, form)? {
+            return Ok(());
+        }
+        if !rest(interval, &is_over) {
+            return Ok(());
+        }
+        let seen = changes.version;
+        changes = store.changes_since(seen)?;
+        if changes.version < seen {
+            complain("events: the store has begun anew");
+            changes = store.changes_since(0)?;
+        }
+        changes.events.retain(|event| query.matches(event));
+    }
+}
+
+/// Whether anybody still reads.
+fn print(events: &[Event], form: Form) -> Result<bool, Box<dyn Error>> {
+    let lines: String = events.iter().map(|event| line(event, form) + "\n").collect();
+    let mut out = io::stdout().lock();
+    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write to stdout: {error}").into()),
+    }
+}
+
+/// Whether to go on.
+fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
+    let start = Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        let left = interval.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(NAP));
+    }
+    false
+}
+
+/// An event on one line.
+fn line(event: &Event, form: Form) -> String {
+    if form == Form::Json {
+        return harmless_json(&event.to_json());
+    }
+    let Event { involved_object: object, type_, reason, message, .. } = event;
+    let (count, last) = match event.series() {
+        Some(series) => (series.count, series.last_observed_time),
+        None => (event.count, event.last_timestamp),
+    };
+    let last = last.or(event.first_timestamp).or(event.event_time());
+    let at = last.map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
+    let slash = if object.name.is_empty() { "" } else { "/" };
+    let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
+    let times = if count > 1 { format!(" (x{count})") } else { String::new() };
+    let [type_, reason, object, message] =
+        [type_.as_str(), reason.as_str(), &object, message.trim()].map(harmless);
+    format!("{at:20}  {type_:7}  {reason}  {object}  {message}{times}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, line};
+    use eventcast::{Event, EventSeries, ObjectReference, Timestamp};
+
+    #[test]
+    fn a_line_says_when_what_and_how_often() {
+        let mut event = Event::default();
+        event.involved_object = ObjectReference::new("Pod", "web-0");
+        event.type_ = "Normal".into();
+        event.reason = "Started".into();
+        event.message = " it's up\n".into();
+        assert_eq!(line(&event, Form::Table), "<unknown>             Normal   Started  pod/web-0  it's up");
+        event.first_timestamp = Timestamp::new(1_700_000_000, 5);
+        event.count = 3;
+        event.type_ = "Warning".into();
+        assert_eq!(
+            line(&event, Form::Table),
+            "2023-11-14T22:13:20Z  Warning  Started  pod/web-0  it's up (x3)"
+        );
+        event.set_series(EventSeries::new(7, Timestamp::new(1_700_000_001, 0).unwrap()));
+        assert!(line(&event, Form::Table).starts_with("2023-11-14T22:13:21Z  "));
+        assert!(line(&event, Form::Table).ends_with(" (x7)"));
+        assert_eq!(line(&event, Form::Json), event.to_json());
+    }
+}

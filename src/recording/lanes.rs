@@ -1,0 +1,107 @@
+//! Writes in hand, by the key under which their events are counted.
+//!
+//! Of one key there is one write at a time on its way, so they come to the store in order, however many workers there
+//! are; one that waits for its next attempt holds up what comes later for the same key, and nothing else. While it does,
+//! later updates of the same event are folded into one, so that a key that fails does not fill the queue.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::correlator::CorrelationKey;
+
+use super::write::Write;
+
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: HashMap<CorrelationKey, Lane, ahash::RandomState>,
+    /// When those that wait are due. The number makes each moment one of its own.
+    due: BTreeMap<(Duration, u64), CorrelationKey>,
+    next: u64,
+}
+
+struct Lane {
+    /// Of the write that is on its way or waits: the first position of this lane.
+    position: u64,
+    /// What waits for its next attempt, and since when it is listed in `due`.
+    waiting: Option<((Duration, u64), Write)>,
+    behind: VecDeque<Write>,
+}
+
+/// What becomes of a new write.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+pub(super) enum Admitted {
+    /// It may go.
+    Now(Write),
+    /// It waits for its turn.
+    Behind,
+    /// An earlier one says it too; so much room is free.
+    Absorbed(u64),
+}
+
+impl Lanes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    pub(super) fn admit(&mut self, write: Write) -> Admitted {
+        let Some(lane) = self.lanes.get_mut(&write.ticket.key) else {
+            let lane = Lane { position: write.ticket.position, waiting: None, behind: VecDeque::new() };
+            self.lanes.insert(write.ticket.key.clone(), lane);
+            return Admitted::Now(write);
+        };
+        if let Some((_, waiting)) = &mut lane.waiting {
+            let last = lane.behind.back_mut().unwrap_or(waiting);
+            if last.ticket.is_update && write.ticket.is_update {
+                return Admitted::Absorbed(last.absorb(write));
+            }
+        }
+        lane.behind.push_back(write);
+        Admitted::Behind
+    }
+
+    /// The write on its way is to wait until then.
+    pub(super) fn wait(&mut self, write: Write, until: Duration) {
+        let Some(lane) = self.lanes.get_mut(&write.ticket.key) else { return };
+        let at = (until, self.next);
+        self.next += 1;
+        self.due.insert(at, write.ticket.key.clone());
+        lane.waiting = Some((at, write));
+    }
+
+    /// When the next one is due.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.due.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The one that is due first. It is on its way again.
+    pub(super) fn take_next(&mut self) -> Option<Write> {
+        let (_, key) = self.due.pop_first()?;
+        self.lanes.get_mut(&key)?.waiting.take().map(|(_, write)| write)
+    }
+
+    /// Of those that wait, the one that came first. It is on its way again.
+    pub(super) fn take_oldest(&mut self) -> Option<Write> {
+        let waiting = self.lanes.values_mut().filter(|lane| lane.waiting.is_some());
+        let (at, write) = waiting.min_by_key(|lane| lane.position)?.waiting.take()?;
+        self.due.remove(&at);
+        Some(write)
+    }
+
+    /// The write on its way has come to its end; the next of its key may go.
+    pub(super) fn pass(&mut self, key: &CorrelationKey) -> Option<Write> {
+        let lane = self.lanes.get_mut(key)?;
+        let next = lane.behind.pop_front();
+        match &next {
+            Some(write) => lane.position = write.ticket.position,
+            None => {
+                self.lanes.remove(key);
+            }
+        }
+        next
+    }
+
+    /// The first position that has not been decided.
+    pub(super) fn position(&self) -> Option<u64> {
+        self.lanes.values().map(|lane| lane.position).min()
+    }
+}

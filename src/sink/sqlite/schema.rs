@@ -1,0 +1,99 @@
+//! The tables, and the steps by which a file of each earlier version becomes one of this version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::event::Timestamp;
+use crate::sink::rules;
+
+use super::row::signed;
+
+/// `evca`: tells a store from the database of another program.
+pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
+
+/// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
+const STEPS: &[&str] = &[
+    // 1: the events, and what the store remembers beside them. The number of the last write is the key, so that the event
+    // written longest ago is the first, and a follower reads on where it stopped.
+    "CREATE TABLE store (
+        born INTEGER NOT NULL,
+        resourceVersion INTEGER NOT NULL,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        expired INTEGER NOT NULL,
+        evicted INTEGER NOT NULL
+    );
+    CREATE TABLE events (
+        resourceVersion INTEGER PRIMARY KEY,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        lastSeen TEXT,
+        type TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        involvedObjectKind TEXT NOT NULL,
+        involvedObjectNamespace TEXT NOT NULL,
+        involvedObjectName TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        firstTimestamp TEXT,
+        lastTimestamp TEXT,
+        eventTime TEXT,
+        action TEXT NOT NULL,
+        sourceComponent TEXT NOT NULL,
+        sourceHost TEXT NOT NULL,
+        reportingComponent TEXT NOT NULL,
+        reportingInstance TEXT NOT NULL,
+        involvedObjectUid TEXT NOT NULL,
+        involvedObjectApiVersion TEXT NOT NULL,
+        involvedObjectResourceVersion TEXT NOT NULL,
+        involvedObjectFieldPath TEXT NOT NULL,
+        uid TEXT NOT NULL,
+        creationTimestamp TEXT,
+        rest TEXT,
+        expires TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
+    CREATE INDEX eventsByExpiry ON events (expires);",
+    // 2: what queries ask for. An index holds the key too, so what it finds comes in the order of the writes.
+    "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
+    CREATE INDEX eventsByType ON events (type);
+    CREATE INDEX eventsByReason ON events (reason);
+    CREATE INDEX eventsByLastSeen ON events (lastSeen);",
+];
+
+/// The version of the files that are written: `user_version`.
+pub(super) const VERSION: i32 = STEPS.len() as i32;
+
+/// Brings the file up to date, in one transaction: all of it or nothing.
+pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
+    if user_version(connection)? == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    let version = user_version(&transaction)?;
+    for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(STEPS.len())) {
+        transaction.execute_batch(step)?;
+    }
+    if version == 0 {
+        let born = signed(rules::birth(now));
+        transaction.execute("INSERT INTO store VALUES (?1, 0, 0, 0, 0, 0)", [born])?;
+    }
+    if version < VERSION {
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()
+}
+
+pub(super) fn user_version(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+pub(super) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "application_id", |row| row.get(0))
+}
+
+/// Whether nobody has made a table or anything else.
+pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
+    connection.query_row(is_empty, [], |row| row.get(0))
+}

@@ -1,0 +1,304 @@
+//! What a batch does to the file: one transaction, one answer for each operation.
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use crate::clock::Clock;
+use crate::event::{Event, Text, Timestamp};
+use crate::sink::admission::{admitted, check, described, namespace_of, whole_seconds};
+use crate::sink::{SinkError, SinkOp, rules};
+
+use super::SqliteSinkOptions;
+use super::row::{self, columns, marks, signed};
+
+/// The most events that one transaction lets go because they have expired: a store that was left alone for long does not
+/// hold up its first writer. Nobody sees those that are left.
+const MOST_EXPIRED: u32 = 4096;
+
+const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
+/// One statement, by the name: either both or neither of removing and inserting is done.
+const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
+const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE namespace = ? AND name = ?");
+const IS_TAKEN: &str = "SELECT 1 FROM events WHERE namespace = ? AND name = ? AND expires > ?";
+const DELETE: &str = "DELETE FROM events WHERE resourceVersion = ?";
+const EXPIRE: &str = "DELETE FROM events WHERE resourceVersion IN \
+    (SELECT resourceVersion FROM events WHERE expires <= ? ORDER BY expires LIMIT ?)";
+const EVICT: &str = "DELETE FROM events WHERE resourceVersion = (SELECT min(resourceVersion) FROM events)";
+const READ: &str = "SELECT born, resourceVersion, created, updated, expired, evicted FROM store";
+const COUNT: &str =
+    "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?";
+
+/// Compiles what will be needed: whether the tables are what their version says.
+pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, COUNT] {
+        connection.prepare_cached(sql)?;
+    }
+    Counters::read(connection).map(|_| ())
+}
+
+/// Why one operation was not done.
+enum Refusal {
+    /// The answer to this operation; the others go on.
+    Answer(SinkError),
+    /// The transaction is lost, and with it all that was done in it.
+    Lost(rusqlite::Error),
+}
+
+impl From<SinkError> for Refusal {
+    fn from(answer: SinkError) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = match &error {
+            rusqlite::Error::SqliteFailure(failure, _) => failure.code,
+            // A row that somebody else wrote and that is no event.
+            _ => return Self::Answer(SinkError::rejected(error.to_string())),
+        };
+        match code {
+            // About this event alone: the statement is undone, the transaction goes on.
+            ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
+                Self::Answer(SinkError::rejected(error.to_string()))
+            }
+            _ => Self::Lost(error),
+        }
+    }
+}
+
+/// Does all operations and commits, or does nothing at all. No answer is given before the commit has returned.
+pub(super) fn apply(
+    connection: &mut Connection,
+    options: &SqliteSinkOptions,
+    clock: &Clock,
+    ops: &[SinkOp],
+) -> Result<Vec<Result<Event, SinkError>>, rusqlite::Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut batch = Batch::begin(&transaction, options, clock.now().into())?;
+    let mut answers = Vec::with_capacity(ops.len());
+    for op in ops {
+        match batch.perform(op) {
+            Ok(stored) => answers.push(Ok(stored)),
+            Err(Refusal::Answer(answer)) => answers.push(Err(answer)),
+            Err(Refusal::Lost(error)) => return Err(error),
+        }
+    }
+    batch.end()?;
+    transaction.commit()?;
+    Ok(answers)
+}
+
+/// What the file remembers beside the events.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Counters {
+    pub(super) born: u64,
+    pub(super) version: u64,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    pub(super) expired: u64,
+    pub(super) evicted: u64,
+}
+
+impl Counters {
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare_cached(READ)?;
+        statement.query_row([], |row| {
+            let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            Ok(Self {
+                born: number(0)?,
+                version: number(1)?,
+                created: number(2)?,
+                updated: number(3)?,
+                expired: number(4)?,
+                evicted: number(5)?,
+            })
+        })
+    }
+
+    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Self { born: _, version, created, updated, expired, evicted } = *self;
+        let mut statement = connection.prepare_cached(COUNT)?;
+        statement.execute([version, created, updated, expired, evicted].map(signed))?;
+        Ok(())
+    }
+
+    /// Rows of events, whether they have expired or not.
+    pub(super) fn rows(&self) -> u64 {
+        self.created.saturating_sub(self.expired).saturating_sub(self.evicted)
+    }
+}
+
+/// A transaction that writes.
+struct Batch<'a> {
+    transaction: &'a Transaction<'a>,
+    max_events: u64,
+    /// One moment for all of the batch.
+    now: Timestamp,
+    now_text: String,
+    expires: String,
+    /// What uids begin with.
+    uids: String,
+    before: Counters,
+    counters: Counters,
+}
+
+impl<'a> Batch<'a> {
+    fn begin(
+        transaction: &'a Transaction<'a>,
+        options: &SqliteSinkOptions,
+        now: Timestamp,
+    ) -> rusqlite::Result<Self> {
+        let before = Counters::read(transaction)?;
+        let mut batch = Self {
+            transaction,
+            max_events: options.max_events as u64,
+            now,
+            now_text: row::micros(now),
+            expires: row::micros(now.saturating_add(options.ttl)),
+            uids: rules::beginning_of_uids(before.born),
+            before,
+            counters: before,
+        };
+        batch.expire()?;
+        Ok(batch)
+    }
+
+    fn end(&self) -> rusqlite::Result<()> {
+        if self.counters == self.before { Ok(()) } else { self.counters.write(self.transaction) }
+    }
+
+    fn perform(&mut self, op: &SinkOp) -> Result<Event, Refusal> {
+        match op {
+            SinkOp::Create(event) => self.create(admitted(event, true)?),
+            SinkOp::Update(event) => self.update(admitted(event, false)?),
+            SinkOp::Patch(event, _) => self.patch(event),
+        }
+    }
+
+    fn create(&mut self, mut event: Event) -> Result<Event, Refusal> {
+        if event.metadata.name.is_empty() {
+            event.metadata.name = self.free_name(&event)?;
+        }
+        // A name that is free is the rule, so the index is only asked once.
+        if self.insert(&mut event)? {
+            return Ok(event);
+        }
+        match self.stored(&event.metadata.namespace, &event.metadata.name)? {
+            Some(stored) => Err(taken(&event).with_stored(stored).into()),
+            None => self.insert_free(event),
+        }
+    }
+
+    fn update(&mut self, mut event: Event) -> Result<Event, Refusal> {
+        let Some(old) = self.stored(&event.metadata.namespace, &event.metadata.name)? else {
+            return self.insert_free(event);
+        };
+        rules::take_over(&mut event.metadata, &old)?;
+        self.change(&old, event)
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, Refusal> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(old) = self.stored(namespace, name)? else {
+            return Err(SinkError::not_found(described(namespace, name)).into());
+        };
+        let mut new = old.clone();
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        if event.count != 0 {
+            new.count = event.count;
+        }
+        if !event.message.is_empty() {
+            new.message = event.message.clone();
+        }
+        let last = whole_seconds(event.last_timestamp);
+        if last != Some(Timestamp::UNIX_EPOCH) {
+            new.last_timestamp = last;
+        }
+        self.change(&old, new)
+    }
+
+    /// Adds an event whose name is known to be free.
+    fn insert_free(&mut self, mut event: Event) -> Result<Event, Refusal> {
+        if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
+    }
+
+    /// Adds an event, unless a row has its name, and makes room for it.
+    fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
+        event.metadata.set_uid(rules::uid(&self.uids, self.counters.created + 1));
+        event.metadata.set_creation_timestamp(self.now.whole_seconds());
+        if !self.write(INSERT, event)? {
+            return Ok(false);
+        }
+        self.counters.created += 1;
+        if self.counters.rows() > self.max_events {
+            self.evict()?;
+        }
+        Ok(true)
+    }
+
+    /// Puts a changed event where the next write belongs. What changes nothing is no write.
+    fn change(&mut self, old: &Event, mut new: Event) -> Result<Event, Refusal> {
+        if *old != new {
+            self.write(REPLACE, &mut new)?;
+        }
+        self.counters.updated += 1;
+        Ok(new)
+    }
+
+    /// Gives the event the next number, if it is written.
+    fn write(&mut self, sql: &str, event: &mut Event) -> rusqlite::Result<bool> {
+        let version = self.counters.version + 1;
+        let mut statement = self.transaction.prepare_cached(sql)?;
+        if row::write(&mut statement, event, version, &self.expires)? == 0 {
+            return Ok(false);
+        }
+        self.counters.version = version;
+        event.metadata.set_resource_version(version.to_string());
+        Ok(true)
+    }
+
+    /// The event of this name, if it has not expired. If it has, it goes.
+    fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
+        let mut statement = self.transaction.prepare_cached(SELECT)?;
+        let found = statement
+            .query_row([namespace, name], |row| {
+                let is_expired = row.get_ref(1)?.as_str()? <= self.now_text.as_str();
+                Ok((if is_expired { None } else { Some(row::event_of(row)?) }, row::version_of(row)?))
+            })
+            .optional()?;
+        match found {
+            None => Ok(None),
+            Some((Some(event), _)) => Ok(Some(event)),
+            Some((None, version)) => {
+                self.counters.expired +=
+                    self.transaction.prepare_cached(DELETE)?.execute([signed(version)])? as u64;
+                Ok(None)
+            }
+        }
+    }
+
+    fn free_name(&self, event: &Event) -> rusqlite::Result<Text> {
+        let metadata = &event.metadata;
+        let mut statement = self.transaction.prepare_cached(IS_TAKEN)?;
+        rules::free_name(metadata.generate_name(), self.counters.version, |name| {
+            statement.exists(params![metadata.namespace.as_str(), name, self.now_text])
+        })
+    }
+
+    fn expire(&mut self) -> rusqlite::Result<()> {
+        let mut statement = self.transaction.prepare_cached(EXPIRE)?;
+        self.counters.expired += statement.execute(params![self.now_text, MOST_EXPIRED])? as u64;
+        Ok(())
+    }
+
+    /// The event written longest ago makes room.
+    fn evict(&mut self) -> rusqlite::Result<()> {
+        self.counters.evicted += self.transaction.prepare_cached(EVICT)?.execute([])? as u64;
+        Ok(())
+    }
+}
+
+fn taken(event: &Event) -> SinkError {
+    SinkError::already_exists(described(&event.metadata.namespace, &event.metadata.name))
+}

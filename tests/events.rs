@@ -1,0 +1,365 @@
+//! The example `events` as its users meet it: a store in a file, asked while others write it.
+#![cfg(feature = "sqlite")]
+#![allow(clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+#[path = "support/example.rs"]
+mod example;
+#[path = "support/program.rs"]
+mod program;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use eventcast::{Event, EventPatch, EventSink, ObjectReference, SinkOp, SqliteSink, Timestamp};
+use program::Ended;
+
+/// CVE-2021-25743: what a terminal would obey, in every text that is shown.
+const PAYLOAD: &str =
+    "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
+
+/// A folder of its own, with a store in it.
+struct Place {
+    folder: PathBuf,
+    store: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("eventcast-events-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let store = folder.join("events.db");
+        Self { folder, store }
+    }
+
+    fn sink(&self) -> SqliteSink {
+        SqliteSink::open(&self.store).unwrap()
+    }
+
+    fn events(&self, args: &[&str]) -> Ended {
+        let store = self.store.to_str().unwrap();
+        program::run(&example::program("events"), &[&["--store", store], args].concat(), b"")
+    }
+
+    /// What it prints when all is well.
+    #[track_caller]
+    fn shown(&self, args: &[&str]) -> String {
+        let ended = self.events(args);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{args:?}");
+        ended.stdout
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn event(name: &str, object: &'static str, type_: &'static str, reason: &'static str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new("Pod", object);
+    (event.type_, event.reason) = (type_.into(), reason.into());
+    event.message = format!("message of {name}").into();
+    event.source = "kubelet".into();
+    event.count = 1;
+    event
+}
+
+/// Three about two objects, one of them in a namespace.
+fn filled(name: &str) -> Place {
+    let place = Place::new(name);
+    let sink = place.sink();
+    sink.create(&event("a", "web-0", "Normal", "Started")).unwrap();
+    let mut recent = event("b", "web-0", "Warning", "BackOff");
+    recent.first_timestamp =
+        Some(Timestamp::from(SystemTime::now()).saturating_sub(Duration::from_secs(1800)));
+    sink.create(&recent).unwrap();
+    let mut blue = event("c", "web-1", "Normal", "Started");
+    blue.involved_object.namespace = "blue".into();
+    sink.create(&blue).unwrap();
+    place
+}
+
+#[test]
+fn get_prints_what_is_asked_for() {
+    let place = filled("get");
+    let table = place.shown(&["get"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[0], "LAST SEEN   TYPE      REASON    OBJECT      MESSAGE");
+    assert_eq!(lines[1], "<unknown>   Normal    Started   pod/web-0   message of a");
+    assert_eq!(lines[2], "30m         Warning   BackOff   pod/web-0   message of b");
+    assert_eq!(lines[3], "<unknown>   Normal    Started   pod/web-1   message of c");
+
+    let found = |args: &[&str]| -> String {
+        let shown = place.shown(&[&["get"], args].concat());
+        shown.lines().skip(1).map(|line| line.chars().next_back().unwrap()).collect()
+    };
+    assert_eq!(found(&["-n", "blue"]), "c");
+    assert_eq!(found(&["--namespace=default"]), "ab");
+    assert_eq!(found(&["--for", "POD/web-0"]), "ab");
+    assert_eq!(found(&["--for", "pod"]), "abc");
+    assert_eq!(found(&["--types", "warning"]), "b");
+    assert_eq!(found(&["--types", "Normal", "--for", "pod/web-0"]), "a");
+    assert_eq!(found(&["--reason", "Started"]), "ac");
+    assert_eq!(found(&["--since", "31m"]), "b");
+    assert_eq!(found(&["--limit", "2"]), "bc");
+    assert_eq!(found(&["--limit", "1", "--for", "pod/web-0"]), "b");
+    for nothing in [&["get", "--reason", "Other"][..], &["get", "--since", "29m"], &["get", "--limit", "0"]] {
+        let ended = place.events(nothing);
+        assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), "", "events: none found\n"));
+    }
+}
+
+#[test]
+fn json_is_a_list_of_the_stored_events() {
+    let place = filled("json");
+    let list: serde_json::Value = serde_json::from_str(&place.shown(&["get", "-o", "json"])).unwrap();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&"EventList".into(), &"v1".into()));
+    let items = list["items"].as_array().unwrap().iter();
+    let items: Vec<Event> = items.map(|item| Event::from_json(&item.to_string()).unwrap()).collect();
+    assert_eq!(items, place.sink().events().unwrap());
+    let none = place.shown(&["get", "--output=json", "--reason", "Other"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&none).unwrap()["items"], serde_json::json!([]));
+}
+
+#[test]
+fn describe_prints_the_section_of_one_object() {
+    let place = filled("describe");
+    assert_eq!(
+        place.shown(&["describe", "pod/web-0"]),
+        "\
+Events:
+  Type     Reason   Age        From     Message
+  ----     ------   ----       ----     -------
+  Normal   Started  <unknown>  kubelet  message of a
+  Warning  BackOff  30m        kubelet  message of b
+"
+    );
+    assert_eq!(place.shown(&["describe", "pod/web-0", "-n", "blue"]), "Events:  <none>\n");
+    assert_eq!(place.shown(&["-n", "blue", "describe", "Pod/web-1"]).lines().count(), 4);
+}
+
+/// A program whose output is read as it comes.
+struct Watching {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Watching {
+    fn start(place: &Place, args: &[&str]) -> Self {
+        let mut child = Command::new(example::program("events"))
+            .arg("--store")
+            .arg(&place.store)
+            .args(["watch", "--interval", "1ms"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    /// Waits for it. A watcher that says nothing hangs the test, which its runner ends.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "it has ended: {line:?}");
+        line.pop();
+        line
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let rest = self.stdout.lines().map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!(rest, [""; 0]);
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stderr)
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_follows_until_it_is_told_to_stop() {
+    use rustix::process::Signal;
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = filled("watch");
+        let mut watching = Watching::start(&place, &["--for", "pod/web-0", "--limit", "1"]);
+        assert!(watching.line().ends_with("Z  Warning  BackOff  pod/web-0  message of b"));
+        let sink = place.sink();
+        sink.create(&event("other", "web-1", "Normal", "Started")).unwrap();
+        let stored = sink.create(&event("d", "web-0", "Normal", "Killing")).unwrap();
+        assert_eq!(watching.line(), "<unknown>             Normal   Killing  pod/web-0  message of d");
+        let mut again = stored;
+        again.count = 2;
+        again.last_timestamp = Some("2026-01-02T03:04:05Z".parse().unwrap());
+        sink.patch(&again, &EventPatch::new(&again)).unwrap();
+        assert_eq!(watching.line(), "2026-01-02T03:04:05Z  Normal   Killing  pod/web-0  message of d (x2)");
+        watching.signal(signal);
+        assert_eq!(watching.end(), (Some(0), String::new()));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
+    let place = filled("watch-json");
+    let mut watching = Watching::start(&place, &["-o", "json", "--reason", "Started"]);
+    let sink = place.sink();
+    for name in ["a", "c"] {
+        assert_eq!(Event::from_json(&watching.line()).unwrap().metadata.name, name);
+    }
+    let Watching { mut child, stdout } = watching;
+    drop(stdout);
+    // It notices when it has something to say.
+    sink.create(&event("d", "web-0", "Normal", "Started")).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_output_that_nobody_reads_is_no_failure() {
+    let place = filled("pipe");
+    let sink = place.sink();
+    let more = |number| SinkOp::Create(event(&format!("more-{number}"), "web-0", "Normal", "Started"));
+    assert!(sink.apply(&(0..2000).map(more).collect::<Vec<_>>()).iter().all(Result::is_ok));
+    for form in ["table", "json"] {
+        let mut child = Command::new(example::program("events"))
+            .args(["get", "-o", form, "--store"])
+            .arg(&place.store)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
+}
+
+#[test]
+fn hostile_events_do_no_harm_to_the_terminal() {
+    let place = Place::new("hostile");
+    let mut hostile = event("web-0.1", "web-0", "Normal", "Started");
+    hostile.message = PAYLOAD.into();
+    hostile.reason = PAYLOAD.into();
+    hostile.type_ = PAYLOAD.into();
+    hostile.involved_object.kind = PAYLOAD.into();
+    hostile.source = PAYLOAD.into();
+    let sink = place.sink();
+    sink.create(&hostile).unwrap();
+
+    let kind = format!("{PAYLOAD}/web-0");
+    for (args, lines) in [(&["get"][..], 2), (&["describe", &kind], 4)] {
+        let shown = place.shown(args);
+        assert_eq!(shown.lines().count(), lines, "{shown}");
+        assert_harmless(&shown);
+        assert!(shown.contains(r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal"), "{shown}");
+    }
+    let json = place.shown(&["get", "-o", "json"]);
+    assert_harmless(&json);
+    let list: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(list["items"][0]["message"], PAYLOAD, "the text itself is kept");
+    #[cfg(unix)]
+    {
+        let mut watching = Watching::start(&place, &[]);
+        let line = watching.line();
+        assert_harmless(&line);
+        assert!(line.contains(r"\u{1b}[2J") && line.contains(r"next\nLAST SEEN"), "{line}");
+        watching.signal(rustix::process::Signal::INT);
+        assert_eq!(watching.end().0, Some(0));
+    }
+    // What it quotes of its own arguments too.
+    let ended = place.events(&["get", "--output", PAYLOAD]);
+    assert_eq!(ended.code, Some(2));
+    assert_harmless(&ended.stderr);
+    let hostile_path = place.folder.join("\u{1b}[2J.db");
+    let ended =
+        program::run(&example::program("events"), &["get", "--store", hostile_path.to_str().unwrap()], b"");
+    assert_eq!(ended.code, Some(1));
+    assert_harmless(&ended.stderr);
+}
+
+/// No control character but the newlines between lines, and none that turns the reading direction round.
+#[track_caller]
+fn assert_harmless(shown: &str) {
+    let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);
+    assert!(!shown.contains(is_bad), "{shown:?}");
+}
+
+#[test]
+fn bad_usage_is_told_on_stderr_with_status_2() {
+    let place = filled("usage");
+    for (args, part) in [
+        (&[][..], "no command: give get, describe or watch"),
+        (&["list"], "'list' is no command"),
+        (&["get", "more"], "'more' is one argument too many"),
+        (&["describe"], "describe needs an object"),
+        (&["describe", "pod"], "'pod' is no object: write KIND/NAME"),
+        (&["describe", "pod/"], "'pod/' is no object"),
+        (&["describe", "pod/a", "pod/b"], "'pod/b' is one argument too many"),
+        (&["describe", "pod/a", "--limit", "1"], "--limit is for get and watch"),
+        (&["get", "--interval", "1s"], "--interval is for watch"),
+        (&["watch", "--interval", "0s"], "--interval is zero"),
+        (&["get", "--nonsense"], "invalid option '--nonsense'"),
+        (&["get", "--for", "/web-0"], "'/web-0' is no object"),
+        (&["get", "--for"], "--for needs an object"),
+        (&["get", "-n", ""], "--namespace needs a name"),
+        (&["get", "--types", "Normal,Warning"], "'Normal,Warning' is not one type"),
+        (&["get", "--since", "yesterday"], "--since: 'yesterday' is not a duration"),
+        (&["get", "--limit", "-1"], "--limit: '-1' is not a number"),
+        (&["get", "-o", "yaml"], "--output: 'yaml' is not table or json"),
+        (&["get", "--store"], "--store needs a file"),
+    ] {
+        let ended = place.events(args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.ends_with("Try 'events --help'.\n"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_told_with_status_1() {
+    let place = filled("unreadable");
+    let other = place.folder.join("notes.txt");
+    fs::write(&other, "not a database, but long enough to be taken for one if nobody looks ".repeat(20))
+        .unwrap();
+    let before = fs::read(&other).unwrap();
+    let missing = place.folder.join("missing.db");
+    for command in [&["get"][..], &["watch"], &["describe", "pod/web-0"]] {
+        for path in [&missing, &other, &place.folder] {
+            let ended = program::run(
+                &example::program("events"),
+                &[command, &["--store", path.to_str().unwrap()]].concat(),
+                b"",
+            );
+            assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{path:?}");
+            assert!(ended.stderr.starts_with("events: "), "{}", ended.stderr);
+            assert!(ended.stderr.contains(path.to_str().unwrap()), "{}", ended.stderr);
+            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        }
+    }
+    assert!(!Path::new(&missing).exists(), "reading makes no file");
+    assert_eq!(fs::read(&other).unwrap(), before);
+}
+
+#[test]
+fn help_and_version_go_to_stdout() {
+    let place = Place::new("help");
+    let help = place.shown(&["--help"]);
+    for part in ["Usage: events [--store FILE] get", "--for KIND[/NAME]", "Exit status:"] {
+        assert!(help.contains(part), "{help}");
+    }
+    assert!(help.lines().all(|line| line.len() <= 90));
+    assert_eq!(place.shown(&["-V"]), format!("events (eventcast {})\n", env!("CARGO_PKG_VERSION")));
+}

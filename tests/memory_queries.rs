@@ -1,0 +1,305 @@
+//! The store in memory, asked: queries, `describe`, and that it is what a plain list of events would be.
+#![cfg(feature = "recorder")]
+
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    Event, EventPatch, EventQuery, EventSeries, EventSink, EventSource, EventType, FakeClock, MemorySink,
+    MemorySinkOptions, ObjectReference, SinkErrorKind, SinkOp, Timestamp,
+};
+use proptest::prelude::*;
+
+fn clock() -> FakeClock {
+    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+}
+
+fn now(clock: &FakeClock) -> Timestamp {
+    clock.clock().now().into()
+}
+
+fn store(clock: &FakeClock) -> MemorySink {
+    MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
+}
+
+fn event(name: &str, kind: &'static str, object: &'static str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new(kind, object);
+    event.type_ = "Normal".into();
+    event.reason = "Started".into();
+    event.count = 1;
+    event
+}
+
+fn names(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.metadata.name.as_str()).collect()
+}
+
+#[test]
+fn each_condition_narrows_a_query_down() {
+    let store = MemorySink::new();
+    let mut warning = event("a", "Pod", "web-0");
+    warning.type_ = "Warning".into();
+    warning.reason = "BackOff".into();
+    warning.involved_object.uid = "1".into();
+    let mut blue = event("b", "Pod", "web-0");
+    blue.involved_object.namespace = "blue".into();
+    let other = event("c", "Pod", "web-1");
+    let kind = event("d", "Deployment", "web-0");
+    for event in [&warning, &blue, &other, &kind] {
+        store.create(event).unwrap();
+    }
+    let found = |query: EventQuery| {
+        let found = store.find(&query);
+        for event in store.events() {
+            assert_eq!(query.matches(&event), found.contains(&event), "{query:?}: {event:?}");
+        }
+        found.iter().map(|event| event.metadata.name.to_string()).collect::<String>()
+    };
+    let query = EventQuery::new;
+    assert_eq!(found(query()), "abcd");
+    assert_eq!(found(query().namespace("default")), "acd");
+    assert_eq!(found(query().namespace("blue")), "b");
+    assert_eq!(found(query().namespace("blu")), "");
+    assert_eq!(found(query().object(ObjectReference::new("POD", "web-0"))), "ab");
+    assert_eq!(found(query().object(ObjectReference::new("pod", "web-0").in_namespace("default"))), "a");
+    assert_eq!(found(query().object(ObjectReference::new("pod", ""))), "abc");
+    assert_eq!(found(query().object(ObjectReference::new("", "web-0"))), "abd");
+    // kubectl does not compare these.
+    let mut reference = ObjectReference::new("Pod", "web-0");
+    reference.api_version = "v2".into();
+    reference.resource_version = "77".into();
+    reference.field_path = "spec".into();
+    assert_eq!(found(query().object(&reference)), "ab");
+    reference.uid = "1".into();
+    assert_eq!(found(query().object(reference)), "a");
+    assert_eq!(found(query().type_(EventType::Warning)), "a");
+    assert_eq!(found(query().type_("warning")), "");
+    assert_eq!(found(query().reason("Started")), "bcd");
+    assert_eq!(found(query().reason("Started").namespace("default")), "cd");
+    assert_eq!(found(query().reason("Started").reason("").type_("Warning").type_("")), "abcd");
+}
+
+#[test]
+fn since_is_about_the_last_time_that_an_event_was_seen() {
+    let at = |seconds| Timestamp::new(seconds, 0).unwrap();
+    let since = |event: &Event, seconds| EventQuery::new().since(at(seconds)).matches(event);
+    let mut event = event("a", "Pod", "web-0");
+    assert!(!since(&event, 0), "it does not say when");
+    event.set_event_time(at(10));
+    assert!(since(&event, 10) && !since(&event, 11));
+    event.first_timestamp = Some(at(20));
+    assert!(since(&event, 20) && !since(&event, 21));
+    event.last_timestamp = Some(at(30));
+    assert!(since(&event, 30) && !since(&event, 31));
+    event.set_series(EventSeries::new(2, at(40)));
+    assert!(since(&event, 40) && !since(&event, 41));
+}
+
+#[test]
+fn a_limit_takes_what_was_written_last() {
+    let store = MemorySink::new();
+    let first = event("a", "Pod", "web-0");
+    store.create(&first).unwrap();
+    store.create(&event("b", "Pod", "web-1")).unwrap();
+    store.create(&event("c", "Pod", "web-0")).unwrap();
+    let find = |limit| store.find(&EventQuery::new().limit(limit));
+    assert_eq!(names(&find(2)), ["b", "c"]);
+    assert_eq!(names(&find(0)), [""; 0]);
+    assert_eq!(names(&find(usize::MAX)), ["a", "b", "c"]);
+    let mut again = first;
+    again.count = 2;
+    store.patch(&again, &EventPatch::new(&again)).unwrap();
+    assert_eq!(names(&find(2)), ["c", "a"]);
+    let web = EventQuery::new().object(ObjectReference::new("Pod", "web-1")).limit(1);
+    assert_eq!(names(&store.find(&web)), ["b"], "the limit is of what is found");
+}
+
+#[test]
+fn the_table_of_a_query_has_its_rows_only() {
+    let clock = clock();
+    let store = store(&clock);
+    store.create(&event("a", "Pod", "web-0")).unwrap();
+    store.create(&event("b", "Node", "one")).unwrap();
+    assert_eq!(
+        store.table_of(&EventQuery::new().object(ObjectReference::new("Node", ""))),
+        "LAST SEEN   TYPE     REASON    OBJECT     MESSAGE\n<unknown>   Normal   Started   node/one   \n"
+    );
+}
+
+#[test]
+fn describe_is_kubectls() {
+    let clock = clock();
+    let store = store(&clock);
+    let web = ObjectReference::new("Pod", "web-0");
+    assert_eq!(store.describe(&web), "Events:  <none>\n");
+    let start = now(&clock);
+    clock.advance(Duration::from_secs(300));
+
+    // The order is that of the last times, not that of the writes.
+    let mut counted = event("counted", "Pod", "web-0");
+    counted.type_ = "Warning".into();
+    counted.reason = "BackOff".into();
+    counted.source = EventSource::from("kubelet");
+    counted.source.host = "node-7".into();
+    counted.message = "  Back-off restarting\n".into();
+    (counted.first_timestamp, counted.last_timestamp) = (Some(start), Some(now(&clock)));
+    counted.count = 12;
+    let mut once = event("once", "Pod", "web-0");
+    once.message = "größe 网络".into();
+    once.reason = "Zug网".into();
+    once.reporting_controller = "sched".into();
+    once.first_timestamp = Some(start);
+    let mut series = event("series", "Pod", "web-0");
+    series.source = "kubelet".into();
+    series.reporting_controller = "not shown".into();
+    series.reporting_instance = "i".into();
+    series.set_action("Starting");
+    series.set_event_time(start);
+    series.set_series(EventSeries::new(1, now(&clock)));
+    let unknown = event("unknown", "Pod", "web-0");
+    let elsewhere = event("elsewhere", "Pod", "web-1");
+    for event in [&counted, &once, &series, &unknown, &elsewhere] {
+        store.create(event).unwrap();
+    }
+    clock.advance(Duration::from_secs(3));
+    let section = "\
+Events:
+  Type     Reason   Age                 From     Message
+  ----     ------   ----                ----     -------
+  Normal   Started  <unknown>                    \n  \
+  Normal   Zug网    5m3s                sched    größe 网络
+  Warning  BackOff  3s (x12 over 5m3s)  kubelet  Back-off restarting
+  Normal   Started  3s (x1 over 5m3s)   kubelet  \n";
+    assert_eq!(store.describe(web), section);
+}
+
+/// What can be done to a store, in one of few names.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create(u8),
+    Update(u8),
+    Patch(u8, i32),
+    Pass(u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0_u8..12).prop_map(Step::Create),
+        2 => (0_u8..12).prop_map(Step::Update),
+        4 => (0_u8..12, 0_i32..3).prop_map(|(name, count)| Step::Patch(name, count)),
+        1 => (1_u16..50).prop_map(Step::Pass),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// The same as a list: an event's name, count, version and age, in the order of the writes.
+#[derive(Default)]
+struct Plain {
+    events: Vec<(String, i32, u64, u64)>,
+    version: u64,
+    expired: u64,
+    evicted: u64,
+}
+
+const TTL: u64 = 100;
+const ROOM: usize = 5;
+
+impl Plain {
+    fn put(&mut self, name: &str, count: i32, now: u64) {
+        let old = self.events.iter().position(|event| event.0 == name);
+        match old {
+            Some(at) => drop(self.events.remove(at)),
+            None if self.events.len() == ROOM => {
+                self.events.remove(0);
+                self.evicted += 1;
+            }
+            None => {}
+        }
+        self.version += 1;
+        self.events.push((name.to_owned(), count, self.version, now));
+    }
+
+    fn expire(&mut self, now: u64) {
+        let before = self.events.len();
+        self.events.retain(|event| event.3 + TTL > now);
+        self.expired += (before - self.events.len()) as u64;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_is_what_a_list_would_be(steps in steps(), batch in 1_usize..6) {
+        let clock = clock();
+        let mut options = MemorySinkOptions::default();
+        (options.max_events, options.ttl) = (ROOM, Duration::from_secs(TTL));
+        let store = MemorySink::with_clock(options, clock.clock()).unwrap();
+        let (mut plain, mut now) = (Plain::default(), 0);
+        for steps in steps.chunks(batch) {
+            let (mut ops, mut expected) = (Vec::new(), Vec::new());
+            for &step in steps {
+                let (op, answer) = match step {
+                    Step::Pass(seconds) => {
+                        // Afterwards: a batch happens at one moment.
+                        now += u64::from(seconds);
+                        continue;
+                    }
+                    Step::Create(name) => {
+                        let event = event(&format!("e-{name}"), "Pod", "web-0");
+                        let exists = plain.events.iter().any(|e| *e.0 == *event.metadata.name);
+                        if !exists {
+                            plain.put(&event.metadata.name, 1, clock_seconds(&clock));
+                        }
+                        (SinkOp::Create(event), exists.then_some(SinkErrorKind::AlreadyExists))
+                    }
+                    Step::Update(name) => {
+                        let event = event(&format!("e-{name}"), "Pod", "web-0");
+                        if !plain.events.iter().any(|e| *e.0 == *event.metadata.name && e.1 == 1) {
+                            plain.put(&event.metadata.name, 1, clock_seconds(&clock));
+                        }
+                        (SinkOp::Update(event), None)
+                    }
+                    Step::Patch(name, count) => {
+                        let mut event = event(&format!("e-{name}"), "Pod", "web-0");
+                        event.count = count;
+                        let old = plain.events.iter().find(|e| *e.0 == *event.metadata.name).map(|e| e.1);
+                        if old.is_some_and(|old| count != 0 && count != old) {
+                            plain.put(&event.metadata.name, count, clock_seconds(&clock));
+                        }
+                        let patch = EventPatch::new(&event);
+                        (SinkOp::Patch(event, patch), old.is_none().then_some(SinkErrorKind::NotFound))
+                    }
+                };
+                ops.push(op);
+                expected.push(answer);
+            }
+            let answers = store.apply(&ops);
+            let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(|e| e.kind())).collect();
+            prop_assert_eq!(kinds, expected);
+            clock.advance(Duration::from_secs(now - clock_seconds(&clock)));
+            plain.expire(now);
+            let events = store.events();
+            let held: Vec<(String, i32, u64)> = events
+                .iter()
+                .map(|e| (e.metadata.name.to_string(), e.count, e.metadata.resource_version().parse().unwrap()))
+                .collect();
+            let wanted: Vec<_> = plain.events.iter().map(|e| (e.0.clone(), e.1, e.2)).collect();
+            prop_assert_eq!(held, wanted);
+            for event in &events {
+                let found = store.get("default", &event.metadata.name);
+                prop_assert_eq!(found.as_ref(), Some(event));
+            }
+            prop_assert_eq!(&store.find(&EventQuery::new()), &events);
+            let stats = store.stats();
+            prop_assert_eq!((stats.expired, stats.evicted), (plain.expired, plain.evicted));
+            prop_assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+        }
+    }
+}
+
+/// Seconds since the clock's beginning.
+fn clock_seconds(clock: &FakeClock) -> u64 {
+    clock.clock().now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() - 1_700_000_000
+}

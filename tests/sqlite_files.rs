@@ -1,0 +1,466 @@
+//! Files that are no store, are damaged, or cannot grow: each is a clear error, and a file that is refused stays as it is,
+//! byte for byte, with nothing beside it.
+#![cfg(feature = "sqlite")]
+
+#[path = "support/child.rs"]
+mod child;
+#[path = "support/folder.rs"]
+mod folder;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use eventcast::{
+    BusOptions, Event, EventBroadcaster, EventSink, EventType, FakeClock, ObjectReference, OverflowPolicy,
+    SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSink, SqliteSinkOptions,
+};
+use folder::Folder;
+use rusqlite::Connection;
+
+fn event(name: &str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new("Pod", "web-0");
+    event.reason = "Started".into();
+    event.message = "m".repeat(1000).into();
+    event
+}
+
+/// A store with so many events, closed.
+fn filled(path: &Path, events: usize) {
+    let sink = SqliteSink::open(path).unwrap();
+    let ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+}
+
+fn sql(path: &Path, sql: &str) {
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+/// Neither way of opening takes the file, and neither leaves a trace.
+#[track_caller]
+fn assert_refused(folder: &Folder, kind: SqliteErrorKind) -> String {
+    assert_not_read(folder, kind);
+    assert_not_written(folder, kind)
+}
+
+#[track_caller]
+fn assert_not_written(folder: &Folder, kind: SqliteErrorKind) -> String {
+    let path = folder.file("events.db");
+    let before = kept(folder);
+    let error = SqliteSink::open(&path).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert_eq!(error.path(), path);
+    assert!(error.to_string().starts_with(path.to_str().unwrap()), "{error}");
+    assert!(kept(folder) == before, "{error}: the file was touched: {:?}", names(folder));
+    error.to_string()
+}
+
+#[track_caller]
+fn assert_not_read(folder: &Folder, kind: SqliteErrorKind) {
+    let before = kept(folder);
+    let read = SqliteSink::open_read_only(folder.file("events.db")).and_then(|sink| sink.events());
+    let error = read.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(kept(folder) == before, "{error}: the reader touched it: {:?}", names(folder));
+}
+
+/// All files but the memory that is shared beside a log, which is made anew by whoever needs it.
+fn kept(folder: &Folder) -> Vec<(String, Vec<u8>)> {
+    let is_kept = |name: &str| !folder.file("events.db-wal").exists() || !name.ends_with("-shm");
+    folder.files().into_iter().filter(|(name, _)| is_kept(name)).collect()
+}
+
+fn names(folder: &Folder) -> Vec<(String, usize)> {
+    folder.files().into_iter().map(|(name, bytes)| (name, bytes.len())).collect()
+}
+
+/// What is in a folder while a process has its files open, as a crash would leave it.
+fn crashed(from: &Folder) -> Folder {
+    let to = Folder::new();
+    for (name, bytes) in from.files() {
+        fs::write(to.file(&name), bytes).unwrap();
+    }
+    to
+}
+
+#[test]
+fn what_is_no_database_is_left_alone() {
+    let header = b"SQLite format 3\0";
+    let texts: [&[u8]; 7] = [
+        b"x",
+        b"not a database",
+        &[0; 100],
+        &[0; 5000],
+        &[0xFF; 5000],
+        &[header.as_slice(), &[0xFF; 5000]].concat(),
+        &header[..10],
+    ];
+    for bytes in texts {
+        let folder = Folder::new();
+        fs::write(folder.file("events.db"), bytes).unwrap();
+        let error = assert_refused(&folder, SqliteErrorKind::NotADatabase);
+        assert!(error.contains("not a SQLite database, left as it is"), "{error}");
+    }
+}
+
+#[test]
+fn the_database_of_another_program_is_left_alone() {
+    for statements in [
+        "CREATE TABLE t (x)",
+        "PRAGMA application_id = 7",
+        "PRAGMA user_version = 1",
+        "PRAGMA journal_mode = wal; CREATE TABLE t (x); INSERT INTO t VALUES (1)",
+        "PRAGMA application_id = 7; PRAGMA journal_mode = wal; CREATE TABLE events (x)",
+    ] {
+        let folder = Folder::new();
+        sql(&folder.file("events.db"), statements);
+        let error = assert_refused(&folder, SqliteErrorKind::Foreign);
+        assert!(error.contains("a database of another program, left as it is"), "{error}");
+    }
+}
+
+#[test]
+fn so_is_one_whose_owner_crashed() {
+    let live = Folder::new();
+    let owner = Connection::open(live.file("events.db")).unwrap();
+    owner.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (x)").unwrap();
+    // All that it has written is in the log.
+    let folder = crashed(&live);
+    assert_eq!(names(&folder).len(), 3);
+    assert_refused(&folder, SqliteErrorKind::Foreign);
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_left_alone() {
+    let folder = Folder::new();
+    filled(&folder.file("events.db"), 10);
+    sql(&folder.file("events.db"), "PRAGMA user_version = 99");
+    let error = assert_refused(&folder, SqliteErrorKind::Newer);
+    assert!(error.contains("(version 99, known are 1 to 2)"), "{error}");
+
+    // The same where only the log says so.
+    let live = Folder::new();
+    filled(&live.file("events.db"), 10);
+    let newer = Connection::open(live.file("events.db")).unwrap();
+    newer.execute_batch("PRAGMA user_version = 99").unwrap();
+    let folder = crashed(&live);
+    assert_eq!(names(&folder).len(), 3);
+    assert_refused(&folder, SqliteErrorKind::Newer);
+}
+
+#[test]
+fn a_damaged_file_is_left_alone() {
+    let whole = Folder::new();
+    filled(&whole.file("events.db"), 200);
+    let bytes = fs::read(whole.file("events.db")).unwrap();
+    assert!(bytes.len() > 200_000);
+    let mut wrong_page = bytes.clone();
+    wrong_page[100_000..140_000].fill(0x5A);
+    let mut wrong_schema = bytes.clone();
+    wrong_schema[100..4096].fill(0x5A);
+    for bytes in [wrong_page, wrong_schema, bytes[..bytes.len() / 2].to_vec(), bytes[..5000].to_vec()] {
+        let folder = Folder::new();
+        fs::write(folder.file("events.db"), bytes).unwrap();
+        let error = assert_not_written(&folder, SqliteErrorKind::Corrupt);
+        assert!(error.contains("the file is damaged"), "{error}");
+        let read = SqliteSink::open_read_only(folder.file("events.db")).and_then(|sink| sink.events());
+        assert_eq!(read.unwrap_err().kind(), SqliteErrorKind::Corrupt);
+    }
+    // Sound as a database, but not what its version promises.
+    for statement in ["DROP TABLE store", "DELETE FROM store", "ALTER TABLE events DROP COLUMN rest"] {
+        let folder = Folder::new();
+        filled(&folder.file("events.db"), 10);
+        sql(&folder.file("events.db"), statement);
+        let before = folder.files();
+        let error = SqliteSink::open(folder.file("events.db")).unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::Corrupt, "{error}");
+        assert!(folder.files() == before);
+    }
+}
+
+#[test]
+fn an_error_names_what_is_wrong_with_the_path() {
+    let folder = Folder::new();
+    let kind = |path: &Path| SqliteSink::open(path).unwrap_err().kind();
+    let kind_read = |path: &Path| SqliteSink::open_read_only(path).unwrap_err().kind();
+    fs::write(folder.file("file"), "").unwrap();
+    assert_eq!(kind(folder.path()), SqliteErrorKind::NotAFile);
+    assert_eq!(kind_read(folder.path()), SqliteErrorKind::NotAFile);
+    assert_eq!(kind(&folder.file("no/events.db")), SqliteErrorKind::NoParent);
+    assert_eq!(kind(&folder.file("file/events.db")), SqliteErrorKind::NoParent);
+    assert_eq!(kind(Path::new("")), SqliteErrorKind::InvalidPath);
+    assert_eq!(kind(&folder.file("a\0b")), SqliteErrorKind::InvalidPath);
+    assert_eq!(kind_read(&folder.file("events.db")), SqliteErrorKind::Missing);
+    assert_eq!(kind_read(&folder.file("file")), SqliteErrorKind::Older);
+    // What is escaped in an error.
+    let error = SqliteSink::open(folder.file("\u{1b}[2J/events.db")).unwrap_err().to_string();
+    assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(folder.file("nowhere"), folder.file("link")).unwrap();
+        let error = SqliteSink::open(folder.file("link")).unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::NotAFile, "{error}");
+        fs::remove_file(folder.file("link")).unwrap();
+    }
+    assert_eq!(names(&folder), [("file".to_owned(), 0)]);
+}
+
+#[test]
+fn options_out_of_range_touch_nothing() {
+    let folder = Folder::new();
+    for json in [r#"{"max_events": 0}"#, r#"{"ttl": "0s"}"#, r#"{"busy_timeout": "61m"}"#] {
+        let options: SqliteSinkOptions = serde_json::from_str(json).unwrap();
+        let error = SqliteSink::with_options(folder.file("events.db"), options).unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::InvalidOption);
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(
+            error.to_string().contains(&cause) && json.contains(cause.split(' ').next().unwrap()),
+            "{error}"
+        );
+    }
+    assert!(folder.files().is_empty());
+}
+
+/// In a process of its own, because it goes to another folder.
+#[test]
+fn a_path_is_never_a_uri_nor_a_special_name() {
+    if let Some(orders) = child::orders() {
+        std::env::set_current_dir(&orders[0]).unwrap();
+        for name in
+            [":memory:", "file:a?mode=memory", "file::memory:?cache=shared", "a%20b#c?d=e&immutable=1"]
+        {
+            let sink = SqliteSink::open(name).unwrap();
+            sink.create(&event("a")).unwrap();
+            drop(sink);
+            assert!(Path::new(name).is_file(), "{name}");
+            assert_eq!(SqliteSink::open(name).unwrap().len().unwrap(), 1);
+            assert_eq!(SqliteSink::open_read_only(name).unwrap().len().unwrap(), 1);
+        }
+        return child::say("done");
+    }
+    let folder = Folder::new();
+    let child =
+        child::Running::start("a_path_is_never_a_uri_nor_a_special_name", &[folder.path().to_str().unwrap()]);
+    assert_eq!(child.end(), ["done"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn files_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    let mode = |name: &str| fs::metadata(folder.file(name)).unwrap().permissions().mode() & 0o777;
+    let sink = SqliteSink::open(folder.file("events.db")).unwrap();
+    sink.create(&event("a")).unwrap();
+    for name in ["events.db", "events.db-wal", "events.db-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    drop(sink);
+    // A mode that somebody has chosen stays.
+    fs::set_permissions(folder.file("events.db"), fs::Permissions::from_mode(0o640)).unwrap();
+    let sink = SqliteSink::open(folder.file("events.db")).unwrap();
+    sink.create(&event("b")).unwrap();
+    assert_eq!((mode("events.db"), mode("events.db-wal")), (0o640, 0o640));
+}
+
+/// The first version's file, as its writer left it.
+const VERSION_1: &str = include_str!("sqlite/version-1.sql");
+
+fn version_1(path: &Path) {
+    sql(path, VERSION_1);
+}
+
+fn indexes(path: &Path) -> i64 {
+    let count = "SELECT count(*) FROM sqlite_master WHERE type = 'index'";
+    Connection::open(path).unwrap().query_row(count, [], |row| row.get(0)).unwrap()
+}
+
+fn at_birth() -> FakeClock {
+    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+}
+
+#[test]
+fn a_file_of_an_older_version_is_brought_up_to_date() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    version_1(&path);
+    let error = SqliteSink::open_read_only(&path).unwrap_err();
+    assert_eq!(error.kind(), SqliteErrorKind::Older, "{error}");
+    assert_eq!(indexes(&path), 2);
+
+    let sink = SqliteSink::with_clock(&path, SqliteSinkOptions::default(), at_birth().clock()).unwrap();
+    let events = sink.events().unwrap();
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[0].message, "it's \"started\"");
+    assert_eq!(events[1].metadata.labels()["team"], "blue");
+    let third = sink.create(&event("third")).unwrap();
+    assert_eq!(third.metadata.resource_version(), "6");
+    assert_eq!(third.metadata.uid(), "17979cfe-362a-4000-8000-000000000004");
+    assert_eq!(sink.stats().unwrap().created, 4);
+    drop(sink);
+    assert_eq!(indexes(&path), 6);
+    let version: i32 =
+        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 2);
+}
+
+#[test]
+fn a_step_that_fails_changes_nothing() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    version_1(&path);
+    // The last index of the second step is there already.
+    sql(&path, "CREATE INDEX eventsByLastSeen ON events (name)");
+    let before = folder.files();
+    let error = SqliteSink::open(&path).unwrap_err();
+    assert!(error.to_string().contains("eventsByLastSeen"), "{error}");
+    assert!(folder.files() == before || indexes(&path) == 3);
+    sql(&path, "DROP INDEX eventsByLastSeen");
+    assert!(SqliteSink::open(&path).is_ok());
+}
+
+/// A disk of one mebibyte, where the system lets a process have one; in a process of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_and_survived() {
+    if let Some(orders) = child::orders() {
+        return on_a_small_disk(orders[0].as_ref());
+    }
+    let folder = Folder::new();
+    let mount = "mount -t tmpfs -o size=1m none \"$1\" && shift && exec \"$@\"";
+    let path = folder.path().to_str().unwrap();
+    let through = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", path];
+    let mut child = child::Running::start_by(&through, "a_full_disk_is_told_and_survived", &[path]);
+    if child.hear().is_none() {
+        println!("SKIPPED: no disk of its own can be had here");
+        return;
+    }
+    assert_eq!(child.end().last().map(String::as_str), Some("done"));
+}
+
+#[cfg(target_os = "linux")]
+fn on_a_small_disk(folder: &Path) {
+    child::say("begun");
+    let fill = || {
+        let mut size = 2 << 20;
+        while size > 0 {
+            let filler = folder.join(format!("filler-{size}"));
+            if fs::write(&filler, vec![1; size]).is_err() {
+                size /= 2;
+            } else if fs::metadata(&filler).unwrap().len() == 0 {
+                break;
+            } else {
+                size /= 2;
+            }
+        }
+    };
+    let empty = || {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_str().unwrap().starts_with("filler") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    };
+    let path = folder.join("events.db");
+
+    // There is no room for a new one.
+    fill();
+    let error = SqliteSink::open(&path).unwrap_err();
+    assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}");
+    assert!(error.to_string().ends_with("; make room"), "{error}");
+    empty();
+
+    // It fills up while it is written.
+    let sink = SqliteSink::open(&path).unwrap();
+    let mut stored = Vec::new();
+    let refused = loop {
+        let ops: Vec<_> = (0..10).map(|i| SinkOp::Create(event(&format!("{}", stored.len() + i)))).collect();
+        let answers = sink.apply(&ops);
+        assert_eq!(answers.len(), 10);
+        if answers[0].is_err() {
+            break answers;
+        }
+        stored.extend(answers.into_iter().map(Result::unwrap));
+        assert!(stored.len() < 10_000, "the disk is not small");
+    };
+    for answer in refused {
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind(), SinkErrorKind::Retry);
+        assert!(error.to_string().contains("the disk is full"), "{error}");
+    }
+    assert!(stored.len() > 50, "{}", stored.len());
+    assert_eq!(sink.events().unwrap(), stored);
+    fill();
+    drop(sink);
+
+    // It cannot be opened for writing either, perhaps, but nothing is lost of what was acknowledged.
+    let _ =
+        SqliteSink::open(&path).map_err(|error| assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}"));
+    empty();
+    let sink = SqliteSink::open(&path).unwrap();
+    assert_eq!(sink.events().unwrap(), stored);
+    child::say("done");
+}
+
+/// A recording on a file that may not grow: the bus goes on, the events wait, and are stored when it may. In a process of
+/// its own, because the limit is one of the process.
+#[cfg(unix)]
+#[test]
+fn the_bus_goes_on_while_the_disk_is_full() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if child::orders().is_none() {
+        let child = child::Running::start("the_bus_goes_on_while_the_disk_is_full", &["begin"]);
+        assert_eq!(child.end().last().map(String::as_str), Some("done"));
+        return;
+    }
+    // Whoever writes beyond the limit gets a signal, which would end the process.
+    let noticed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), noticed.clone()).unwrap();
+    let folder = Folder::new();
+    let clock = at_birth();
+    let path = folder.file("events.db");
+    let mut options = SqliteSinkOptions::default();
+    options.ttl = Duration::from_secs(1_000_000_000);
+    let store = SqliteSink::with_clock(&path, options, clock.clock()).unwrap();
+    let all = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(200_000), maximum: all.maximum }).unwrap();
+
+    const EVENTS: usize = 200;
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .bus(BusOptions::default().incoming_len(2 * EVENTS))
+        .build()
+        .unwrap();
+    let mut other =
+        events.watch_builder().queue_len(2 * EVENTS).overflow(OverflowPolicy::Wait).watch().unwrap();
+    let recording = events.recording().queue_len(2 * EVENTS).start(store.clone()).unwrap();
+    let recorder = events.new_recorder("test");
+    for i in 0..EVENTS {
+        let object = ObjectReference::new("Pod", format!("web-{i}"));
+        assert!(recorder.event(&object, EventType::Normal, "Started", "m".repeat(2000)).is_accepted());
+    }
+    // It waits by the clock, so it has been refused; everybody else has got everything.
+    clock.wait_for_waiters(1);
+    assert_eq!((0..EVENTS).filter(|_| other.recv().is_ok()).count(), EVENTS);
+    assert!(noticed.load(std::sync::atomic::Ordering::SeqCst));
+    let before = store.len().unwrap();
+    assert!(before < EVENTS, "{before} were stored in so small a file");
+
+    setrlimit(Resource::Fsize, all).unwrap();
+    let handled = |stats: eventcast::RecordingStats| (stats.created + stats.exhausted) as usize;
+    while handled(recording.stats()) < EVENTS {
+        if clock.waiters() > 0 {
+            clock.advance(Duration::from_secs(10));
+        }
+        std::thread::yield_now();
+    }
+    assert!(events.shutdown().complete);
+    assert_eq!(recording.stats().created, EVENTS as u64);
+    assert_eq!(store.stats().unwrap().stored, EVENTS as u64);
+    child::say("done");
+}
