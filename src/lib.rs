@@ -140,4 +140,7 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]
     mod from_client_go {}
+    #[cfg(feature = "kube-5")]
+    #[doc = include_str!("../docs/kubernetes.md")]
+    mod kubernetes {}
 }

@@ -32,6 +32,7 @@ use crate::escape::escaped;
 /// let reference = ObjectReference::from(&Device { serial: "a-17".to_owned() });
 /// assert_eq!(reference.in_namespace("hall-2").to_string(), "Device/hall-2/a-17");
 /// ```
+#[doc(alias = "GetReference")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", expecting = "a reference to an object, as a JSON object")]
 #[non_exhaustive]

@@ -13,6 +13,7 @@
 mod answers;
 mod cluster;
 mod faults;
+mod kubectl;
 mod recordings;
 mod references;
 mod runtimes;

@@ -240,3 +240,53 @@ fn a_shutdown_does_not_wait_for_a_silent_server_beyond_its_deadline() {
     assert!(!report.complete, "{report}");
     assert_eq!(report.recordings[0].created, 0, "{report}");
 }
+
+#[test]
+fn an_event_whose_answer_was_lost_is_taken_for_stored() {
+    for fault in [Fault::HangUpAfter, Fault::CutAnswer] {
+        let run = Running::start(Role::Admin);
+        run.cluster.server().fail([fault]);
+        run.record("BackOff");
+        // The second attempt finds the name taken, and the third request says by whom.
+        assert_eq!(run.methods(), ["POST", "POST", "PATCH"]);
+        run.record("BackOff");
+        assert_eq!(run.methods(), ["PATCH"]);
+        assert_eq!(run.lost(), []);
+        let stored = run.stored();
+        assert_eq!(stored.iter().map(|event| event.count).collect::<Vec<_>>(), [2]);
+        let stats = run.recording.stats();
+        assert_eq!((stats.created, stats.updated, stats.already_existed), (1, 1, 0), "{stats}");
+    }
+}
+
+#[test]
+fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
+    let run = Running::start(Role::Admin);
+    run.record("BackOff");
+    run.cluster.server().fail([Fault::HangUpAfter]);
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["POST", "PATCH", "PATCH"]);
+    assert_eq!(run.stored()[0].count, 2);
+    assert_eq!(run.lost(), []);
+}
+
+#[test]
+fn a_name_that_another_event_has_is_left_to_it() {
+    let run = Running::start(Role::Admin);
+    // The server says that the name is taken, and whose event has it: somebody else's.
+    let mut other = run.cluster.event("web-0.1");
+    other.message = "somebody else's".into();
+    let taken = Fault::status(
+        409,
+        &json!({"reason": "AlreadyExists", "message": "events \"web-0.1\" already exists"}),
+    );
+    run.cluster.server().fail([taken, Fault::Answer(200, vec![], other.to_json())]);
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["POST", "PATCH", "POST"]);
+    assert_eq!(run.stored().len(), 1);
+    assert_eq!(run.lost(), []);
+    run.record("BackOff");
+    assert_eq!(run.methods(), ["PATCH"]);
+    let stats = run.recording.stats();
+    assert_eq!((stats.created, stats.updated), (1, 1), "{stats}");
+}

@@ -1,0 +1,40 @@
+//! What `kubectl` shows of it. Skipped where there is none.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use eventcast::{EventPatch, EventSink};
+
+use super::cluster::Cluster;
+
+fn kubectl(args: &[&str]) -> Option<Output> {
+    Command::new("kubectl").args(args).output().ok()
+}
+
+#[test]
+fn kubectl_events_shows_what_was_recorded() {
+    if !kubectl(&["version", "--client"]).is_some_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no kubectl here");
+        return;
+    }
+    let cluster = Cluster::fake();
+    cluster.server().open();
+    let sink = cluster.sink();
+    sink.create(&cluster.event("web-0.1")).unwrap();
+    let (mut event, _) = cluster.patch_of("web-0.1");
+    event.count = 3;
+    sink.patch(&event, &EventPatch::new(&event)).unwrap();
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubectl-{}", std::process::id()));
+    fs::write(&file, cluster.server().kubeconfig()).unwrap();
+    let output =
+        kubectl(&["--kubeconfig", file.to_str().unwrap(), "events", "--namespace", &cluster.namespace]);
+    fs::remove_file(&file).unwrap();
+    let output = output.unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
+    // `2m (x3 over 7m)`, and then the rest.
+    assert_eq!((rows[1][1], rows[1][2]), ("(x3", "over"), "{shown}");
+    assert_eq!(rows[1][4..], ["Warning", "BackOff", "Pod/web-0", "restarts", "again"], "{shown}");
+}
