@@ -100,6 +100,11 @@ impl Lanes {
         next
     }
 
+    /// All that waits for its turn.
+    pub(super) fn take_behind(&mut self) -> impl Iterator<Item = Write> + '_ {
+        self.lanes.values_mut().flat_map(|lane| lane.behind.drain(..))
+    }
+
     /// The first position that has not been decided.
     pub(super) fn position(&self) -> Option<u64> {
         self.lanes.values().map(|lane| lane.position).min()
