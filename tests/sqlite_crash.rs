@@ -61,10 +61,10 @@ fn write(path: &Path, life: &str, seed: u64) {
     for session in 0.. {
         let sink = open(path);
         child::say("open");
-        for batch in 0..1 + random.below(8) {
+        for batch in 0..=random.below(8) {
             let mut ops = Vec::new();
             let mut told = Vec::new();
-            for i in 0..1 + random.below(40) {
+            for i in 0..=random.below(40) {
                 let name = format!("{life}-{session}-{batch}-{i}");
                 ops.push(SinkOp::Create(event(&name, 1)));
                 told.push(format!("{name}=1"));
