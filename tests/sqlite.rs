@@ -219,7 +219,8 @@ fn operations_in_a_batch_have_an_answer_each() {
         SinkOp::Update(event("b")),
     ];
     let answers = sink.apply(&batch);
-    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().map_err(|e| e.kind()).err()).collect();
+    let kinds: Vec<_> =
+        answers.iter().map(|answer| answer.as_ref().map_err(eventcast::SinkError::kind).err()).collect();
     assert_eq!(
         kinds,
         [

@@ -32,6 +32,8 @@ fn apply(sink: &SqliteSink, ops: &[SinkOp]) -> Vec<Event> {
 }
 
 const BATCHES: usize = 40;
+/// What the last patch counts.
+const LAST: i32 = 41;
 const BATCH: usize = 25;
 
 /// The child writes batches, each told when it is acknowledged; each also counts one event on.
@@ -39,10 +41,10 @@ fn write(path: &Path, who: &str) {
     let sink = SqliteSink::open(path).unwrap();
     child::say("ready");
     assert_eq!(child::listen(), "go");
-    for batch in 0..BATCHES {
+    for (batch, count) in (0..BATCHES).zip(2..) {
         let mut ops: Vec<_> =
             (0..BATCH).map(|i| SinkOp::Create(event(&format!("{who}-{batch}-{i}"), 1))).collect();
-        let counted = event(&format!("{who}-0-0"), batch as i32 + 2);
+        let counted = event(&format!("{who}-0-0"), count);
         let patch = EventPatch::new(&counted);
         ops.push(SinkOp::Patch(counted, patch));
         let versions: Vec<_> =
@@ -95,7 +97,7 @@ fn a_second_process_follows_while_one_writes() {
             assert_eq!(seen.len() % BATCH, 0);
         }
     }
-    assert_eq!(seen["w-0-0"], BATCHES as i32 + 1);
+    assert_eq!(seen["w-0-0"], LAST);
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     assert!(reader.changes_since(version).unwrap().events.is_empty());
     writer.end();
@@ -138,7 +140,7 @@ fn two_processes_write_at_once_and_lose_nothing() {
     assert_eq!(uids.len(), created);
     for who in ["a", "b"] {
         let counted = sink.get("default", &format!("{who}-0-0")).unwrap().unwrap();
-        assert_eq!(counted.count, BATCHES as i32 + 1);
+        assert_eq!(counted.count, LAST);
     }
     drop(sink);
     check(&path);

@@ -75,19 +75,21 @@ fn tame() -> impl Strategy<Value = Event> {
 
 fn query() -> impl Strategy<Value = EventQuery> {
     let since = prop::option::of((0..20_000_i64, 0..1_000_000_000_u32));
-    (tame(), 0..32_u8, since, prop::option::of(0..5_usize)).prop_map(|(like, parts, since, limit)| {
+    let namespace = prop::option::of(prop::sample::select(vec!["default", "elsewhere", ""]));
+    let asked = (any::<[bool; 3]>(), namespace, since, prop::option::of(0..5_usize));
+    (tame(), asked).prop_map(|(like, ([object, type_, reason], namespace, since, limit))| {
         let mut query = EventQuery::new();
-        if parts & 1 > 0 {
+        if object {
             query = query.object(&like.involved_object);
         }
-        if parts & 2 > 0 {
+        if type_ {
             query = query.type_(&like.type_);
         }
-        if parts & 4 > 0 {
+        if reason {
             query = query.reason(&like.reason);
         }
-        if parts & 24 > 0 {
-            query = query.namespace(["default", "elsewhere", ""][usize::from(parts >> 3) - 1]);
+        if let Some(namespace) = namespace {
+            query = query.namespace(namespace);
         }
         if let Some(at) = since.and_then(|(seconds, nanos)| Timestamp::new(1_700_000_000 + seconds, nanos)) {
             query = query.since(at);
@@ -96,10 +98,10 @@ fn query() -> impl Strategy<Value = EventQuery> {
     })
 }
 
-type Answer = Result<Event, (SinkErrorKind, String, Option<Event>)>;
+type Answer = Result<Event, (SinkErrorKind, String, Option<Box<Event>>)>;
 
 fn answers(found: Vec<Result<Event, SinkError>>) -> Vec<Answer> {
-    let shown = |error: SinkError| (error.kind(), error.to_string(), error.stored().cloned());
+    let shown = |error: SinkError| (error.kind(), error.to_string(), error.stored().cloned().map(Box::new));
     found.into_iter().map(|answer| answer.map_err(shown)).collect()
 }
 

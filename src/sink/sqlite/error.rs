@@ -41,7 +41,7 @@ pub struct SqliteError {
 #[derive(Debug)]
 enum Cause {
     Io(io::Error),
-    Option(BuildError),
+    Option(Box<BuildError>),
 }
 
 /// What is the matter with a file.
@@ -90,18 +90,17 @@ impl SqliteError {
 
     pub(super) fn option(path: &Path, error: BuildError) -> Self {
         let mut found = Self::new(SqliteErrorKind::InvalidOption, path, &error);
-        found.source = Some(Cause::Option(error));
+        found.source = Some(Cause::Option(Box::new(error)));
         found
     }
 
     pub(super) fn io(path: &Path, error: io::Error) -> Self {
         let kind = match error.kind() {
-            io::ErrorKind::NotFound => SqliteErrorKind::NoParent,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
             io::ErrorKind::PermissionDenied => SqliteErrorKind::Denied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteErrorKind::Full,
             io::ErrorKind::ReadOnlyFilesystem => SqliteErrorKind::ReadOnly,
             io::ErrorKind::IsADirectory => SqliteErrorKind::NotAFile,
-            io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
             io::ErrorKind::InvalidInput => SqliteErrorKind::InvalidPath,
             _ => SqliteErrorKind::Io,
         };
@@ -218,7 +217,7 @@ impl Error for SqliteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.source {
             Some(Cause::Io(error)) => Some(error),
-            Some(Cause::Option(error)) => Some(error),
+            Some(Cause::Option(error)) => Some(&**error),
             None => None,
         }
     }

@@ -241,22 +241,22 @@ impl SqliteSink {
     }
 
     /// One operation is a batch of one.
-    fn apply_one(&self, op: SinkOp) -> Result<Event, SinkError> {
-        self.apply(slice::from_ref(&op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
+    fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
+        self.apply(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
     }
 }
 
 impl EventSink for SqliteSink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.apply_one(SinkOp::Create(event.clone()))
+        self.apply_one(&SinkOp::Create(event.clone()))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.apply_one(SinkOp::Update(event.clone()))
+        self.apply_one(&SinkOp::Update(event.clone()))
     }
 
     fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.apply_one(SinkOp::Patch(event.clone(), patch.clone()))
+        self.apply_one(&SinkOp::Patch(event.clone(), patch.clone()))
     }
 
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {

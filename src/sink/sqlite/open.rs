@@ -5,6 +5,7 @@
 //! that the process has on it elsewhere.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -257,13 +258,14 @@ fn immutable(path: &Path) -> String {
     if cfg!(windows) {
         uri.push_str("///");
     }
-    for byte in bytes {
+    for &byte in bytes {
         match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(*byte))
-            }
-            b'\\' | b':' if cfg!(windows) => uri.push(if *byte == b':' { ':' } else { '/' }),
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b':' if cfg!(windows) => uri.push(':'),
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            // A string takes everything.
+            _ => drop(write!(uri, "%{byte:02X}")),
         }
     }
     uri.push_str("?immutable=1");

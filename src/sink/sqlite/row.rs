@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Event, EventSeries, ObjectReference, Text, Timestamp};
 use crate::sink::table;
 
-/// The columns, in the order in which [`event_of`] and [`write`] number them.
+/// The columns, in the order in which [`event_of`] and [`write()`] number them.
 macro_rules! columns {
     () => {
         "resourceVersion, expires, namespace, name, lastSeen, type, reason, involvedObjectKind, \

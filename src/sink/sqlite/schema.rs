@@ -10,8 +10,12 @@ use super::row::signed;
 /// `evca`: tells a store from the database of another program.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
+/// The version of the files that are written: `user_version`.
+pub(super) const VERSION: i32 = 2;
+
 /// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
-const STEPS: &[&str] = &[
+#[allow(clippy::cast_sign_loss, reason = "it is not negative")]
+const STEPS: [&str; VERSION as usize] = [
     // 1: the events, and what the store remembers beside them. The number of the last write is the key, so that the event
     // written longest ago is the first, and a follower reads on where it stopped.
     "CREATE TABLE store (
@@ -59,9 +63,6 @@ const STEPS: &[&str] = &[
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
 ];
-
-/// The version of the files that are written: `user_version`.
-pub(super) const VERSION: i32 = STEPS.len() as i32;
 
 /// Brings the file up to date, in one transaction: all of it or nothing.
 pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
