@@ -90,6 +90,9 @@ pub use crate::bus::{
     Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
     WatchBuilder, WatchHandle, WatchOptions, Watcher,
 };
+// For the models: what the recorder reads with.
+#[cfg(eventcast_loom)]
+pub use crate::bus::{Bell, Fed, Feed, Portion, Stage};
 pub use crate::clock::{Clock, FakeClock};
 #[cfg(feature = "recorder")]
 pub use crate::correlator::{

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::{
     Event, EventPatch, EventQuery, EventSeries, EventSink, EventSource, EventType, FakeClock, MemorySink,
-    MemorySinkOptions, ObjectReference, SinkErrorKind, SinkOp, Timestamp,
+    MemorySinkOptions, ObjectReference, SinkError, SinkErrorKind, SinkOp, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -276,7 +276,7 @@ proptest! {
                 expected.push(answer);
             }
             let answers = store.apply(&ops);
-            let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(|e| e.kind())).collect();
+            let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(SinkError::kind)).collect();
             prop_assert_eq!(kinds, expected);
             clock.advance(Duration::from_secs(now - clock_seconds(&clock)));
             plain.expire(now);

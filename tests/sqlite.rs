@@ -150,3 +150,267 @@ fn every_field_and_every_character_comes_back_as_it_was() {
         assert_eq!(sink.patch(&again, &EventPatch::new(&again)).unwrap().count, 7);
     }
 }
+
+#[test]
+fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
+    let folder = Folder::new();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    sink.create(&event("kept")).unwrap();
+    let idle = sink.create(&event("idle")).unwrap();
+    clock.advance(Duration::from_secs(3599));
+    let mut again = event("kept");
+    again.count = 2;
+    sink.patch(&again, &EventPatch::new(&again)).unwrap();
+    assert_eq!(sink.len().unwrap(), 2);
+    drop(sink);
+
+    // Time goes on while nothing runs.
+    clock.advance(Duration::from_secs(1));
+    let mut long = SqliteSinkOptions::default();
+    long.ttl = Duration::from_secs(7200);
+    let sink = open(&folder, &clock, long);
+    assert_eq!(names(&sink.events().unwrap()), ["kept"]);
+    assert_eq!(sink.get("default", "idle").unwrap(), None);
+    let stats = sink.stats().unwrap();
+    assert_eq!((stats.stored, stats.created, stats.expired), (1, 2, 1));
+    assert_eq!(sink.patch(&idle, &EventPatch::new(&idle)).unwrap_err().kind(), SinkErrorKind::NotFound);
+    // The name is free again, and has the time to live of who wrote it.
+    sink.create(&event("idle")).unwrap();
+    clock.advance(Duration::from_secs(3599));
+    assert_eq!(names(&sink.events().unwrap()), ["idle"]);
+    clock.advance(Duration::from_secs(3601));
+    assert!(sink.is_empty().unwrap());
+    let stats = sink.stats().unwrap();
+    assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+}
+
+/// More than one transaction removes: none that is left is seen, and its name is free.
+#[test]
+fn what_expired_while_nobody_looked_holds_nobody_up() {
+    let folder = Folder::new();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let ops: Vec<_> = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+    clock.advance(Duration::from_secs(3600));
+    assert!(sink.is_empty().unwrap());
+    for name in ["9999", "9998", "5000", "0"] {
+        sink.create(&event(name)).unwrap();
+        let stats = sink.stats().unwrap();
+        assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+    }
+    assert_eq!(names(&sink.events().unwrap()), ["9999", "9998", "5000", "0"]);
+    let path = folder.file("events.db");
+    let rows = "SELECT count(*) FROM events";
+    let rows: i64 = rusqlite::Connection::open(path).unwrap().query_row(rows, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 4);
+}
+
+#[test]
+fn operations_in_a_batch_have_an_answer_each() {
+    let folder = Folder::new();
+    let sink = store(&folder);
+    let batch = [
+        SinkOp::Patch(event("a"), EventPatch::new(&event("a"))),
+        SinkOp::Create(event("a")),
+        SinkOp::Create(event("")),
+        SinkOp::Create(event("a")),
+        SinkOp::Update(event("b")),
+    ];
+    let answers = sink.apply(&batch);
+    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().map_err(|e| e.kind()).err()).collect();
+    assert_eq!(
+        kinds,
+        [
+            Some(SinkErrorKind::NotFound),
+            None,
+            Some(SinkErrorKind::Rejected),
+            Some(SinkErrorKind::AlreadyExists),
+            None
+        ]
+    );
+    let taken = answers[3].as_ref().unwrap_err();
+    assert_eq!(taken.stored(), answers[1].as_ref().ok());
+    assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
+    assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
+    assert!(sink.apply(&[]).is_empty());
+}
+
+/// The columns and their form are API for who reads by hand.
+#[test]
+fn it_can_be_read_by_hand() {
+    let folder = Folder::new();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let mut event = full("a", "");
+    event.metadata.name = "web-0.1".into();
+    event.first_timestamp = Timestamp::new(1_700_000_000, 999);
+    sink.create(&event).unwrap();
+    drop(sink);
+    let connection = rusqlite::Connection::open(folder.file("events.db")).unwrap();
+    let text = |column: &str| -> String {
+        let sql = format!("SELECT CAST({column} AS TEXT) FROM events WHERE name = 'web-0.1'");
+        connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    for (column, expected) in [
+        ("resourceVersion", "1"),
+        ("namespace", "namespace "),
+        ("uid", "17979cfe-362a-4000-8000-000000000001"),
+        ("creationTimestamp", "2023-11-14T22:13:20Z"),
+        ("type", "type "),
+        ("reason", "reason "),
+        ("message", "message "),
+        ("count", "-2147483648"),
+        ("firstTimestamp", "2023-11-14T22:13:20Z"),
+        ("lastTimestamp", "9999-12-31T23:59:59Z"),
+        ("eventTime", "2023-11-14T22:13:20.123456Z"),
+        ("action", "action "),
+        ("sourceComponent", "component "),
+        ("sourceHost", "host "),
+        ("reportingComponent", "controller "),
+        ("reportingInstance", "instance "),
+        ("involvedObjectKind", "object kind "),
+        ("involvedObjectNamespace", "namespace "),
+        ("involvedObjectName", "object name "),
+        ("involvedObjectUid", "object uid "),
+        ("involvedObjectApiVersion", "object version "),
+        ("involvedObjectResourceVersion", "object resource version "),
+        ("involvedObjectFieldPath", "path "),
+        ("lastSeen", "1969-12-31T23:59:59.999999Z"),
+        ("expires", "2023-11-14T23:13:20.000000Z"),
+        ("json_extract(rest, '$.series.count')", "2147483647"),
+        ("json_extract(rest, '$.metadata.labels.\"key \"')", "value "),
+    ] {
+        assert_eq!(text(column), expected, "{column}");
+    }
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+#[test]
+fn queries_use_the_indexes() {
+    let folder = Folder::new();
+    drop(store(&folder));
+    let connection = rusqlite::Connection::open(folder.file("events.db")).unwrap();
+    for (condition, index) in [
+        ("namespace = ? AND name = ?", "eventsByName"),
+        ("involvedObjectName = ? AND involvedObjectKind = ? COLLATE NOCASE", "eventsByObject"),
+        ("type = ?", "eventsByType"),
+        ("reason = ?", "eventsByReason"),
+    ] {
+        let sql = format!(
+            "EXPLAIN QUERY PLAN SELECT * FROM events WHERE +expires > ? AND {condition} \
+             ORDER BY resourceVersion DESC"
+        );
+        let mut statement = connection.prepare(&sql).unwrap();
+        let values = vec!["x"; statement.parameter_count()];
+        let plan: Vec<String> = statement
+            .query_map(rusqlite::params_from_iter(values), |row| row.get(3))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert!(plan[0].contains(index), "{condition}: {plan:?}");
+        assert!(plan.len() == 1, "it is sorted: {plan:?}");
+    }
+}
+
+#[test]
+fn options_are_read_from_text() {
+    let options: SqliteSinkOptions =
+        serde_json::from_str(r#"{"ttl": "90m", "synchronous": "normal", "busy_timeout": "250ms"}"#).unwrap();
+    assert_eq!((options.max_events, options.synchronous), (100_000, SqliteSynchronous::Normal));
+    let text = serde_json::to_string(&options).unwrap();
+    assert_eq!(text, r#"{"max_events":100000,"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms"}"#);
+    assert_eq!(serde_json::from_str::<SqliteSinkOptions>(&text).unwrap(), options);
+    for json in [r#"{"path": "x"}"#, r#"{"synchronous": "off"}"#, "[]"] {
+        assert!(serde_json::from_str::<SqliteSinkOptions>(json).is_err(), "{json}");
+    }
+    let folder = Folder::new();
+    let sink = SqliteSink::with_options(folder.file("events.db"), options).unwrap();
+    let stats = sink.stats().unwrap();
+    assert!(stats.bytes > 0);
+    let text = serde_json::to_string(&stats).unwrap();
+    assert_eq!(serde_json::from_str::<SqliteSinkStats>(&text).unwrap(), stats);
+}
+
+/// Another process holds the lock for longer than is waited for.
+#[test]
+fn a_busy_file_may_be_tried_again() {
+    let folder = Folder::new();
+    let mut options = SqliteSinkOptions::default();
+    options.busy_timeout = Duration::ZERO;
+    let path = folder.file("events.db");
+    let sink = SqliteSink::with_options(&path, options).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = sink.create(&event("a")).unwrap_err();
+    assert_eq!(error.kind(), SinkErrorKind::Retry);
+    assert!(error.to_string().contains("another process is writing for too long"), "{error}");
+    // Readers do not mind.
+    assert!(sink.is_empty().unwrap());
+    other.execute_batch("ROLLBACK").unwrap();
+    sink.create(&event("a")).unwrap();
+}
+
+/// Who takes the tables away while it is open gets an answer for each operation, and no panic.
+#[test]
+fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    let sink = store(&folder);
+    let stored = sink.create(&event("a")).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("UPDATE events SET lastTimestamp = 'yesterday', rest = '{'").unwrap();
+    assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
+    // One event that cannot be read is no reason not to write another.
+    let answers =
+        sink.apply(&[SinkOp::Patch(stored.clone(), EventPatch::new(&stored)), SinkOp::Create(event("b"))]);
+    assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
+    assert!(answers[1].is_ok());
+    other.execute_batch("DROP TABLE events").unwrap();
+    let answers = sink.apply(&[SinkOp::Create(event("c")), SinkOp::Create(event("d"))]);
+    assert_eq!(answers.len(), 2);
+    assert!(answers.iter().all(Result::is_err));
+    assert!(sink.events().is_err());
+}
+
+#[test]
+fn a_broadcaster_records_into_it_and_the_next_run_reads_it() {
+    let folder = Folder::new();
+    let events = EventBroadcaster::new().unwrap();
+    events.start_recording_to_sink(store(&folder)).unwrap();
+    let recorder = events.new_recorder("test");
+    for i in 0..20 {
+        let object = ObjectReference::new("Pod", format!("web-{}", i % 4));
+        assert!(recorder.event(&object, EventType::Warning, "BackOff", "restarting").is_accepted());
+    }
+    assert!(events.shutdown().complete);
+    drop((events, recorder));
+    let sink = SqliteSink::open_read_only(folder.file("events.db")).unwrap();
+    let found = sink.find(&EventQuery::new().type_(EventType::Warning)).unwrap();
+    assert_eq!(found.iter().map(|event| event.count).collect::<Vec<_>>(), [5; 4]);
+    assert!(sink.describe(&found[0].involved_object).unwrap().contains("(x5 over"));
+    assert_eq!(sink.table().unwrap().lines().count(), 5);
+}
+
+#[test]
+fn clones_are_one_store_for_many_threads() {
+    let folder = Folder::new();
+    let sink = store(&folder);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let sink = sink.clone();
+            scope.spawn(move || {
+                for i in 0..10 {
+                    sink.create(&event(&format!("{thread}-{i}"))).unwrap();
+                    assert!(sink.len().unwrap() > 0);
+                }
+            });
+        }
+    });
+    let versions: Vec<u64> =
+        sink.events().unwrap().iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
+    assert_eq!(versions, (1..=40).collect::<Vec<_>>());
+    assert!(format!("{sink:?}").contains("events.db"));
+}

@@ -1,1 +1,168 @@
-fn x() {}
+//! Several processes, one file: readers beside a writer, two writers at once, and many that open it at the same moment.
+#![cfg(feature = "sqlite")]
+
+#[path = "support/child.rs"]
+mod child;
+#[path = "support/folder.rs"]
+mod folder;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use eventcast::{Event, EventPatch, EventSink, SinkErrorKind, SinkOp, SqliteSink};
+use folder::Folder;
+use rusqlite::Connection;
+
+fn event(name: &str, count: i32) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.reason = "Started".into();
+    event.count = count;
+    event
+}
+
+fn check(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(answer, "ok");
+}
+
+fn apply(sink: &SqliteSink, ops: &[SinkOp]) -> Vec<Event> {
+    sink.apply(ops).into_iter().map(Result::unwrap).collect()
+}
+
+const BATCHES: usize = 40;
+const BATCH: usize = 25;
+
+/// The child writes batches, each told when it is acknowledged; each also counts one event on.
+fn write(path: &Path, who: &str) {
+    let sink = SqliteSink::open(path).unwrap();
+    child::say("ready");
+    assert_eq!(child::listen(), "go");
+    for batch in 0..BATCHES {
+        let mut ops: Vec<_> =
+            (0..BATCH).map(|i| SinkOp::Create(event(&format!("{who}-{batch}-{i}"), 1))).collect();
+        let counted = event(&format!("{who}-0-0"), batch as i32 + 2);
+        let patch = EventPatch::new(&counted);
+        ops.push(SinkOp::Patch(counted, patch));
+        let versions: Vec<_> =
+            apply(&sink, &ops).iter().map(|event| event.metadata.resource_version().to_string()).collect();
+        child::say(&versions.join(" "));
+    }
+}
+
+fn start(test: &str, path: &Path, who: &str) -> child::Running {
+    let mut child = child::Running::start(test, &[path.to_str().unwrap(), who]);
+    assert_eq!(child.hear().as_deref(), Some("ready"));
+    child
+}
+
+#[test]
+fn a_second_process_follows_while_one_writes() {
+    if let Some(orders) = child::orders() {
+        return write(orders[0].as_ref(), &orders[1]);
+    }
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    let mut writer = start("a_second_process_follows_while_one_writes", &path, "w");
+    let reader = SqliteSink::open_read_only(&path).unwrap();
+    assert!(reader.is_empty().unwrap());
+    assert_eq!(reader.create(&event("a", 1)).unwrap_err().kind(), SinkErrorKind::Rejected);
+    writer.tell("go");
+
+    let mut seen: BTreeMap<String, i32> = BTreeMap::new();
+    let mut version = 0;
+    let mut told = 0;
+    while seen.len() < BATCHES * BATCH {
+        // Now and then a look at what the writer has said; the rest of the time as fast as it goes.
+        if told < BATCHES {
+            let line = writer.hear().expect("it writes all batches");
+            told += 1;
+            let newest: u64 = line.split(' ').next_back().unwrap().parse().unwrap();
+            let changes = reader.changes_since(version).unwrap();
+            // What was acknowledged can be read by everybody.
+            assert!(changes.version >= newest);
+            let versions: Vec<u64> =
+                changes.events.iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
+            assert!(
+                versions.is_sorted() && versions.iter().all(|v| (version + 1..=changes.version).contains(v))
+            );
+            for event in changes.events {
+                seen.insert(event.metadata.name.to_string(), event.count);
+            }
+            version = changes.version;
+            // A transaction is seen as a whole.
+            assert_eq!(seen.len() % BATCH, 0);
+        }
+    }
+    assert_eq!(seen["w-0-0"], BATCHES as i32 + 1);
+    assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
+    assert!(reader.changes_since(version).unwrap().events.is_empty());
+    writer.end();
+    // The writer has gone; what it left can still be read.
+    assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
+    drop(reader);
+    check(&path);
+}
+
+#[test]
+fn two_processes_write_at_once_and_lose_nothing() {
+    if let Some(orders) = child::orders() {
+        return write(orders[0].as_ref(), &orders[1]);
+    }
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    let test = "two_processes_write_at_once_and_lose_nothing";
+    let mut writers = ["a", "b"].map(|who| start(test, &path, who));
+    for writer in &mut writers {
+        writer.tell("go");
+    }
+    let mut versions = BTreeSet::new();
+    for writer in writers {
+        let said = writer.end();
+        assert_eq!(said.len(), BATCHES);
+        for line in said {
+            for version in line.split(' ') {
+                assert!(versions.insert(version.parse::<u64>().unwrap()), "{version} was given out twice");
+            }
+        }
+    }
+    let sink = SqliteSink::open(&path).unwrap();
+    let stats = sink.stats().unwrap();
+    let (created, updated) = (2 * BATCHES * BATCH, 2 * BATCHES);
+    assert_eq!(
+        (stats.stored, stats.created, stats.updated),
+        (created as u64, created as u64, updated as u64)
+    );
+    let uids: BTreeSet<_> = sink.events().unwrap().iter().map(|e| e.metadata.uid().clone()).collect();
+    assert_eq!(uids.len(), created);
+    for who in ["a", "b"] {
+        let counted = sink.get("default", &format!("{who}-0-0")).unwrap().unwrap();
+        assert_eq!(counted.count, BATCHES as i32 + 1);
+    }
+    drop(sink);
+    check(&path);
+}
+
+/// The file is made by whoever comes first, once.
+#[test]
+fn many_open_a_new_file_at_once() {
+    for round in 0..5 {
+        let folder = Folder::new();
+        let path = folder.file("events.db");
+        std::thread::scope(|scope| {
+            for who in 0..6 {
+                let path = &path;
+                scope.spawn(move || {
+                    let sink = SqliteSink::open(path).unwrap();
+                    sink.create(&event(&format!("{who}"), 1)).unwrap();
+                    assert!(sink.len().unwrap() >= 1);
+                });
+            }
+        });
+        let sink = SqliteSink::open(&path).unwrap();
+        assert_eq!(sink.stats().unwrap().created, 6, "round {round}");
+        drop(sink);
+        check(&path);
+    }
+}

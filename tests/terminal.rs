@@ -29,6 +29,16 @@ fn hostile() -> Event {
     event
 }
 
+/// How it begins: what a store says is shown up to a length.
+const BEGINNING: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal";
+
+/// Harmless, and the payload is in it.
+#[track_caller]
+fn assert_harmless_error(shown: &str) {
+    assert_harmless(shown, 1, 0);
+    assert!(shown.contains(BEGINNING), "{shown}");
+}
+
 /// `lines` lines, nothing in them that a terminal obeys, and the payload as text at least `times` times.
 #[track_caller]
 fn assert_harmless(shown: &str, lines: usize, times: usize) {
@@ -69,7 +79,7 @@ fn tables_and_descriptions_of_a_file() {
     assert_harmless(&store.table().unwrap(), 2, 5);
     assert_harmless(&store.table_of(&EventQuery::new().type_(PAYLOAD)).unwrap(), 2, 5);
     assert_harmless(&store.describe(ObjectReference::new(PAYLOAD, PAYLOAD)).unwrap(), 4, 4);
-    assert_harmless(&store.create(&hostile()).unwrap_err().to_string(), 1, 2);
+    assert_harmless_error(&store.create(&hostile()).unwrap_err().to_string());
     assert_eq!(store.events().unwrap()[0].message, PAYLOAD);
     drop(store);
     std::fs::remove_dir_all(&folder).unwrap();
@@ -99,7 +109,7 @@ fn logs_and_what_is_told_of_losses() {
     let losses = losses.lock().unwrap();
     assert_eq!(losses.len(), 2);
     for told in &*losses {
-        assert_harmless(told, 1, 1);
+        assert_harmless_error(told);
     }
 }
 
@@ -126,26 +136,21 @@ fn refusals() {
     nowhere.metadata.namespace = "elsewhere".into();
     let mut wrong = hostile();
     wrong.metadata.name = format!("{PAYLOAD}/").into();
-    for (op, times) in [
-        (SinkOp::Create(hostile()), 2),
-        (SinkOp::Update(old), 3),
-        (SinkOp::Create(nowhere), 1),
-        (SinkOp::Create(wrong), 2),
-    ] {
+    for op in [SinkOp::Create(hostile()), SinkOp::Update(old), SinkOp::Create(nowhere), SinkOp::Create(wrong)]
+    {
         let error = op.apply_to(&store).unwrap_err();
-        assert_harmless(&error.to_string(), 1, times);
-        // Its backslashes are doubled.
+        assert_harmless_error(&error.to_string());
         assert_harmless(&format!("{error:?}"), 1, 0);
     }
     // Panics are quoted too.
     let sink = Filter::new(|_: &Event| panic!("{PAYLOAD}"), store);
-    assert_harmless(&sink.create(&hostile()).unwrap_err().to_string(), 1, 1);
+    assert_harmless_error(&sink.create(&hostile()).unwrap_err().to_string());
     let told = Arc::new(Mutex::new(String::new()));
     let into = told.clone();
     let tee = Tee::new(MemorySink::new(), Refuses)
         .on_failure(move |_, error| *into.lock().unwrap() = error.to_string());
     tee.create(&hostile()).unwrap();
-    assert_harmless(&told.lock().unwrap(), 1, 1);
+    assert_harmless_error(&told.lock().unwrap());
 }
 
 #[cfg(feature = "tracing")]
@@ -211,7 +216,7 @@ mod structured {
         // And the library's own warnings, of this loss among them.
         assert!(lines.len() > 1);
         for line in &*lines {
-            assert_harmless(line, 1, 1);
+            assert_harmless_error(line);
         }
     }
 }

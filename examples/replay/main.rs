@@ -18,6 +18,7 @@ mod number;
 mod report;
 mod run;
 mod sweep;
+#[allow(dead_code, reason = "shared with the other examples")]
 #[path = "../support/text.rs"]
 mod text;
 

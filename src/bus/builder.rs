@@ -9,7 +9,7 @@ use crate::sync::{Arc, Parker, thread};
 
 use super::core::Core;
 use super::dispatcher::{self, Entry};
-#[cfg(feature = "recorder")]
+#[cfg(any(feature = "recorder", eventcast_loom))]
 use super::feed::Feed;
 use super::gate::Refusal;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
@@ -232,6 +232,12 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         // When there is no thread the runner goes, and with it the registration.
         thread::spawn(handle.thread_name(), move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
+    }
+
+    /// What `spawn_feed` gives to who runs it.
+    #[cfg(eventcast_loom)]
+    pub fn feed(self) -> Result<Feed<T>, WatchError> {
+        Ok(Feed::new(self.register(true)?))
     }
 
     /// Registers a watcher, and runs what is made of it on a thread of its own.

@@ -121,9 +121,14 @@ impl Hub {
         full_fence();
         self.dispatcher.wake();
         self.room.wake_all();
-        // What waits to be tried again is not waited for any longer. A recording that is listed later than this looks
-        // finds the bus closing, by the list's lock.
-        #[cfg(feature = "recorder")]
+        #[cfg(any(feature = "recorder", eventcast_loom))]
+        self.wake_feeds();
+    }
+
+    /// Tells those who read a feed, and so may sleep while there is something to read, that the end has come nearer. One
+    /// that is listed later than this looks finds it so by itself, by the list's lock.
+    #[cfg(any(feature = "recorder", eventcast_loom))]
+    fn wake_feeds(&self) {
         for core in self.unfinished() {
             core.sleeper.wake();
         }
@@ -142,11 +147,13 @@ impl Hub {
 
     /// Says that nothing is waited for any more: the dispatcher gives up on watchers, handlers on their queues.
     pub(super) fn abandon(&self) {
-        // Relaxed: the fence orders it; its partners are the fences of the dispatcher's sleeper.
+        // Relaxed: the fence orders it; its partners are the fences of the sleepers.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
         self.dispatcher.wake();
         self.done.wake_all();
+        #[cfg(any(feature = "recorder", eventcast_loom))]
+        self.wake_feeds();
     }
 
     pub(super) fn is_abandoned(&self) -> bool {

@@ -214,13 +214,13 @@ impl<T> Inbox<T> {
     // ── for a feed ──
 
     /// Whether there may be something to receive, or the end.
-    #[cfg(feature = "recorder")]
+    #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(super) fn has_news(&self) -> bool {
         !self.ended && (self.hand.is_some() || self.core.decided() > self.expected || self.core.is_over())
     }
 
     /// Takes out what is in hand. Its room is given back later.
-    #[cfg(feature = "recorder")]
+    #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(super) fn take_hand(&mut self) -> Option<Slice<T>> {
         let slice = self.hand.take()?;
         self.expected += slice.len() as u64;
@@ -228,7 +228,7 @@ impl<T> Inbox<T> {
     }
 
     /// Gives back the room of so many that were taken out.
-    #[cfg(feature = "recorder")]
+    #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(super) fn give_back(&mut self, events: u64) {
         self.consumed += events;
         self.core.set_consumed(self.consumed);
@@ -236,7 +236,7 @@ impl<T> Inbox<T> {
     }
 
     /// Tells those who wait for a handler how far it is: up to this position, or with everything that was taken out.
-    #[cfg(feature = "recorder")]
+    #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(super) fn set_handled(&mut self, position: Option<u64>) {
         let position = position.unwrap_or(self.expected);
         if position != self.handled {
@@ -247,7 +247,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    #[cfg(feature = "recorder")]
+    #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(super) fn park(&self, deadline: Deadline) {
         self.hub.clock.park(&self.parker, deadline);
     }

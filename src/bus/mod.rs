@@ -47,7 +47,7 @@
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
 //! | `Sleeper::armed`, for a task | sleeper | relaxed RMW, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
-//! | `Core::state`, stopped and gone | anybody, reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
+//! | `Core::state`, stopped and gone | anybody, reader | relaxed RMW, fence after | dispatcher, feed | relaxed, fence before | no data |
 //! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
 //! | `Core::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
@@ -80,7 +80,7 @@ mod builder;
 mod core;
 mod current;
 mod dispatcher;
-#[cfg(feature = "recorder")]
+#[cfg(any(feature = "recorder", eventcast_loom))]
 mod feed;
 mod gate;
 mod handler;
@@ -97,8 +97,10 @@ mod watcher;
 
 pub use self::broadcaster::Broadcaster;
 pub use self::builder::WatchBuilder;
-#[cfg(feature = "recorder")]
-pub(crate) use self::feed::{Bell, Fed, Feed};
+#[cfg(eventcast_loom)]
+pub use self::feed::{Bell, Fed, Feed, Portion, Stage};
+#[cfg(all(feature = "recorder", not(eventcast_loom)))]
+pub(crate) use self::feed::{Bell, Fed, Feed, Stage};
 pub use self::handler::{Runner, WatchHandle};
 pub use self::options::{BusOptions, WatchOptions};
 pub use self::publisher::Publisher;

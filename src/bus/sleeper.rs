@@ -6,8 +6,8 @@
 //! waker finds it armed. One fence serves any number of sleepers.
 //!
 //! A [`Sleeper`] is a cell for one (the dispatcher, a watcher), whose parker is fixed, so that who is armed and whom to
-//! wake cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns, handlers that
-//! pause): first in, first out, and one who was chosen but did not need it hands the turn on.
+//! wake cannot come apart. A [`WaitList`] is for many (publishers that wait for room, flushes, shutdowns): first in, first
+//! out, and one who was chosen but did not need it hands the turn on.
 //!
 //! Both wait for a thread or for a task. A task's waker is user code: it is called outside every lock, and its panic
 //! ends here.

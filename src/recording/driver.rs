@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::slice;
 use std::time::Duration;
 
-use crate::bus::{Fed, Feed};
+use crate::bus::{Fed, Feed, Stage};
 use crate::clock::Clock;
 use crate::correlator::{Correlation, EventCorrelator};
 use crate::event::{Event, name};
@@ -93,8 +93,9 @@ impl<S: EventSink> Driver<S> {
         loop {
             let answered = self.take_answers();
             // Looked at first, so that everything that is given to the sink after the end has begun gets its one attempt.
-            let ending = self.feed.is_ending();
-            if self.feed.is_abandoned() {
+            let stage = self.feed.stage();
+            let ending = stage != Stage::Running;
+            if stage == Stage::Abandoned {
                 self.abandon();
                 is_over = true;
             }
@@ -106,7 +107,7 @@ impl<S: EventSink> Driver<S> {
                 break;
             }
             if !answered && !wrote {
-                self.sleep(is_over);
+                self.sleep(is_over, stage);
             }
         }
         // The user's functions go one by one: each may panic.
@@ -220,7 +221,7 @@ impl<S: EventSink> Driver<S> {
         self.feed.set_handled(self.lanes.position());
     }
 
-    fn sleep(&mut self, is_over: bool) {
+    fn sleep(&mut self, is_over: bool, stage: Stage) {
         let due = match self.permit() {
             Permit::All => self.lanes.next_due(),
             // There is nothing to try.
@@ -229,7 +230,7 @@ impl<S: EventSink> Driver<S> {
         };
         let has_answers = self.crew.watch();
         let takes = !is_over && self.wants_more();
-        self.feed.wait(due, takes, has_answers);
+        self.feed.wait(due, takes, stage, has_answers);
     }
 
     fn permit(&self) -> Permit {
@@ -409,18 +410,19 @@ impl<S: EventSink> Driver<S> {
 
     /// A shutdown by deadline has given up: so does this, but for what the sink is at work on.
     fn abandon(&mut self) {
-        loop {
-            let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
-            left.extend(std::iter::from_fn(|| self.lanes.take_next()));
-            if left.is_empty() {
-                break;
-            }
-            left.sort_by_key(|write| write.ticket.position);
-            for write in left {
-                let error = SinkError::retry("the shutdown's deadline passed before it could be written");
-                // What stood behind it is ready now, and is given up in the next round.
-                self.give_up(write, LossReason::Abandoned, error);
-            }
+        let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
+        left.extend(std::iter::from_fn(|| self.lanes.take_next()));
+        let behind: Vec<Write> = self.lanes.take_behind().collect();
+        for write in &left {
+            // Nothing stands behind it any more.
+            self.lanes.pass(&write.ticket.key);
+        }
+        left.extend(behind);
+        left.sort_by_key(|write| write.ticket.position);
+        for Write { event, ticket } in left {
+            self.decided += ticket.in_hand;
+            let error = SinkError::retry("the shutdown's deadline passed before it could be written");
+            self.lose(LossReason::Abandoned, &event, ticket.events, error);
         }
     }
 

@@ -64,9 +64,91 @@ pub struct SqliteChanges {
     pub version: u64,
 }
 
-/// A store in a file. A clone is the same store, so that one can be given to a recording and the other be read.
+/// A store in a file, by SQLite. A clone is the same store, so that one can be given to a recording and the other be read.
 ///
-/// It behaves as a [`MemorySink`](crate::MemorySink) does, which is as an API server does.
+/// It answers as a [`MemorySink`](crate::MemorySink) does, which is as an API server does: names, uids, resource versions,
+/// times, what is invalid, what a patch and an update change, what expires and what makes room. But it outlives the
+/// process, and the machine's power; several processes may have the file open; and time is the wall clock's, because no
+/// other goes on while nothing runs. Where that is set forward, events expire that much earlier.
+///
+/// # Durability
+///
+/// A batch is one transaction. It is acknowledged after the commit has returned, which with
+/// [`SqliteSynchronous::Full`] means: after it is on the disk. What was acknowledged survives a `kill -9` at any moment,
+/// and the file is consistent then; what was not is there as a whole batch or not at all. [`SqliteSynchronous`] says what
+/// else may happen to the machine.
+///
+/// While it is open there are two more files beside it, `-wal` and `-shm`, which belong to it: never move or copy the one
+/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), also while it is
+/// written. A disk of the network mostly cannot hold such a file.
+///
+/// # What goes wrong
+///
+/// A file that is not a store (no database, another program's, a newer version's, a damaged one) is refused when it is
+/// opened, and stays as it is, byte for byte: see [`SqliteErrorKind`]. To find damage, opening for writing reads the whole
+/// file, which takes some tenths of a second for 100 MB. A new file has the mode 0600, the files beside it have the
+/// same.
+///
+/// When a write fails because the disk is full or fails, or another process writes for longer than
+/// [`busy_timeout`](SqliteSinkOptions::busy_timeout), nothing of the batch is done and every operation's answer is
+/// [`SinkError::retry`]; a recording tries again as its policy says, and everything else on the bus goes on. When the file
+/// turns out to be damaged while it is open, every answer is [`SinkError::rejected`].
+///
+/// # Bounds
+///
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events); what expires or makes room leaves space that is
+/// used again. The log beside it is written back when it has grown to 16 MiB, and grows beyond only while somebody reads
+/// for long. Besides that each store takes up to 18 MiB of memory for pages.
+///
+/// # Blocking
+///
+/// Writes wait for the disk, for other threads that write, and up to the busy timeout for other processes that do. Reads
+/// wait for other reads of this process only.
+///
+/// # By hand
+///
+/// The table `events` has core/v1's fields as columns: `namespace`, `name`, `uid`, `resourceVersion`,
+/// `creationTimestamp`, `type`, `reason`, `message`, `count`, `firstTimestamp`, `lastTimestamp`, `eventTime`, `action`,
+/// `reportingComponent`, `reportingInstance`, the two of `source` as `sourceComponent` and `sourceHost`, those of
+/// `involvedObject` as `involvedObjectKind`, `involvedObjectNamespace`, `involvedObjectName`, `involvedObjectUid`,
+/// `involvedObjectApiVersion`, `involvedObjectResourceVersion` and `involvedObjectFieldPath`; in `rest`, as JSON, what few
+/// events have (labels and the like). Beside them are `lastSeen`, when it was last seen whichever field says so, and
+/// `expires`: from then on it counts as gone, though the row is removed with the next write only. Times are RFC 3339 in UTC;
+/// those of one column are of one length, so that they compare as text. `resourceVersion` is the number of the event's
+/// last write.
+///
+/// ```text
+/// $ sqlite3 -json events.db "SELECT lastSeen, reason, message FROM events
+///                            WHERE type = 'Warning' ORDER BY resourceVersion DESC LIMIT 20"
+/// ```
+///
+/// Of the output modes of `sqlite3`, `-json` escapes the control characters below U+0020; others may pass on to the
+/// terminal whatever some message tells it. To read is safe at any time.
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::{EventBroadcaster, EventType, ObjectReference, SqliteSink};
+///
+/// let store = SqliteSink::open(&path)?;
+/// let events = EventBroadcaster::new()?;
+/// events.start_recording_to_sink(store.clone())?;
+/// let web = ObjectReference::new("Pod", "web-0");
+/// let recorded = events.new_recorder("doc").event(&web, EventType::Normal, "Started", "it runs");
+/// assert!(recorded.is_accepted() && events.shutdown().complete);
+/// # drop(events);
+/// drop(store);
+///
+/// // The next run of the program, or another program:
+/// let store = SqliteSink::open_read_only(&path)?;
+/// assert_eq!(store.events()?[0].reason, "Started");
+/// # drop(store);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct SqliteSink {
     shared: Arc<Shared>,
@@ -83,17 +165,33 @@ struct Shared {
 }
 
 impl SqliteSink {
-    /// Opens the store in this file, which is created if it is not there.
+    /// Opens the store in this file, which is created if it is not there, with the default options and the system's clock.
+    ///
+    /// The path is a path and nothing else, also where SQLite would see a URI or a special name in it. Its folder must
+    /// exist.
+    ///
+    /// # Errors
+    ///
+    /// Says what is the matter with the file, and what to do: see [`SqliteErrorKind`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         Self::with_options(path, SqliteSinkOptions::default())
     }
 
-    /// Opens the store in this file, which is created if it is not there, with these options.
+    /// As [`open`](Self::open), with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`InvalidOption`](SqliteErrorKind::InvalidOption), with the [`BuildError`](crate::BuildError)
+    /// as its source, names the option that is out of range.
     pub fn with_options(path: impl AsRef<Path>, options: SqliteSinkOptions) -> Result<Self, SqliteError> {
         Self::with_clock(path, options, Clock::system())
     }
 
     /// As [`with_options`](Self::with_options); events expire, and the table shows ages, by this clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_options`](Self::with_options).
     pub fn with_clock(
         path: impl AsRef<Path>,
         options: SqliteSinkOptions,
@@ -110,7 +208,16 @@ impl SqliteSink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the store in this file for reading only, as a second process does while another one writes.
+    /// Opens the store in this file for reading only, as a second process does while another one writes. What is written
+    /// to it is rejected.
+    ///
+    /// SQLite makes the two files beside it where they are not there, so the folder has to be writable, and an empty `-wal`
+    /// and a `-shm` may be left. Damage is found when it is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Missing`](SqliteErrorKind::Missing) when there is no file, and
+    /// [`Older`](SqliteErrorKind::Older) for a file that the first write would bring up to date.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         let options = SqliteSinkOptions::default();
         let (path, reader) = open::read_only(path.as_ref(), options.busy_timeout)?;

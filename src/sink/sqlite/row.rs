@@ -69,6 +69,15 @@ impl Rest {
     /// `None` for most.
     fn of(event: &Event) -> Option<String> {
         let metadata = &event.metadata;
+        let texts = [event.kind(), event.api_version(), metadata.generate_name(), metadata.self_link()];
+        if texts.into_iter().all(|text| text.is_empty())
+            && metadata.labels().is_empty()
+            && metadata.annotations().is_empty()
+            && event.series().is_none()
+            && event.related().is_none()
+        {
+            return None;
+        }
         let rest = Self {
             kind: event.kind().clone(),
             api_version: event.api_version().clone(),
@@ -81,9 +90,6 @@ impl Rest {
             series: event.series(),
             related: event.related().cloned(),
         };
-        if rest == Self::default() {
-            return None;
-        }
         // Never fails: keys are texts.
         serde_json::to_string(&rest).ok()
     }

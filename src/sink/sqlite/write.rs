@@ -1,6 +1,8 @@
 //! What a batch does to the file: one transaction, one answer for each operation.
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    CachedStatement, Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 
 use crate::clock::Clock;
 use crate::event::{Event, Text, Timestamp};
@@ -22,7 +24,8 @@ const IS_TAKEN: &str = "SELECT 1 FROM events WHERE namespace = ? AND name = ? AN
 const DELETE: &str = "DELETE FROM events WHERE resourceVersion = ?";
 const EXPIRE: &str = "DELETE FROM events WHERE resourceVersion IN \
     (SELECT resourceVersion FROM events WHERE expires <= ? ORDER BY expires LIMIT ?)";
-const EVICT: &str = "DELETE FROM events WHERE resourceVersion = (SELECT min(resourceVersion) FROM events)";
+const EVICT: &str = "DELETE FROM events WHERE resourceVersion IN \
+    (SELECT resourceVersion FROM events ORDER BY resourceVersion LIMIT ?)";
 const READ: &str = "SELECT born, resourceVersion, created, updated, expired, evicted FROM store";
 const COUNT: &str =
     "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?";
@@ -131,6 +134,8 @@ impl Counters {
 /// A transaction that writes.
 struct Batch<'a> {
     transaction: &'a Transaction<'a>,
+    /// Here, because to look for it takes as long as a part of what it does.
+    insert: CachedStatement<'a>,
     max_events: u64,
     /// One moment for all of the batch.
     now: Timestamp,
@@ -151,6 +156,7 @@ impl<'a> Batch<'a> {
         let before = Counters::read(transaction)?;
         let mut batch = Self {
             transaction,
+            insert: transaction.prepare_cached(INSERT)?,
             max_events: options.max_events as u64,
             now,
             now_text: row::micros(now),
@@ -163,7 +169,8 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
-    fn end(&self) -> rusqlite::Result<()> {
+    fn end(mut self) -> rusqlite::Result<()> {
+        self.make_room()?;
         if self.counters == self.before { Ok(()) } else { self.counters.write(self.transaction) }
     }
 
@@ -223,43 +230,39 @@ impl<'a> Batch<'a> {
         if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
     }
 
-    /// Adds an event, unless a row has its name, and makes room for it.
+    /// Adds an event, unless a row has its name.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
         event.metadata.set_uid(rules::uid(&self.uids, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.whole_seconds());
-        if !self.write(INSERT, event)? {
-            return Ok(false);
+        let version = self.counters.version + 1;
+        let is_written = row::write(&mut self.insert, event, version, &self.expires)? > 0;
+        if is_written {
+            self.counters.created += 1;
+            self.written(event);
         }
-        self.counters.created += 1;
-        if self.counters.rows() > self.max_events {
-            self.evict()?;
-        }
-        Ok(true)
+        Ok(is_written)
     }
 
     /// Puts a changed event where the next write belongs. What changes nothing is no write.
     fn change(&mut self, old: &Event, mut new: Event) -> Result<Event, Refusal> {
         if *old != new {
-            self.write(REPLACE, &mut new)?;
+            let mut statement = self.transaction.prepare_cached(REPLACE)?;
+            row::write(&mut statement, &new, self.counters.version + 1, &self.expires)?;
+            self.written(&mut new);
         }
         self.counters.updated += 1;
         Ok(new)
     }
 
-    /// Gives the event the next number, if it is written.
-    fn write(&mut self, sql: &str, event: &mut Event) -> rusqlite::Result<bool> {
-        let version = self.counters.version + 1;
-        let mut statement = self.transaction.prepare_cached(sql)?;
-        if row::write(&mut statement, event, version, &self.expires)? == 0 {
-            return Ok(false);
-        }
-        self.counters.version = version;
-        event.metadata.set_resource_version(version.to_string());
-        Ok(true)
+    /// The event has the next number.
+    fn written(&mut self, event: &mut Event) {
+        self.counters.version += 1;
+        event.metadata.set_resource_version(self.counters.version.to_string());
     }
 
     /// The event of this name, if it has not expired. If it has, it goes.
     fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
+        self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
         let found = statement
             .query_row([namespace, name], |row| {
@@ -278,7 +281,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn free_name(&self, event: &Event) -> rusqlite::Result<Text> {
+    fn free_name(&mut self, event: &Event) -> rusqlite::Result<Text> {
+        self.make_room()?;
         let metadata = &event.metadata;
         let mut statement = self.transaction.prepare_cached(IS_TAKEN)?;
         rules::free_name(metadata.generate_name(), self.counters.version, |name| {
@@ -292,9 +296,13 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The event written longest ago makes room.
-    fn evict(&mut self) -> rusqlite::Result<()> {
-        self.counters.evicted += self.transaction.prepare_cached(EVICT)?.execute([])? as u64;
+    /// The events written longest ago make room. As long as nobody asks for a name, this can be done for several at once.
+    fn make_room(&mut self) -> rusqlite::Result<()> {
+        let excess = self.counters.rows().saturating_sub(self.max_events);
+        if excess > 0 {
+            let mut statement = self.transaction.prepare_cached(EVICT)?;
+            self.counters.evicted += statement.execute([signed(excess)])? as u64;
+        }
         Ok(())
     }
 }

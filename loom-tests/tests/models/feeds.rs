@@ -1,0 +1,191 @@
+//! Feeds, as recordings read them: what is taken is given back later, in any order, and reported by position.
+
+use std::time::Duration;
+
+use eventcast::{Fed, Feed, OverflowPolicy, Portion, Stage};
+use eventcast_loom_tests::{Payload, bus, explore_with};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+
+/// Takes the next ones, and waits for them. `None`: there will be no more.
+fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
+    loop {
+        let stage = feed.stage();
+        match feed.take() {
+            Fed::Events(portion) => return Some(portion),
+            Fed::Empty => feed.wait(None, true, stage, || false),
+            Fed::End => return None,
+        }
+    }
+}
+
+/// A worker makes something true and rings the bell while the feed's owner looks at it and goes to sleep: one of the two
+/// notices.
+#[test]
+fn a_bell_against_a_feed_that_goes_to_sleep() {
+    explore_with("a bell against a feed that goes to sleep", 2, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        let (bell, done) = (feed.bell(), Arc::new(AtomicBool::new(false)));
+        let worker = done.clone();
+        let working = thread::spawn(move || {
+            // Relaxed: the bell's fence has to do.
+            worker.store(true, Ordering::Relaxed);
+            bell.ring();
+        });
+        // Relaxed: as above.
+        while !done.load(Ordering::Relaxed) {
+            let stage = feed.stage();
+            feed.wait(None, true, stage, || done.load(Ordering::Relaxed));
+        }
+        working.join().unwrap();
+    });
+}
+
+/// A close races with a feed that goes to sleep although there is something to read, because what it has in hand fills its
+/// queue until the end begins, while the dispatcher waits for its room: it notices the close, and all is handled.
+#[test]
+fn close_against_a_full_feed() {
+    explore_with("close against a full feed", 1, || {
+        let bus = bus(2, 1, OverflowPolicy::Wait);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let handle = feed.handle();
+        let handling = thread::spawn(move || {
+            let first = next(&mut feed).unwrap();
+            assert_eq!((first.position(), first.events()[0].number()), (0, 1));
+            loop {
+                let stage = feed.stage();
+                if stage > Stage::Running {
+                    break;
+                }
+                assert!(feed.is_full());
+                feed.wait(None, false, stage, || false);
+            }
+            feed.give_back(1);
+            assert_eq!(next(&mut feed).unwrap().position(), 1);
+            feed.give_back(1);
+            assert!(next(&mut feed).is_none());
+        });
+        bus.close();
+        handling.join().unwrap();
+        assert_eq!((handle.stats().delivered, handle.stats().queued), (2, 0));
+    });
+}
+
+/// A shutdown gives up while the owner of a feed, who knows of the end already, goes to sleep with something in hand: he
+/// notices, too.
+#[test]
+fn giving_up_against_a_feed_that_goes_to_sleep() {
+    explore_with("giving up against a feed that goes to sleep", 1, || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let handle = feed.handle();
+        let handling = thread::spawn(move || {
+            let first = next(&mut feed);
+            loop {
+                let stage = feed.stage();
+                if stage == Stage::Abandoned {
+                    break;
+                }
+                feed.wait(None, false, stage, || false);
+            }
+            feed.give_back(u64::from(first.is_some()));
+        });
+        // The model's clock stands still: a timeout of zero has passed.
+        bus.shutdown_timeout(Duration::ZERO);
+        handling.join().unwrap();
+        let stats = handle.stats();
+        assert_eq!((stats.offered, stats.queued), (1, 0), "{stats:?}");
+        assert_eq!(stats.delivered + stats.dropped.abandoned, 1, "{stats:?}");
+    });
+}
+
+/// A flush races with a feed that gives back and reports what it did: when it returns, that has been done.
+#[test]
+fn a_flush_against_a_feed() {
+    explore_with("a flush against a feed", 1, || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let stored = Arc::new(AtomicBool::new(false));
+        let deed = stored.clone();
+        let handling = thread::spawn(move || {
+            while let Some(portion) = next(&mut feed) {
+                // Relaxed: the report has to publish it.
+                deed.store(true, Ordering::Relaxed);
+                feed.give_back(portion.events().len() as u64);
+                feed.set_handled(None);
+            }
+        });
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        // Relaxed: as above.
+        assert!(stored.load(Ordering::Relaxed));
+        bus.close();
+        handling.join().unwrap();
+    });
+}
+
+/// A feed goes, with something in hand and something queued, while the dispatcher offers to it or waits for it and a
+/// shutdown gives up: every event is counted once, and nothing is left.
+#[test]
+fn drop_of_a_feed_against_an_offer_and_giving_up() {
+    explore_with("drop of a feed against an offer and giving up", 1, || {
+        let bus = bus(3, 1, OverflowPolicy::Wait);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
+        let handle = feed.handle();
+        let handling = thread::spawn(move || {
+            let taken = if let Fed::Events(portion) = feed.take() { portion.events().len() } else { 0 };
+            feed.give_back(taken as u64);
+            drop(feed);
+            taken as u64
+        });
+        bus.shutdown_timeout(Duration::ZERO);
+        let taken = handling.join().unwrap();
+        // Whether the dispatcher is through by then or not, it comes to its end.
+        bus.shutdown();
+        let stats = handle.stats();
+        assert_eq!((stats.delivered, stats.queued), (taken, 0), "{stats:?}");
+    });
+}
+
+/// Room that is given back behind something that is kept races with a dispatcher that waits for it: the dispatcher goes
+/// on, and a flush waits for what was kept.
+#[test]
+fn room_given_back_out_of_order_against_the_dispatcher() {
+    explore_with("room given back out of order against the dispatcher", 1, || {
+        let bus = bus(3, 2, OverflowPolicy::Wait);
+        let mut feed = bus.watch_builder().feed().unwrap();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
+        let stored = Arc::new(AtomicBool::new(false));
+        let deed = stored.clone();
+        let handling = thread::spawn(move || {
+            let numbers: Vec<u32> = (0..3)
+                .map(|position| {
+                    let portion = next(&mut feed).unwrap();
+                    assert_eq!(portion.position(), position);
+                    if position > 0 {
+                        // The first is kept.
+                        feed.give_back(1);
+                        feed.set_handled(Some(0));
+                    }
+                    portion.events()[0].number()
+                })
+                .collect();
+            // Relaxed: the report has to publish it.
+            deed.store(true, Ordering::Relaxed);
+            feed.give_back(1);
+            feed.set_handled(None);
+            assert!(next(&mut feed).is_none());
+            numbers
+        });
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        // Relaxed: as above.
+        assert!(stored.load(Ordering::Relaxed));
+        bus.close();
+        assert_eq!(handling.join().unwrap(), [1, 2, 3]);
+    });
+}

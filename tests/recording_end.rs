@@ -1,0 +1,104 @@
+//! How a recording ends: at once, whatever it waits for, and with everything told.
+#![cfg(feature = "recorder")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+
+#[path = "support/sinks.rs"]
+mod sinks;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use eventcast::{CorrelatorOptions, EventBroadcaster, LossReason, OverflowPolicy, SinkError};
+use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, record, until};
+
+#[test]
+fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
+    for stops in [false, true] {
+        let clock = clock();
+        let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+        let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("unreachable")));
+        // The second event is being taken in: the recording has looked whether the end has begun, and not yet slept.
+        let (gate, pass) = gate();
+        let seen = AtomicUsize::new(0);
+        let options = CorrelatorOptions::default().spam_key(move |_| {
+            if seen.fetch_add(1, Ordering::SeqCst) == 1 {
+                pass();
+            }
+            "all".into()
+        });
+        // With these two it is full, so it takes no more; the dispatcher has the third and waits for room.
+        let recording = events
+            .recording()
+            .correlator(options)
+            .queue_len(2)
+            .overflow(OverflowPolicy::Wait)
+            .start(sink)
+            .unwrap();
+        record(&events, "web-0", "Started");
+        calls.recv_timeout(LONG).unwrap();
+        record(&events, "web-0", "Started");
+        gate.entered.recv_timeout(LONG).unwrap();
+        record(&events, "web-0", "Started");
+        until(|| recording.stats().watcher.offered == 3);
+        if stops {
+            recording.stop();
+        } else {
+            events.close();
+        }
+        drop(gate);
+        // The clock stands still, so nothing else ends the pause.
+        assert!(recording.join(LONG), "stops: {stops}");
+        assert!(!events.shutdown().complete);
+        let stats = recording.stats();
+        assert_balanced(&stats);
+        assert_eq!(stats.abandoned + stats.watcher.dropped.total(), 3, "{stats}");
+    }
+}
+
+#[test]
+fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
+    let clock = clock();
+    let (losses_tx, losses) = mpsc::channel();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .retry(at_once())
+        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
+        .build()
+        .unwrap();
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        if event_of(op).reason == "Hang" {
+            pass();
+        }
+        Ok(())
+    });
+    let recording = events.recording().workers(2).start(sink).unwrap();
+    record(&events, "web-0", "Hang");
+    gate.entered.recv_timeout(LONG).unwrap();
+    // About half of these are the other worker's.
+    for i in 0..40 {
+        record(&events, &format!("web-{i}"), "Started");
+    }
+    // And these stand behind the one that hangs.
+    for _ in 0..3 {
+        record(&events, "web-0", "Hang");
+    }
+    until(|| recording.stats().watcher.offered == 44 && recording.stats().created >= 10);
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    // The sink still hangs.
+    let mut told = 0;
+    until(|| {
+        for (reason, count) in losses.try_iter() {
+            assert_eq!(reason, LossReason::Abandoned);
+            told += count;
+        }
+        recording.stats().created + told == 43
+    });
+    assert!(told > 3, "{told}");
+    drop(gate);
+    assert!(recording.join(LONG));
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created + stats.abandoned, stats.abandoned), (44, told));
+}
