@@ -21,7 +21,8 @@ fn custom_sink_stores_what_can_be_stored_and_tells_of_the_rest() {
                 "    4  Warning  AlmostFull  Disk/sda  97 % are used",
                 "",
                 "12 requests, 3 created, 2 replaced",
-                "store: created 3, updated 2, skipped 0, rejected 1, exhausted 1, recreated 1, retried 4",
+                "store: created 3, updated 2, skipped 0, rejected 1, exhausted 1, recreated 1, retried 4, last refusal: \
+                 may be tried again: 500: the shelf for tapes is broken",
                 "everything adds up",
             ]
         );

@@ -464,3 +464,24 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     assert_eq!(store.stats().unwrap().stored, EVENTS as u64);
     child::say("done");
 }
+
+/// Killed between the two steps that make a file a store: the mark is in the file, and beside it the journal that says
+/// that there was nothing before. Whoever opens it next makes it anew.
+#[test]
+fn a_file_whose_making_was_broken_off_is_made_anew() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    filled(&path, 1);
+    // The head of a rollback journal: the mark, no pages, and the size of the database before, which is none.
+    let mut journal = vec![0; 512];
+    journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
+    journal[24..28].copy_from_slice(&4096_u32.to_be_bytes());
+    fs::write(folder.file("events.db-journal"), journal).unwrap();
+
+    let sink = SqliteSink::open(&path).unwrap();
+    assert!(sink.events().unwrap().is_empty());
+    sink.create(&event("new")).unwrap();
+    drop(sink);
+    assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 1);
+}

@@ -57,7 +57,9 @@ pub(super) fn read_write(
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
     writer.set_db_config(spare, has_log).map_err(fail)?;
-    if found == Found::Empty {
+    // Also what looked like a store may be empty by now: the first look does not see the journal of a claim that was
+    // broken off, which has been rolled back since.
+    if found == Found::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
         claim(&path, &mut writer)?;
     }
     verify(&path, &writer)?;
