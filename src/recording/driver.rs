@@ -212,7 +212,7 @@ impl<S: EventSink> Driver<S> {
         true
     }
 
-    /// Publishes what has been decided. The outcomes first: what was delivered has one.
+    /// Publishes what has been decided. The outcomes first: what was delivered has one, unless it waits with another.
     fn settle(&mut self) {
         let correlator = self.correlator.stats();
         (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);

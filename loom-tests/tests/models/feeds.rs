@@ -79,7 +79,7 @@ fn close_against_a_full_feed() {
 #[test]
 fn giving_up_against_a_feed_that_goes_to_sleep() {
     explore_with("giving up against a feed that goes to sleep", 1, || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let handle = feed.handle();
