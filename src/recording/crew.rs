@@ -244,26 +244,22 @@ fn perform<S: EventSink>(sink: &S, batch: &mut Batch, done: &mut Done) {
         let result = caught(|| op.apply_to(sink)).unwrap_or_else(|text| Err(SinkError::panicked(&text)));
         return done.note(tickets.drain(..).zip(ops.drain(..)), std::iter::once(result));
     }
-    match caught(|| sink.apply(ops)) {
-        Ok(mut results) => {
-            let (said, asked) = (results.len(), ops.len());
-            for extra in results.drain(said.min(asked)..) {
-                guarded(|| drop(extra));
-            }
-            let missing =
-                || Err(SinkError::rejected(format!("the sink gave {said} answers to {asked} operations")));
-            let results = results.into_iter().chain(std::iter::repeat_with(missing));
-            done.note(tickets.drain(..).zip(ops.drain(..)), results);
+    if let Ok(mut results) = caught(|| sink.apply(ops)) {
+        let (said, asked) = (results.len(), ops.len());
+        for extra in results.drain(said.min(asked)..) {
+            guarded(|| drop(extra));
         }
-        Err(_) => {
-            done.panics += 1;
-            let mut one = Batch::default();
-            for (mut ticket, op) in tickets.drain(..).zip(ops.drain(..)) {
-                ticket.is_unsure = true;
-                one.tickets.push(ticket);
-                one.ops.push(op);
-                perform(sink, &mut one, done);
-            }
-        }
+        let missing =
+            || Err(SinkError::rejected(format!("the sink gave {said} answers to {asked} operations")));
+        let results = results.into_iter().chain(std::iter::repeat_with(missing));
+        return done.note(tickets.drain(..).zip(ops.drain(..)), results);
+    }
+    done.panics += 1;
+    let mut one = Batch::default();
+    for (mut ticket, op) in tickets.drain(..).zip(ops.drain(..)) {
+        ticket.is_unsure = true;
+        one.tickets.push(ticket);
+        one.ops.push(op);
+        perform(sink, &mut one, done);
     }
 }

@@ -13,7 +13,7 @@ use super::write::Write;
 
 #[derive(Default)]
 pub(super) struct Lanes {
-    lanes: HashMap<CorrelationKey, Lane, ahash::RandomState>,
+    by_key: HashMap<CorrelationKey, Lane, ahash::RandomState>,
     /// When those that wait are due. The number makes each moment one of its own.
     due: BTreeMap<(Duration, u64), CorrelationKey>,
     next: u64,
@@ -40,13 +40,13 @@ pub(super) enum Admitted {
 
 impl Lanes {
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        self.by_key.is_empty()
     }
 
     pub(super) fn admit(&mut self, write: Write) -> Admitted {
-        let Some(lane) = self.lanes.get_mut(&write.ticket.key) else {
+        let Some(lane) = self.by_key.get_mut(&write.ticket.key) else {
             let lane = Lane { position: write.ticket.position, waiting: None, behind: VecDeque::new() };
-            self.lanes.insert(write.ticket.key.clone(), lane);
+            self.by_key.insert(write.ticket.key.clone(), lane);
             return Admitted::Now(write);
         };
         if let Some((_, waiting)) = &mut lane.waiting {
@@ -61,7 +61,7 @@ impl Lanes {
 
     /// The write on its way is to wait until then.
     pub(super) fn wait(&mut self, write: Write, until: Duration) {
-        let Some(lane) = self.lanes.get_mut(&write.ticket.key) else { return };
+        let Some(lane) = self.by_key.get_mut(&write.ticket.key) else { return };
         let at = (until, self.next);
         self.next += 1;
         self.due.insert(at, write.ticket.key.clone());
@@ -76,12 +76,12 @@ impl Lanes {
     /// The one that is due first. It is on its way again.
     pub(super) fn take_next(&mut self) -> Option<Write> {
         let (_, key) = self.due.pop_first()?;
-        self.lanes.get_mut(&key)?.waiting.take().map(|(_, write)| write)
+        self.by_key.get_mut(&key)?.waiting.take().map(|(_, write)| write)
     }
 
     /// Of those that wait, the one that came first. It is on its way again.
     pub(super) fn take_oldest(&mut self) -> Option<Write> {
-        let waiting = self.lanes.values_mut().filter(|lane| lane.waiting.is_some());
+        let waiting = self.by_key.values_mut().filter(|lane| lane.waiting.is_some());
         let (at, write) = waiting.min_by_key(|lane| lane.position)?.waiting.take()?;
         self.due.remove(&at);
         Some(write)
@@ -89,12 +89,12 @@ impl Lanes {
 
     /// The write on its way has come to its end; the next of its key may go.
     pub(super) fn pass(&mut self, key: &CorrelationKey) -> Option<Write> {
-        let lane = self.lanes.get_mut(key)?;
+        let lane = self.by_key.get_mut(key)?;
         let next = lane.behind.pop_front();
         match &next {
             Some(write) => lane.position = write.ticket.position,
             None => {
-                self.lanes.remove(key);
+                self.by_key.remove(key);
             }
         }
         next
@@ -102,11 +102,11 @@ impl Lanes {
 
     /// All that waits for its turn.
     pub(super) fn take_behind(&mut self) -> impl Iterator<Item = Write> + '_ {
-        self.lanes.values_mut().flat_map(|lane| lane.behind.drain(..))
+        self.by_key.values_mut().flat_map(|lane| lane.behind.drain(..))
     }
 
     /// The first position that has not been decided.
     pub(super) fn position(&self) -> Option<u64> {
-        self.lanes.values().map(|lane| lane.position).min()
+        self.by_key.values().map(|lane| lane.position).min()
     }
 }

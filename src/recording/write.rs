@@ -1,7 +1,7 @@
 //! One write on its way to the store, and back.
 
 use crate::correlator::{Correlation, CorrelationKey};
-use crate::event::{Event, EventPatch, Text};
+use crate::event::{Event, EventPatch, Text, Timestamp};
 use crate::sink::SinkOp;
 
 /// An event that is to be in the store, and what is known about the attempts.
@@ -11,6 +11,7 @@ pub(super) struct Write {
 }
 
 /// All but the event, which the sink gets meanwhile.
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
     pub(super) key: CorrelationKey,
     /// The position of the first event that it stands for.
@@ -140,7 +141,7 @@ impl Write {
         let about = |event: &Event| {
             let object = &event.involved_object;
             let texts = [&object.kind, &object.namespace, &object.name, &object.uid];
-            (texts.map(Text::clone), event.source.clone(), event.first_timestamp.map(|at| at.seconds()))
+            (texts.map(Text::clone), event.source.clone(), event.first_timestamp.map(Timestamp::seconds))
         };
         let says = |event: &Event| [event.type_.clone(), event.reason.clone(), event.message.clone()];
         about(&self.event) == about(stored) && says(&self.event) == says(stored)
