@@ -241,7 +241,9 @@ impl fmt::Display for BusStats {
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` + `exhausted` + `abandoned`
 ///
-/// which is what [`handled`](Self::handled) adds up. While it runs, the event in hand may already have its outcome.
+/// which is what [`handled`](Self::handled) adds up. While it runs either side may be ahead: an outcome is counted before
+/// its event is, and an event that was counted on one that waits to be tried again is delivered, and has its outcome with
+/// that one.
 #[cfg(feature = "recorder")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]

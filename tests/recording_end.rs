@@ -7,6 +7,7 @@ mod sinks;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use eventcast::{CorrelatorOptions, EventBroadcaster, LossReason, OverflowPolicy, SinkError};
@@ -16,7 +17,8 @@ use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, rec
 fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
     for stops in [false, true] {
         let clock = clock();
-        let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+        let events =
+            EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::ZERO).build().unwrap();
         let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("unreachable")));
         // The second event is being taken in: the recording has looked whether the end has begun, and not yet slept.
         let (gate, pass) = gate();
@@ -63,6 +65,7 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
         .retry(at_once())
+        .drop_timeout(Duration::ZERO)
         .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
         .build()
         .unwrap();
@@ -85,7 +88,12 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
         record(&events, "web-0", "Hang");
     }
     until(|| recording.stats().watcher.offered == 44 && recording.stats().created >= 10);
-    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    thread::scope(|scope| {
+        let ending = scope.spawn(|| events.shutdown_timeout(Duration::from_secs(5)));
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(5));
+        assert!(!ending.join().unwrap().complete);
+    });
     // The sink still hangs.
     let mut told = 0;
     until(|| {

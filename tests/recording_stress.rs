@@ -161,7 +161,9 @@ impl Hostile {
             }
             2 => {
                 let others = self.others.lock().unwrap().clone();
-                others.iter().for_each(|other| drop(other.stats()));
+                for other in others {
+                    other.stats();
+                }
             }
             3 => {
                 let others = self.others.lock().unwrap().clone();
@@ -331,6 +333,7 @@ struct Running {
     seen: Arc<Seen>,
 }
 
+#[allow(clippy::too_many_lines, reason = "one round, from its beginning to its end")]
 fn round(seed: u64) {
     let mut rng = Rng(seed);
     let known = Arc::new(Known::default());
@@ -508,7 +511,7 @@ fn check(running: &Running, known: &Known, cut: bool) {
     for (key, accepted) in &*known.accepted.lock().unwrap() {
         if !hurt.contains(&(name.clone(), key.clone())) {
             let stored = counts.get(key).copied().unwrap_or(0);
-            assert_eq!(stored as u64, *accepted, "{key}: {stats:?}");
+            assert_eq!(u64::try_from(stored).unwrap(), *accepted, "{key}: {stats:?}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a recording writes: in batches, in order for each key, again after failures, by several workers.
 #![cfg(feature = "recorder")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
+#![allow(clippy::type_complexity, reason = "what a test notes, it notes in one place")]
 
 #[path = "support/sinks.rs"]
 mod sinks;
@@ -147,6 +148,33 @@ fn a_repeat_follows_the_event_that_it_repeats() {
     }
     assert!(seen.values().all(|counts| *counts == (1..=10).collect::<Vec<_>>()), "{seen:?}");
     assert_eq!((recording.stats().created, recording.stats().updated), (30, 270));
+}
+
+#[test]
+fn one_thread_writes_in_the_order_of_the_events() {
+    let clock = clock();
+    let events = broadcaster(&clock, at_once());
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |number, _| {
+        if number == 0 {
+            pass();
+        }
+        Ok(())
+    });
+    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    record(&events, "web-0", "First");
+    gate.entered.recv_timeout(LONG).unwrap();
+    // All of these come together, and some of them twice or more.
+    let reasons = ["A", "B", "A", "A", "C", "B", "D", "D", "E"];
+    for reason in reasons {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.offered == 10);
+    drop(gate);
+    events.flush(LONG).unwrap();
+    let written: Vec<_> = sink.calls()[1..].iter().map(reason_of).collect();
+    assert_eq!(written, reasons);
+    assert_balanced(&recording.stats());
 }
 
 // ── a store that is away ──

@@ -176,7 +176,7 @@ impl<S: EventSink> Crew<S> {
 }
 
 impl<S> Drop for Crew<S> {
-    /// The sink is the user's, and may panic when it goes. It goes here, not on a worker.
+    /// The sink is the user's, and may panic when it goes. When this returns it has gone.
     fn drop(&mut self) {
         match self {
             Self::Alone(sink, ..) => {

@@ -100,9 +100,9 @@ impl<S: EventSink> Driver<S> {
                 is_over = true;
             }
             self.wake(ending);
-            is_over = is_over || self.fill();
+            is_over = is_over || self.fill(ending);
             let wrote = self.dispatch(ending);
-            self.settle();
+            self.settle(None);
             if is_over && self.lanes.is_empty() && self.crew.is_idle() {
                 break;
             }
@@ -149,12 +149,18 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Takes events while there is room for what they lead to. True: there will be no more.
-    fn fill(&mut self) -> bool {
+    fn fill(&mut self, ending: bool) -> bool {
         while self.wants_more() {
             match self.feed.take() {
                 Fed::Events(portion) => {
                     for (position, event) in (portion.position()..).zip(portion.events()) {
-                        self.take_in(event, position);
+                        let comes_next = self.take_in(event, position);
+                        // Who is alone writes in the order of the events: what came before goes first.
+                        if comes_next && self.crew.len() == 1 && self.feed.stage() != Stage::Abandoned {
+                            self.dispatch(ending);
+                            self.take_answers();
+                            self.settle(Some(position + 1));
+                        }
                     }
                 }
                 Fed::Empty => return false,
@@ -212,13 +218,14 @@ impl<S: EventSink> Driver<S> {
         true
     }
 
-    /// Publishes what has been decided. The outcomes first: what was delivered has one.
-    fn settle(&mut self) {
+    /// Publishes what has been decided. The outcomes first: what was delivered has one, unless it waits with another.
+    /// `next` is the position of what was taken and has not been looked at.
+    fn settle(&mut self, next: Option<u64>) {
         let correlator = self.correlator.stats();
         (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);
         self.stats.lock().clone_from(&self.tally);
         self.feed.give_back(std::mem::take(&mut self.decided));
-        self.feed.set_handled(self.lanes.position());
+        self.feed.set_handled(self.lanes.position().or(next));
     }
 
     fn sleep(&mut self, is_over: bool, stage: Stage) {
@@ -247,11 +254,12 @@ impl<S: EventSink> Driver<S> {
 
     // ── from an event to a write ──
 
-    fn take_in(&mut self, event: &Event, position: u64) {
+    /// True: it comes next after one of the same key that is about to be written.
+    fn take_in(&mut self, event: &Event, position: u64) -> bool {
         match caught(|| self.correlator.correlate(event)) {
             Ok(Correlation::Summarized { summary, event }) => {
-                self.admit(*summary, position, 0);
-                self.admit(*event, position, 1);
+                let comes_next = self.admit(*summary, position, 0);
+                self.admit(*event, position, 1) || comes_next
             }
             Ok(decision) => self.admit(decision, position, 1),
             Err(text) => {
@@ -259,21 +267,25 @@ impl<S: EventSink> Driver<S> {
                 let text = format!("a function of the correlator's options panicked: {text}");
                 self.decided += 1;
                 self.lose(LossReason::Rejected, event, 1, SinkError::rejected(text));
+                false
             }
         }
     }
 
-    fn admit(&mut self, decision: Correlation, position: u64, events: u64) {
+    fn admit(&mut self, decision: Correlation, position: u64, events: u64) -> bool {
         let Some(write) = Write::of(decision, position, events) else {
             self.tally.skipped += events;
             self.decided += events;
-            return;
+            return false;
         };
-        match self.lanes.admit(write) {
+        let is_away = self.permit() != Permit::All;
+        match self.lanes.admit(write, is_away) {
             Admitted::Now(write) => self.make_ready(write),
+            Admitted::Next => return true,
             Admitted::Behind => {}
             Admitted::Absorbed(room) => self.decided += room,
         }
+        false
     }
 
     fn make_ready(&mut self, write: Write) {

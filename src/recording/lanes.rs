@@ -32,7 +32,9 @@ struct Lane {
 pub(super) enum Admitted {
     /// It may go.
     Now(Write),
-    /// It waits for its turn.
+    /// It waits for its turn, behind one that is on its way.
+    Next,
+    /// It waits for its turn, behind one that waits itself.
     Behind,
     /// An earlier one says it too; so much room is free.
     Absorbed(u64),
@@ -43,20 +45,20 @@ impl Lanes {
         self.by_key.is_empty()
     }
 
-    pub(super) fn admit(&mut self, write: Write) -> Admitted {
+    /// `is_away`: nothing is being written, so that what is ready waits, too.
+    pub(super) fn admit(&mut self, write: Write, is_away: bool) -> Admitted {
         let Some(lane) = self.by_key.get_mut(&write.ticket.key) else {
             let lane = Lane { position: write.ticket.position, waiting: None, behind: VecDeque::new() };
             self.by_key.insert(write.ticket.key.clone(), lane);
             return Admitted::Now(write);
         };
-        if let Some((_, waiting)) = &mut lane.waiting {
-            let last = lane.behind.back_mut().unwrap_or(waiting);
-            if last.ticket.is_update && write.ticket.is_update {
-                return Admitted::Absorbed(last.absorb(write));
-            }
+        let waits = lane.waiting.is_some() || is_away;
+        let last = lane.behind.back_mut().or(lane.waiting.as_mut().map(|(_, waiting)| waiting));
+        if let Some(last) = last.filter(|last| waits && last.ticket.is_update && write.ticket.is_update) {
+            return Admitted::Absorbed(last.absorb(write));
         }
         lane.behind.push_back(write);
-        Admitted::Behind
+        if waits { Admitted::Behind } else { Admitted::Next }
     }
 
     /// The write on its way is to wait until then.

@@ -224,7 +224,7 @@ impl RecordingHandle {
 
     /// What it has done so far.
     pub fn stats(&self) -> RecordingStats {
-        // In this order, so that what was delivered has its outcome.
+        // In this order, so that what was delivered has its outcome, or waits with another.
         let watcher = self.watch.stats();
         RecordingStats { watcher, ..self.stats.lock().clone() }
     }

@@ -52,24 +52,23 @@ fn close_against_a_full_feed() {
         let mut feed = bus.watch_builder().feed().unwrap();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let handle = feed.handle();
-        let handling = thread::spawn(move || {
-            let first = next(&mut feed).unwrap();
-            assert_eq!((first.position(), first.events()[0].number()), (0, 1));
-            loop {
-                let stage = feed.stage();
-                if stage > Stage::Running {
-                    break;
-                }
-                assert!(feed.is_full());
-                feed.wait(None, false, stage, || false);
+        let closing = thread::spawn(move || bus.close());
+        let first = next(&mut feed).unwrap();
+        assert_eq!((first.position(), first.events()[0].number()), (0, 1));
+        loop {
+            let stage = feed.stage();
+            if stage > Stage::Running {
+                break;
             }
-            feed.give_back(1);
-            assert_eq!(next(&mut feed).unwrap().position(), 1);
-            feed.give_back(1);
-            assert!(next(&mut feed).is_none());
-        });
-        bus.close();
-        handling.join().unwrap();
+            assert!(feed.is_full());
+            feed.wait(None, false, stage, || false);
+        }
+        feed.give_back(1);
+        assert_eq!(next(&mut feed).unwrap().position(), 1);
+        feed.give_back(1);
+        assert!(next(&mut feed).is_none());
+        drop(feed);
+        closing.join().unwrap();
         assert_eq!((handle.stats().delivered, handle.stats().queued), (2, 0));
     });
 }
@@ -79,24 +78,23 @@ fn close_against_a_full_feed() {
 #[test]
 fn giving_up_against_a_feed_that_goes_to_sleep() {
     explore_with("giving up against a feed that goes to sleep", 1, || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let handle = feed.handle();
-        let handling = thread::spawn(move || {
-            let first = next(&mut feed);
-            loop {
-                let stage = feed.stage();
-                if stage == Stage::Abandoned {
-                    break;
-                }
-                feed.wait(None, false, stage, || false);
-            }
-            feed.give_back(u64::from(first.is_some()));
-        });
         // The model's clock stands still: a timeout of zero has passed.
-        bus.shutdown_timeout(Duration::ZERO);
-        handling.join().unwrap();
+        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::ZERO));
+        let first = next(&mut feed);
+        loop {
+            let stage = feed.stage();
+            if stage == Stage::Abandoned {
+                break;
+            }
+            feed.wait(None, false, stage, || false);
+        }
+        feed.give_back(u64::from(first.is_some()));
+        drop(feed);
+        giving_up.join().unwrap();
         let stats = handle.stats();
         assert_eq!((stats.offered, stats.queued), (1, 0), "{stats:?}");
         assert_eq!(stats.delivered + stats.dropped.abandoned, 1, "{stats:?}");
