@@ -263,6 +263,13 @@ fn what_is_too_large_is_rejected_not_tried_for_ever() {
     refused(sink.create(&event), Rejected, &["500", "etcdserver: request is too large"]);
     event.message = "x".repeat(3 << 20).into();
     refused(sink.create(&event), Rejected, &["413 RequestEntityTooLarge"]);
-    // The sink is none the worse for it.
-    sink.create(&cluster.event("web-0.2")).unwrap();
+    // The sink is none the worse for it. The server hangs up after that answer, and may do so when the next request is
+    // already on its way: that one is to be tried again.
+    let event = cluster.event("web-0.2");
+    let answer = sink.create(&event);
+    if answer.as_ref().is_err_and(|error| error.kind() == Retry) {
+        sink.create(&event).unwrap();
+    } else {
+        answer.unwrap();
+    }
 }
