@@ -320,6 +320,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&["get", "--limit", "-1"], "--limit: '-1' is not a number"),
         (&["get", "-o", "yaml"], "--output: 'yaml' is not table or json"),
         (&["get", "--store"], "--store needs a file"),
+        (&["get", "--store", ""], "--store needs a file"),
     ] {
         let ended = place.events(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");

@@ -53,6 +53,10 @@ pub(super) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, flags, options.busy_timeout)?;
+    // SQLite opens for reading what may not be written, and says so to none but who asks.
+    if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
+        return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
+    }
     // Whoever closes the last connection writes the log back into the file, which a refused one must be spared.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
@@ -178,7 +182,8 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
 
 /// The same questions again, now with what the log says.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
-    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    // What is read first opens the log, too.
+    let fail = |error: rusqlite::Error| opening(path, &error);
     let application = schema::application_id(connection).map_err(fail)?;
     if application != schema::APPLICATION_ID {
         return Err(foreign(path, application));
@@ -247,7 +252,8 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
 /// A file that is there, as it was a moment ago, and cannot be opened is one that may not be.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
-        Some(ErrorCode::CannotOpen) => Kind::Denied,
+        // Nobody writes yet: it is the files beside it that cannot be made.
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
         _ => kind_of(error),
     };
     SqliteError::new(kind, path, error)
@@ -295,6 +301,9 @@ fn newer(path: &Path, version: i32) -> SqliteError {
 }
 
 fn older(path: &Path, version: i32) -> SqliteError {
+    if version == 0 {
+        return SqliteError::new(Kind::Older, path, "it is empty");
+    }
     let detail = format_args!("version {version}, wanted is {}", schema::VERSION);
     SqliteError::new(Kind::Older, path, detail)
 }
