@@ -213,6 +213,23 @@ fn watch_follows_until_it_is_told_to_stop() {
 
 #[cfg(unix)]
 #[test]
+fn watch_goes_over_to_the_file_that_takes_the_place() {
+    let place = filled("replaced");
+    let mut watching = Watching::start(&place, &["--limit", "1"]);
+    watching.line();
+    for file in ["events.db-shm", "events.db-wal", "events.db"] {
+        fs::remove_file(place.folder.join(file)).unwrap();
+    }
+    place.sink().create(&event("new", "web-9", "Normal", "Started")).unwrap();
+    let line = watching.line();
+    assert!(line.contains("pod/web-9"), "{line}");
+    watching.signal(rustix::process::Signal::INT);
+    let (code, stderr) = watching.end();
+    assert_eq!((code, stderr.as_str()), (Some(0), "events: there is another file in its place\n"));
+}
+
+#[cfg(unix)]
+#[test]
 fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     let place = filled("watch-json");
     let mut watching = Watching::start(&place, &["-o", "json", "--reason", "Started"]);

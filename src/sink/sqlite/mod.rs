@@ -83,7 +83,8 @@ pub struct SqliteChanges {
 /// else may happen to the machine.
 ///
 /// While it is open there are two more files beside it, `-wal` and `-shm`, which belong to it: never move or copy the one
-/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), also while it is
+/// without the others. Nor move or remove them while they are open: who has them open goes on with them, and what is written
+/// to a file without a name is gone when it is closed. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), also while it is
 /// written. A disk of the network mostly cannot hold such a file.
 ///
 /// # What goes wrong
