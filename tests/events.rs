@@ -144,9 +144,19 @@ Events:
     assert_eq!(place.shown(&["-n", "blue", "describe", "Pod/web-1"]).lines().count(), 4);
 }
 
+/// Killed when the test fails before it has ended.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A program whose output is read as it comes.
 struct Watching {
-    child: Child,
+    child: Running,
     stdout: BufReader<ChildStdout>,
 }
 
@@ -163,7 +173,7 @@ impl Watching {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
+        Self { child: Running(child), stdout }
     }
 
     /// Waits for it. A watcher that says nothing hangs the test, which its runner ends.
@@ -177,15 +187,15 @@ impl Watching {
 
     #[cfg(unix)]
     fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child.0), signal).unwrap();
     }
 
     fn end(mut self) -> (Option<i32>, String) {
         let rest = self.stdout.lines().map(Result::unwrap).collect::<Vec<_>>();
         assert_eq!(rest, [""; 0]);
         let mut stderr = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
-        (self.child.wait().unwrap().code(), stderr)
+        std::io::Read::read_to_string(&mut self.child.0.stderr.take().unwrap(), &mut stderr).unwrap();
+        (self.child.0.wait().unwrap().code(), stderr)
     }
 }
 
@@ -241,7 +251,7 @@ fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     drop(stdout);
     // It notices when it has something to say.
     sink.create(&event("d", "web-0", "Normal", "Started")).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
