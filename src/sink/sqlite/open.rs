@@ -14,6 +14,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use crate::clock::Clock;
 use crate::event::Timestamp;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind, kind_of};
@@ -68,7 +69,7 @@ pub(super) fn read_write(
     }
     verify(&path, &writer)?;
     check_pages(&path, &writer)?;
-    wal(&path, &writer)?;
+    wal(&path, &mut writer, options.busy_timeout)?;
     settle(&writer, options).map_err(fail)?;
     schema::migrate(&mut writer, now).map_err(fail)?;
     write::prepare(&writer).map_err(|error| match kind_of(&error) {
@@ -203,8 +204,21 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
-fn wal(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
-    let mode = writer.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+/// Several that open a new file at once all ask for the log. SQLite tells all but one that the file is busy, without
+/// waiting, so this waits for its turn to write, where it does wait, and asks again: up to the busy timeout.
+fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
+    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    let ask = |writer: &Connection| {
+        writer.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))
+    };
+    let clock = Clock::system();
+    let deadline = clock.deadline(busy_timeout);
+    let mut mode = ask(writer);
+    while mode.as_ref().is_err_and(|error| kind_of(error) == Kind::Busy) && !clock.has_passed(deadline) {
+        let turn = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        turn.rollback().map_err(fail)?;
+        mode = ask(writer);
+    }
     match mode {
         Ok(mode) if mode == "wal" => Ok(()),
         Ok(mode) => {
