@@ -139,6 +139,7 @@ pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, Watcher
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]
 mod documents {
+    #[cfg(feature = "sqlite")]
     #[doc = include_str!("../README.md")]
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]

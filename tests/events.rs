@@ -144,9 +144,19 @@ Events:
     assert_eq!(place.shown(&["-n", "blue", "describe", "Pod/web-1"]).lines().count(), 4);
 }
 
+/// Killed when the test fails before it has ended.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A program whose output is read as it comes.
 struct Watching {
-    child: Child,
+    child: Running,
     stdout: BufReader<ChildStdout>,
 }
 
@@ -163,7 +173,7 @@ impl Watching {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
+        Self { child: Running(child), stdout }
     }
 
     /// Waits for it. A watcher that says nothing hangs the test, which its runner ends.
@@ -177,15 +187,15 @@ impl Watching {
 
     #[cfg(unix)]
     fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child.0), signal).unwrap();
     }
 
     fn end(mut self) -> (Option<i32>, String) {
         let rest = self.stdout.lines().map(Result::unwrap).collect::<Vec<_>>();
         assert_eq!(rest, [""; 0]);
         let mut stderr = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
-        (self.child.wait().unwrap().code(), stderr)
+        std::io::Read::read_to_string(&mut self.child.0.stderr.take().unwrap(), &mut stderr).unwrap();
+        (self.child.0.wait().unwrap().code(), stderr)
     }
 }
 
@@ -213,6 +223,23 @@ fn watch_follows_until_it_is_told_to_stop() {
 
 #[cfg(unix)]
 #[test]
+fn watch_goes_over_to_the_file_that_takes_the_place() {
+    let place = filled("replaced");
+    let mut watching = Watching::start(&place, &["--limit", "1"]);
+    watching.line();
+    for file in ["events.db-shm", "events.db-wal", "events.db"] {
+        fs::remove_file(place.folder.join(file)).unwrap();
+    }
+    place.sink().create(&event("new", "web-9", "Normal", "Started")).unwrap();
+    let line = watching.line();
+    assert!(line.contains("pod/web-9"), "{line}");
+    watching.signal(rustix::process::Signal::INT);
+    let (code, stderr) = watching.end();
+    assert_eq!((code, stderr.as_str()), (Some(0), "events: there is another file in its place\n"));
+}
+
+#[cfg(unix)]
+#[test]
 fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     let place = filled("watch-json");
     let mut watching = Watching::start(&place, &["-o", "json", "--reason", "Started"]);
@@ -224,7 +251,7 @@ fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     drop(stdout);
     // It notices when it has something to say.
     sink.create(&event("d", "web-0", "Normal", "Started")).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -320,6 +347,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&["get", "--limit", "-1"], "--limit: '-1' is not a number"),
         (&["get", "-o", "yaml"], "--output: 'yaml' is not table or json"),
         (&["get", "--store"], "--store needs a file"),
+        (&["get", "--store", ""], "--store needs a file"),
     ] {
         let ended = place.events(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");

@@ -406,6 +406,54 @@ fn on_a_small_disk(folder: &Path) {
     child::say("done");
 }
 
+/// What the system lets nobody write, in a process of its own that has it so: root may write whatever its mode says.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_store_that_cannot_be_written_is_refused() {
+    if let Some(orders) = child::orders() {
+        return on_what_cannot_be_written(&orders);
+    }
+    let (whole, lone) = (Folder::new(), Folder::new());
+    for folder in [&whole, &lone] {
+        filled(&folder.file("events.db"), 3);
+    }
+    let lone = lone.file("events.db");
+    let [whole, lone] = [whole.path(), &lone].map(|path| path.to_str().unwrap());
+    let mount = "for it in \"$1\" \"$2\"; do mount --bind \"$it\" \"$it\" && mount -o remount,bind,ro \"$it\" || exit; \
+                 done; shift 2; exec \"$@\"";
+    let through = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", whole, lone];
+    let test = "a_store_that_cannot_be_written_is_refused";
+    let mut child = child::Running::start_by(&through, test, &[whole, lone]);
+    if child.hear().is_none() {
+        println!("SKIPPED: nothing can be made read-only here");
+        return;
+    }
+    assert_eq!(child.end().last().map(String::as_str), Some("done"));
+}
+
+#[cfg(target_os = "linux")]
+fn on_what_cannot_be_written(orders: &[String]) {
+    child::say("begun");
+    let (whole, lone) = (Path::new(&orders[0]).join("events.db"), Path::new(&orders[1]));
+    for path in [&whole, lone] {
+        let error = SqliteSink::open(path).unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::ReadOnly, "{error}");
+        assert!(
+            error.to_string().contains(": it cannot be written; make the file and its folder"),
+            "{error}"
+        );
+    }
+    // Who reads needs the two files beside it, and says so.
+    let error = SqliteSink::open_read_only(&whole).unwrap_err();
+    assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
+    assert!(
+        error.to_string().ends_with("; the file and its folder must be readable and writable"),
+        "{error}"
+    );
+    assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
+    child::say("done");
+}
+
 /// A recording on a file that may not grow: the bus goes on, the events wait, and are stored when it may. In a process of
 /// its own, because the limit is one of the process.
 #[cfg(unix)]

@@ -80,7 +80,10 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
                 std::process::exit(0);
             }
             Long("store") => {
-                store = parser.value().map_err(|_| "--store needs a file, as in --store events.db")?.into();
+                store = parser.value().unwrap_or_default().into();
+                if store.as_os_str().is_empty() {
+                    return Err("--store needs a file, as in --store events.db".to_owned());
+                }
             }
             Short('n') | Long("namespace") => {
                 namespace = text(&mut parser, "--namespace needs a name, as in --namespace default")?;

@@ -33,7 +33,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         Request::Get(query, form) => show::get(&store, query, *form)?,
         Request::Describe(object) => show::describe(&store, object)?,
         Request::Watch { query, limit, form, interval } => {
-            watch::watch(&store, query, *limit, *form, *interval)?;
+            watch::watch(store, query, *limit, *form, *interval)?;
         }
     }
     Ok(true)

@@ -1,7 +1,9 @@
 //! What is in the store, and then what is written to it, line by line.
 
 use std::error::Error;
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +21,7 @@ use super::support::text::{harmless, harmless_json};
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(
-    store: &SqliteSink,
+    mut store: SqliteSink,
     query: &EventQuery,
     limit: Option<usize>,
     form: Form,
@@ -30,6 +32,7 @@ pub(crate) fn watch(
         flag::register(signal, is_over.clone())
             .map_err(|error| format!("cannot wait for signals: {error}"))?;
     }
+    let mut file = identity(store.path());
     let mut changes = store.changes_since(0)?;
     changes.events.retain(|event| query.matches(event));
     // The limit is about what is there.
@@ -42,7 +45,18 @@ pub(crate) fn watch(
         if !rest(interval, &is_over) {
             return Ok(());
         }
-        let seen = changes.version;
+        let mut seen = changes.version;
+        // Who has a file open goes on to see it when it has been removed, and nothing comes there any more.
+        let now = identity(store.path());
+        if now.is_some() && now != file {
+            // One that is still being made is no store yet.
+            let Ok(other) = SqliteSink::open_read_only(store.path()) else {
+                changes.events.clear();
+                continue;
+            };
+            complain("events: there is another file in its place");
+            (store, file, seen) = (other, now, 0);
+        }
         changes = store.changes_since(seen)?;
         if changes.version < seen {
             complain("events: the store has begun anew");
@@ -50,6 +64,17 @@ pub(crate) fn watch(
         }
         changes.events.retain(|event| query.matches(event));
     }
+}
+
+/// Which file there is at a path, where files can be told apart.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    }
+    #[cfg(not(unix))]
+    fs::metadata(path).ok().map(|_| (0, 0))
 }
 
 /// Whether anybody still reads.

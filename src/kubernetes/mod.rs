@@ -45,10 +45,11 @@ const IN_FLIGHT: usize = 8;
 /// | answer | means |
 /// |---|---|
 /// | 429, and 5xx but for one | tried again, when `Retry-After` says |
-/// | 401 | tried again: tokens are rotated |
+/// | 401, 408 | tried again: tokens are rotated, and the next request may be quicker |
 /// | no connection, a lost one, no answer in time | tried again: what the answer was is not known |
 /// | 404 to a patch | the event has expired; a recording creates it |
-/// | 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
+/// | 409 with the reason `Conflict`, but to an update | tried again: somebody else wrote at the same moment |
+/// | any other 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
 /// | 403, 404 for the namespace, 413, 422, other 4xx, 500 with `request is too large` | rejected, with what the server says |
 ///
 /// # Runtimes

@@ -101,7 +101,9 @@ fn value(parser: &mut Parser, what: &str) -> Result<OsString, String> {
 
 /// False when events were lost.
 async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
-    let config = configuration(settings).await.map_err(|error| format!("no cluster to run in: {error}"))?;
+    let config = configuration(settings).await.map_err(|error| {
+        format!("no cluster to run in: {error}; name one with --kubeconfig or KUBECONFIG")
+    })?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config.clone())?;
     let reminders: Api<Reminder> = match &settings.namespace {

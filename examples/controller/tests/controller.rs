@@ -186,6 +186,7 @@ fn without_a_cluster_it_says_so_and_ends() {
         (&["--kubeconfig", broken.path()], 1, "controller: no cluster to run in: "),
         (&["--kubeconfig", "/nonexistent/file"], 1, "controller: no cluster to run in: "),
         (&[], 1, "controller: no cluster to run in: "),
+        (&[], 1, "; name one with --kubeconfig or KUBECONFIG"),
         (&["--kubeconfig"], 2, "controller: --kubeconfig needs a file"),
         (&["--namespace"], 2, "controller: --namespace needs a name"),
         (&["--what"], 2, "controller: "),

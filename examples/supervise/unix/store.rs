@@ -14,7 +14,7 @@ const SHOWN: usize = 10;
 
 pub(crate) enum Store {
     Memory(MemorySink),
-    /// The file, and when this run began: only what was seen since is its own.
+    /// The file, and the second in which this run began: what was seen since is shown as its own.
     #[cfg(feature = "sqlite")]
     File(SqliteSink, Timestamp),
 }

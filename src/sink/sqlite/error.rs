@@ -197,7 +197,9 @@ impl fmt::Display for SqliteError {
             ),
             Kind::Full => ("the disk is full", "make room"),
             Kind::Busy => ("another process is writing for too long", "try again"),
-            Kind::ReadOnly => ("it can only be read", "mend the rights, or open it for writing"),
+            Kind::ReadOnly => {
+                ("it cannot be written", "make the file and its folder writable, and open it for writing")
+            }
             Kind::Io => ("the disk or the file system fails", "look at the system's log"),
             Kind::Other => ("it failed", ""),
         };

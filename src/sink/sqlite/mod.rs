@@ -71,6 +71,10 @@ pub struct SqliteChanges {
 /// process, and the machine's power; several processes may have the file open; and time is the wall clock's, because no
 /// other goes on while nothing runs. Where that is set forward, events expire that much earlier.
 ///
+/// Features `sqlite`, with the system's SQLite, and `sqlite-bundled`, with one that is compiled along. A link error about
+/// `sqlite3_set_clientdata` means that the system's is older than rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
+/// (`cargo update -p rusqlite --precise 0.40.2`), or `sqlite-bundled`.
+///
 /// # Durability
 ///
 /// A batch is one transaction. It is acknowledged after the commit has returned, which with
@@ -79,7 +83,8 @@ pub struct SqliteChanges {
 /// else may happen to the machine.
 ///
 /// While it is open there are two more files beside it, `-wal` and `-shm`, which belong to it: never move or copy the one
-/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), also while it is
+/// without the others. Nor move or remove them while they are open: who has them open goes on with them, and what is written
+/// to a file without a name is gone when it is closed. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), also while it is
 /// written. A disk of the network mostly cannot hold such a file.
 ///
 /// # What goes wrong

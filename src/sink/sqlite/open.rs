@@ -14,6 +14,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use crate::clock::Clock;
 use crate::event::Timestamp;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind, kind_of};
@@ -53,6 +54,10 @@ pub(super) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, flags, options.busy_timeout)?;
+    // SQLite opens for reading what may not be written, and says so to none but who asks.
+    if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
+        return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
+    }
     // Whoever closes the last connection writes the log back into the file, which a refused one must be spared.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
@@ -64,7 +69,7 @@ pub(super) fn read_write(
     }
     verify(&path, &writer)?;
     check_pages(&path, &writer)?;
-    wal(&path, &writer)?;
+    wal(&path, &mut writer, options.busy_timeout)?;
     settle(&writer, options).map_err(fail)?;
     schema::migrate(&mut writer, now).map_err(fail)?;
     write::prepare(&writer).map_err(|error| match kind_of(&error) {
@@ -178,7 +183,8 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
 
 /// The same questions again, now with what the log says.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
-    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    // What is read first opens the log, too.
+    let fail = |error: rusqlite::Error| opening(path, &error);
     let application = schema::application_id(connection).map_err(fail)?;
     if application != schema::APPLICATION_ID {
         return Err(foreign(path, application));
@@ -198,8 +204,21 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
-fn wal(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
-    let mode = writer.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+/// Several that open a new file at once all ask for the log. SQLite tells all but one that the file is busy, without
+/// waiting, so this waits for its turn to write, where it does wait, and asks again: up to the busy timeout.
+fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
+    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    let ask = |writer: &Connection| {
+        writer.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))
+    };
+    let clock = Clock::system();
+    let deadline = clock.deadline(busy_timeout);
+    let mut mode = ask(writer);
+    while mode.as_ref().is_err_and(|error| kind_of(error) == Kind::Busy) && !clock.has_passed(deadline) {
+        let turn = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        turn.rollback().map_err(fail)?;
+        mode = ask(writer);
+    }
     match mode {
         Ok(mode) if mode == "wal" => Ok(()),
         Ok(mode) => {
@@ -247,7 +266,8 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
 /// A file that is there, as it was a moment ago, and cannot be opened is one that may not be.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
-        Some(ErrorCode::CannotOpen) => Kind::Denied,
+        // Nobody writes yet: it is the files beside it that cannot be made.
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
         _ => kind_of(error),
     };
     SqliteError::new(kind, path, error)
@@ -295,6 +315,9 @@ fn newer(path: &Path, version: i32) -> SqliteError {
 }
 
 fn older(path: &Path, version: i32) -> SqliteError {
+    if version == 0 {
+        return SqliteError::new(Kind::Older, path, "it is empty");
+    }
     let detail = format_args!("version {version}, wanted is {}", schema::VERSION);
     SqliteError::new(Kind::Older, path, detail)
 }
