@@ -231,6 +231,8 @@ impl<S: EventSink> Driver<S> {
     fn sleep(&mut self, is_over: bool, stage: Stage) {
         let due = match self.permit() {
             Permit::All => self.lanes.next_due(),
+            // It has become due since the last look.
+            Permit::Probe if !self.lanes.is_empty() => return,
             // There is nothing to try.
             Permit::Probe => None,
             Permit::Nothing(until) => until,
