@@ -497,7 +497,7 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
     gate.entered.recv_timeout(LONG).unwrap();
     record(&events, "b", "Started");
     record(&events, "c", "Started");
-    until(|| recording.stats().watcher.offered == 3);
+    until(|| recording.stats().watcher.queued == 3);
     let closing = events.clone();
     let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
     clock.wait_for_waiters(1);

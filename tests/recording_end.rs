@@ -87,7 +87,7 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }
-    until(|| recording.stats().watcher.offered == 44 && recording.stats().created >= 10);
+    until(|| recording.stats().watcher.offered == 44 && recording.stats().created > 0);
     thread::scope(|scope| {
         let ending = scope.spawn(|| events.shutdown_timeout(Duration::from_secs(5)));
         clock.wait_for_waiters(1);

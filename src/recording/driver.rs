@@ -37,6 +37,8 @@ pub(super) struct Driver<S> {
     /// What may be written now, for each worker.
     ready: Vec<VecDeque<Write>>,
     outage: Outage,
+    /// Whether the end had begun when this round began.
+    is_ending: bool,
     /// Empty but while they are taken in.
     answers: Answers,
     name: String,
@@ -74,6 +76,7 @@ impl<S: EventSink> Driver<S> {
             correlator,
             lanes: Lanes::default(),
             outage: Outage::default(),
+            is_ending: false,
             answers: Answers::new(),
             name,
             clock,
@@ -94,14 +97,14 @@ impl<S: EventSink> Driver<S> {
             let answered = self.take_answers();
             // Looked at first, so that everything that is given to the sink after the end has begun gets its one attempt.
             let stage = self.feed.stage();
-            let ending = stage != Stage::Running;
+            self.is_ending = stage != Stage::Running;
             if stage == Stage::Abandoned {
                 self.abandon();
                 is_over = true;
             }
-            self.wake(ending);
-            is_over = is_over || self.fill(ending);
-            let wrote = self.dispatch(ending);
+            self.wake();
+            is_over = is_over || self.fill();
+            let wrote = self.dispatch();
             self.settle(None);
             if is_over && self.lanes.is_empty() && self.crew.is_idle() {
                 break;
@@ -136,12 +139,9 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Sends off what has waited long enough; when the end has begun, all that waits.
-    fn wake(&mut self, ending: bool) {
-        if ending {
-            self.outage.answered();
-        }
+    fn wake(&mut self) {
         if self.permit() == Permit::All {
-            while self.lanes.next_due().is_some_and(|at| ending || self.has_passed(at)) {
+            while self.lanes.next_due().is_some_and(|at| self.is_ending || self.has_passed(at)) {
                 let Some(write) = self.lanes.take_next() else { continue };
                 self.make_ready(write);
             }
@@ -149,7 +149,7 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Takes events while there is room for what they lead to. True: there will be no more.
-    fn fill(&mut self, ending: bool) -> bool {
+    fn fill(&mut self) -> bool {
         while self.wants_more() {
             match self.feed.take() {
                 Fed::Events(portion) => {
@@ -157,7 +157,7 @@ impl<S: EventSink> Driver<S> {
                         let comes_next = self.take_in(event, position);
                         // Who is alone writes in the order of the events: what came before goes first.
                         if comes_next && self.crew.len() == 1 && self.feed.stage() != Stage::Abandoned {
-                            self.dispatch(ending);
+                            self.dispatch();
                             self.take_answers();
                             self.settle(Some(position + 1));
                         }
@@ -177,7 +177,7 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Gives work to those who are free.
-    fn dispatch(&mut self, ending: bool) -> bool {
+    fn dispatch(&mut self) -> bool {
         match self.permit() {
             Permit::All => {}
             Permit::Probe => return self.probe(),
@@ -189,9 +189,10 @@ impl<S: EventSink> Driver<S> {
                 continue;
             }
             let (ready, retried) = (&mut self.ready[worker], &mut self.tally.retried);
+            let is_last = self.is_ending;
             self.crew.give(worker, |batch| {
                 while let Some(mut write) = ready.pop_front() {
-                    write.ticket.is_last = ending;
+                    write.ticket.is_last = is_last;
                     *retried += u64::from(std::mem::take(&mut write.ticket.is_retry));
                     if batch.push(write) == BATCH {
                         break;
@@ -243,6 +244,10 @@ impl<S: EventSink> Driver<S> {
     }
 
     fn permit(&self) -> Permit {
+        // Everything that is left gets its one attempt, whether the store is there or not.
+        if self.is_ending {
+            return Permit::All;
+        }
         match self.outage.permit(|at| self.has_passed(at)) {
             // What is still being done may bring the answer.
             Permit::Probe if !self.crew.is_idle() => Permit::Nothing(None),
