@@ -146,8 +146,9 @@ impl<'b> RecordingBuilder<'b> {
 
     /// How many threads call the sink, each with a batch of its own. 1 to 256, default 1: the recording's own thread.
     ///
-    /// More are of use where each write waits for an answer, as over a network. What is correlated to one event goes to
-    /// one worker, in order.
+    /// More are of use where each write waits for an answer, as over a network. One thread writes in the order of the
+    /// events, but for what is tried again; of several each keeps the order of what is correlated to one event, which
+    /// always goes to the same one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self

@@ -101,9 +101,9 @@ pub trait EventSink: Send + Sync + 'static {
     /// Several operations in order, with one answer each: for stores where a transaction for all of them is cheaper. Unless
     /// overridden it performs them one by one, and goes on after one that fails or panics.
     ///
-    /// This is what recordings call, with up to 256 operations, no two of them about the same event. An operation whose
-    /// answer is missing counts as rejected. If it panics, each operation is done again by itself, so it should answer
-    /// [`SinkError::already_exists`] for what it has done already.
+    /// This is what recordings call, with 2 to 256 operations, no two of them about the same event; a single one they call
+    /// by itself. An operation whose answer is missing counts as rejected. If it panics, each operation is done again by
+    /// itself, so it should answer [`SinkError::already_exists`] for what it has done already.
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
         let perform =
             |op: &SinkOp| caught(|| op.apply_to(self)).unwrap_or_else(|text| Err(SinkError::panicked(&text)));
