@@ -205,8 +205,9 @@ impl Core {
 
     /// Asks for the end. The caller fences, and tells the dispatcher and the reader. True: nobody had before.
     pub(super) fn set_stopped(&self) -> bool {
-        // Relaxed: the caller's fence publishes it; its partners are the fences of the sleepers.
-        self.state.fetch_or(STOPPED, Ordering::Relaxed) & STOPPED == 0
+        // Release: pairs with the Acquire in `is_over`: who sees the end finds counted what led to it. To the dispatcher the
+        // caller's fence publishes it; its partners are the fences of the sleepers.
+        self.state.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
     }
 
     pub(super) fn is_stopped(&self) -> bool {
