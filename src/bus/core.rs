@@ -227,7 +227,8 @@ impl Core {
 
     /// Whether an empty queue is the end.
     pub(super) fn is_over(&self) -> bool {
-        // Acquire: pairs with the Release in `set_closed`, so that the queue, looked at after this, holds all there was.
+        // Acquire: pairs with the Release in `set_closed`, so that the queue, looked at after this, holds all there was; and
+        // with that in `set_stopped`.
         self.state.load(Ordering::Acquire) & (STOPPED | CLOSED) != 0
     }
 
