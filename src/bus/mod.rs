@@ -47,7 +47,7 @@
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
 //! | `Sleeper::armed`, for a task | sleeper | relaxed RMW, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
-//! | `Core::state`, stopped | anybody | release RMW, fence after | reader; dispatcher | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
+//! | `Core::state`, stopped | anybody | release RMW, fence after | reader; dispatcher, feed | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
 //! | `Core::state`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
