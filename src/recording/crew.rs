@@ -62,6 +62,18 @@ impl Done {
             self.answers.push_back(Answer { write: Write::back(ticket, op), result });
         }
     }
+
+    /// Exchanges the answers for an empty list, and returns the panics since the last call.
+    ///
+    /// Without answers the lists stay where they are. The two alternate from one round of answers to the next, so after
+    /// two rounds neither allocates, however often the driver looks in between.
+    fn hand_over(&mut self, answers: &mut Answers) -> u64 {
+        debug_assert!(answers.is_empty());
+        if !self.answers.is_empty() {
+            std::mem::swap(&mut self.answers, answers);
+        }
+        std::mem::take(&mut self.panics)
+    }
 }
 
 /// A worker, as seen by who gives it work.
@@ -144,23 +156,19 @@ impl<S: EventSink> Crew<S> {
         }
     }
 
-    /// Exchanges the answers since the last call for an empty list, and says how often the sink panicked.
+    /// Exchanges the answers since the last call for an empty list, and returns how often the sink panicked.
     pub(super) fn take(&mut self, answers: &mut Answers) -> u64 {
-        debug_assert!(answers.is_empty());
         match self {
-            Self::Alone(_, _, done) => {
-                std::mem::swap(&mut done.answers, answers);
-                std::mem::take(&mut done.panics)
-            }
+            Self::Alone(_, _, done) => done.hand_over(answers),
             Self::Several(desks, done) => {
                 let mut done = done.lock();
-                std::mem::swap(&mut done.answers, answers);
+                let panics = done.hand_over(answers);
                 for (worker, batch) in done.idle.drain(..) {
                     if let Some(desk) = desks.get_mut(worker) {
                         desk.batch = Some(batch);
                     }
                 }
-                std::mem::take(&mut done.panics)
+                panics
             }
         }
     }
