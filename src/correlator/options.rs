@@ -197,8 +197,11 @@ impl CorrelatorOptions {
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if !(1..=MAX_ENTRIES).contains(&self.lru_cache_size) {
-            let allowed = format_args!("1 to {MAX_ENTRIES} entries");
-            return Err(BuildError::new("lru_cache_size", self.lru_cache_size, allowed));
+            return Err(BuildError::new(
+                "lru_cache_size",
+                self.lru_cache_size,
+                format_args!("1 to {MAX_ENTRIES} entries"),
+            ));
         }
         if let Some(Aggregation { max_events, max_interval, .. }) = self.aggregation {
             if max_events == 0 {

@@ -169,8 +169,9 @@ impl<'b> RecordingBuilder<'b> {
         let Self { watch, correlator, retry, retry_if, workers, recordings } = self;
         retry.check()?;
         if !(1..=MAX_WORKERS).contains(&workers) {
-            let allowed = format_args!("1 to {MAX_WORKERS} threads");
-            return Err(BuildError::new("workers", workers, allowed).into());
+            return Err(
+                BuildError::new("workers", workers, format_args!("1 to {MAX_WORKERS} threads")).into()
+            );
         }
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));

@@ -15,8 +15,7 @@ const MAX_EVENTS: usize = 1 << 24;
 /// What the options of a store allow.
 pub(super) fn check_bounds(max_events: usize, ttl: Duration) -> Result<(), BuildError> {
     if !(1..=MAX_EVENTS).contains(&max_events) {
-        let allowed = format_args!("1 to {MAX_EVENTS} events");
-        return Err(BuildError::new("max_events", max_events, allowed));
+        return Err(BuildError::new("max_events", max_events, format_args!("1 to {MAX_EVENTS} events")));
     }
     if ttl.is_zero() {
         return Err(BuildError::new("ttl", "0s", "more than zero"));

@@ -36,8 +36,8 @@ impl Journal {
     pub(crate) fn record(&mut self, process: &Process, change: &Change) {
         self.recorded += 1;
         let Entry { type_, reason, message, annotations } = Entry::new(process, change, self.show_args);
-        let message = format_args!("{message}");
-        self.recorder.annotated_eventf(self.object(process), annotations, type_, reason, message);
+        let object = self.object(process);
+        self.recorder.annotated_eventf(object, annotations, type_, reason, format_args!("{message}"));
     }
 
     fn object(&self, process: &Process) -> ObjectReference {

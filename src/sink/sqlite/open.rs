@@ -310,14 +310,12 @@ fn foreign(path: &Path, application: i32) -> SqliteError {
 }
 
 fn newer(path: &Path, version: i32) -> SqliteError {
-    let detail = format_args!("version {version}, known are 1 to {}", schema::VERSION);
-    SqliteError::new(Kind::Newer, path, detail)
+    SqliteError::new(Kind::Newer, path, format_args!("version {version}, known are 1 to {}", schema::VERSION))
 }
 
 fn older(path: &Path, version: i32) -> SqliteError {
     if version == 0 {
         return SqliteError::new(Kind::Older, path, "it is empty");
     }
-    let detail = format_args!("version {version}, wanted is {}", schema::VERSION);
-    SqliteError::new(Kind::Older, path, detail)
+    SqliteError::new(Kind::Older, path, format_args!("version {version}, wanted is {}", schema::VERSION))
 }

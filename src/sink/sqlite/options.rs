@@ -70,8 +70,11 @@ impl SqliteSinkOptions {
     pub(super) fn check(&self) -> Result<(), BuildError> {
         rules::check_bounds(self.max_events, self.ttl)?;
         if self.busy_timeout > MAX_BUSY_TIMEOUT {
-            let given = format_args!("{:?}", self.busy_timeout);
-            return Err(BuildError::new("busy_timeout", given, "at most an hour"));
+            return Err(BuildError::new(
+                "busy_timeout",
+                format_args!("{:?}", self.busy_timeout),
+                "at most an hour",
+            ));
         }
         Ok(())
     }
