@@ -221,11 +221,11 @@ fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(
     }
     match mode {
         Ok(mode) if mode == "wal" => Ok(()),
-        Ok(mode) => {
-            let detail =
-                format_args!("no write-ahead log can be had here, but `{mode}`: is it a network's disk?");
-            Err(SqliteError::new(Kind::Io, path, detail))
-        }
+        Ok(mode) => Err(SqliteError::new(
+            Kind::Io,
+            path,
+            format_args!("no write-ahead log can be had here, but `{mode}`: is it a network's disk?"),
+        )),
         Err(error) => Err(SqliteError::sqlite(path, &error)),
     }
 }
