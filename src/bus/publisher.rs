@@ -151,10 +151,8 @@ impl<T> Shared<T> {
                 return Ok(());
             }
             let mut events = events;
-            if events.capacity() > 2 * events.len() {
-                // Room that holds nothing would travel along, and stand outside the bound.
-                events.shrink_to_fit();
-            }
+            // Room that holds nothing would travel along, and stand outside the bound.
+            events.shrink_to_fit();
             return push(Entry::Batch(events)).map_err(|refused| self.refused_batch(refused, Vec::new()));
         }
         let mut rest = events.into_iter();
