@@ -207,9 +207,10 @@ pub struct BusStats {
 }
 
 impl BusStats {
-    /// All that was given to `publish*`.
+    /// All that was given to `publish*`. Counts of refused events, and this sum, end at the highest number, which events
+    /// of no size can reach.
     pub fn published(&self) -> u64 {
-        self.accepted + self.rejected_full + self.rejected_stopped
+        self.accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
     }
 }
 
@@ -220,7 +221,7 @@ impl fmt::Display for BusStats {
             "published {}, accepted {}, rejected {} (full {}, stopped {})",
             self.published(),
             self.accepted,
-            self.rejected_full + self.rejected_stopped,
+            self.rejected_full.saturating_add(self.rejected_stopped),
             self.rejected_full,
             self.rejected_stopped
         )?;

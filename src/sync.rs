@@ -105,7 +105,6 @@ mod real {
     pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
-        #[cfg(feature = "recorder")]
         pub(crate) use std::thread::panicking;
         pub(crate) use std::thread::{JoinHandle, yield_now};
 
@@ -156,6 +155,11 @@ mod real {
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
+        }
+
+        /// Also a hint, but to the only one who receives: to that, what is not full stays so until others send.
+        pub(crate) fn is_full(&self) -> bool {
+            self.0.is_full()
         }
     }
 

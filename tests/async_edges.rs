@@ -1,18 +1,20 @@
 //! The async side poll by poll: who is woken, how often, and what a future that is dropped leaves behind.
 #![cfg(feature = "async")]
+#![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, PublishError, Watcher};
+use eventcast::{
+    Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, PublishError, Watcher,
+};
 use futures::{Stream, StreamExt};
 use support::{LONG, assert_balanced, bus, hold, until, watched};
 
@@ -381,4 +383,212 @@ fn futures_are_send() {
     bus.close();
     futures::executor::block_on(send(runner));
     assert!(futures::executor::block_on(send(bus.shutdown_async(LONG))).complete);
+}
+
+/// A turn is no lock: where nobody takes it up, because the task that has it is not polled, it goes to the next as well.
+#[test]
+fn a_turn_that_is_not_taken_up_goes_to_the_next() {
+    watched(|| {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let options = BusOptions::default().incoming_len(1).queue_len(8);
+        let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+        let held = hold(&bus);
+        let publisher = bus.publisher();
+        publisher.publish(1).unwrap();
+        let ears = [Ear::new(), Ear::new(), Ear::new()];
+        let mut waiting: Vec<_> = (2..5).map(|n| Box::pin(publisher.publish_async(n))).collect();
+        for (ear, future) in ears.iter().zip(&mut waiting) {
+            assert!(ear.poll(future.as_mut()).is_pending());
+        }
+        let behind = publisher.clone();
+        let thread = std::thread::spawn(move || behind.publish_timeout(5, LONG));
+        clock.wait_for_waiters(1);
+        drop(held);
+        // The first two are never polled again; one of them is even forgotten.
+        ears[2].wait();
+        std::mem::forget(waiting.remove(0));
+        assert!(thread.join().unwrap().is_ok());
+        bus.flush(LONG).unwrap();
+        assert_eq!(ears[2].poll(waiting[1].as_mut()), Poll::Ready(Ok(())));
+        assert_eq!(bus.shutdown().bus.accepted, 5);
+    });
+}
+
+/// The same while the dispatcher itself waits, for a watcher: there is room for one, and the first does not take it up.
+#[test]
+fn a_turn_goes_on_while_the_dispatcher_waits_for_a_watcher() {
+    let options = BusOptions::default().incoming_len(2).queue_len(8).max_batch(1);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let mut held = hold(&bus);
+    let publisher = bus.publisher();
+    publisher.publish(1).unwrap();
+    publisher.publish(2).unwrap();
+    let ears = [Ear::new(), Ear::new()];
+    let mut waiting: Vec<_> = (3..5).map(|n| Box::pin(publisher.publish_async(n))).collect();
+    for (ear, future) in ears.iter().zip(&mut waiting) {
+        assert!(ear.poll(future.as_mut()).is_pending());
+    }
+    // That makes room for one: the dispatcher takes one entry, and waits again.
+    assert!(held.watcher.recv().is_ok());
+    ears[1].wait();
+    assert_eq!(ears[1].poll(waiting[1].as_mut()), Poll::Ready(Ok(())));
+    drop(held);
+    assert!(bus.shutdown().complete);
+}
+
+/// A waker that does something when it is first cloned, which a receive does between its two looks.
+struct Cloned(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Cloned {
+    fn new(run: impl FnOnce() + Send + 'static) -> (Arc<Self>, Waker) {
+        let this = Arc::new(Self(Mutex::new(Some(Box::new(run)))));
+        // SAFETY: the table's functions take the pointer of an `Arc<Cloned>`, and count its owners as their names say.
+        let waker = unsafe { Waker::from_raw(Self::raw(this.clone())) };
+        (this, waker)
+    }
+
+    fn raw(this: Arc<Self>) -> RawWaker {
+        RawWaker::new(Arc::into_raw(this).cast(), &TABLE)
+    }
+}
+
+/// The owner that a waker is.
+///
+/// # Safety
+///
+/// The pointer is one of [`Cloned::raw`], whose owner this takes over.
+unsafe fn owner(at: *const ()) -> Arc<Cloned> {
+    // SAFETY: as the caller promises.
+    unsafe { Arc::from_raw(at.cast()) }
+}
+
+static TABLE: RawWakerVTable = RawWakerVTable::new(
+    |at| {
+        // SAFETY: the owner stays the waker's.
+        let this = std::mem::ManuallyDrop::new(unsafe { owner(at) });
+        if let Some(run) = this.0.lock().unwrap().take() {
+            run();
+        }
+        Cloned::raw(Arc::clone(&this))
+    },
+    // SAFETY: this uses the waker up.
+    |at| drop(unsafe { owner(at) }),
+    |_| (),
+    // SAFETY: this drops the waker.
+    |at| drop(unsafe { owner(at) }),
+);
+
+/// A receive that is ready keeps no task alive, also when it becomes so between its two looks.
+#[test]
+fn a_receive_that_is_ready_keeps_no_task() {
+    let bus = Arc::new(bus::<u64>(16, 16));
+    let mut watcher = bus.watch().unwrap();
+    let comes = bus.clone();
+    let (task, waker) = Cloned::new(move || {
+        comes.publisher().publish(1).unwrap();
+        comes.flush(LONG).unwrap();
+    });
+    {
+        let receiving = pin!(watcher.recv_async());
+        let received = receiving.poll(&mut Context::from_waker(&waker));
+        assert_eq!(received, Poll::Ready(Ok(Event(1))));
+    }
+    assert!(task.0.lock().unwrap().is_none(), "the event came between the two looks");
+    // Until the dispatcher is through with whom it may have woken.
+    bus.flush(LONG).unwrap();
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 1, "the watcher keeps the waker");
+}
+
+/// A task's waker that calls back.
+struct CallsBack {
+    bus: Arc<Broadcaster<u64>>,
+    says: mpsc::Sender<Result<(), FlushError>>,
+}
+
+impl Wake for CallsBack {
+    fn wake(self: Arc<Self>) {
+        let _ = self.says.send(self.bus.flush(LONG));
+    }
+}
+
+/// The thread that keeps the deadlines of tasks is one of the bus, too: a waker that calls back there is not left waiting,
+/// and the deadlines of the others with it.
+#[test]
+fn a_waker_that_calls_back_holds_up_no_deadline() {
+    watched(|| {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = Arc::new(Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap());
+        let (go, gate) = mpsc::channel::<()>();
+        bus.watch_builder().spawn(move |_| gate.recv().unwrap()).unwrap();
+        bus.publisher().publish(1).unwrap();
+        let (says, said) = mpsc::channel();
+        let waker = Waker::from(Arc::new(CallsBack { bus: bus.clone(), says }));
+        let ear = Ear::new();
+        let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
+        let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
+        // The dispatcher comes to each of them, and tells so. After that only the clock wakes anybody.
+        for flush in [&mut first, &mut second] {
+            assert!(ear.poll(flush.as_mut()).is_pending());
+            ear.wait();
+        }
+        assert!(ear.poll(second.as_mut()).is_pending());
+        assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(said.recv(), Ok(Err(FlushError::WouldDeadlock)));
+        let rings = ear.rings();
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(1));
+        until(|| ear.rings() > rings);
+        assert!(matches!(ear.poll(second.as_mut()), Poll::Ready(Err(FlushError::Timeout { .. }))));
+        drop((first, second));
+        go.send(()).unwrap();
+        assert!(bus.shutdown().complete);
+    });
+}
+
+/// Where there is no thread to keep a task's deadline, the task's own waits, at the place that the task has: it has its
+/// turn. The system's limit is set in a process of its own, to just above what that uses.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    const CHILD: &str = "EVENTCAST_TEST_CHILD";
+    if std::env::var_os(CHILD).is_none() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "without_a_thread_for_deadlines_a_task_keeps_its_place", "--test-threads=1"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let options = BusOptions::default().incoming_len(1).queue_len(8);
+    let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+    let held = hold(&bus);
+    bus.publisher().publish(1).unwrap();
+    let (done, is_done) = mpsc::channel::<()>();
+    // It makes room once the task's thread waits, and ends the wait if that does not.
+    let releasing = std::thread::spawn(move || {
+        clock.wait_for_waiters(1);
+        drop(held);
+        if is_done.recv_timeout(Duration::from_secs(20)).is_err() {
+            clock.advance(LONG);
+        }
+    });
+    let before = getrlimit(Resource::As);
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
+    let used = pages * rustix::param::page_size() as u64;
+    setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
+    let ear = Ear::new();
+    let flushed = ear.poll(pin!(bus.flush_async(LONG)));
+    setrlimit(Resource::As, before).unwrap();
+    done.send(()).unwrap();
+    releasing.join().unwrap();
+    // There was no thread that could have woken the task, so one poll was all.
+    assert_eq!(flushed, Poll::Ready(Ok(())));
 }

@@ -70,6 +70,39 @@ fn events_of_no_size() {
     });
 }
 
+/// There can be as many events of no size as a number can say, so sums of their counts end at the highest number.
+#[test]
+fn counts_of_refused_events_of_no_size_do_not_wrap() {
+    let bus = Broadcaster::<()>::with_options(BusOptions::default()).unwrap();
+    let publisher = bus.publisher();
+    bus.publisher().publish(()).unwrap();
+    bus.close();
+    for _ in 0..2 {
+        let refused = publisher.try_publish_batch(vec![(); usize::MAX]).unwrap_err();
+        assert_eq!(refused.into_inner().len(), usize::MAX);
+    }
+    // A thread of its own counts elsewhere.
+    for _ in 0..2 {
+        let publisher = publisher.clone();
+        thread::spawn(move || publisher.publish_batch(vec![(); usize::MAX]).unwrap_err()).join().unwrap();
+    }
+    let stats = bus.shutdown().bus;
+    assert_eq!((stats.rejected_stopped, stats.published()), (u64::MAX, u64::MAX), "{stats}");
+}
+
+/// What its incoming queue would take at once, in bytes, is bounded: more is an error and no abort.
+#[test]
+fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
+    type Largest = [u8; 16 * 1024];
+    let error =
+        Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 24)).unwrap_err();
+    assert_eq!(error.option(), "incoming_len");
+    let text = error.to_string();
+    assert!(text.starts_with("incoming_len is 16777216, allowed is up to 2618"), "{text}");
+    assert!(text.ends_with(" bytes, which the queue takes at once"), "{text}");
+    assert!(Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 4)).is_ok());
+}
+
 #[test]
 fn thousands_of_watchers_that_come_and_go() {
     watched(|| {

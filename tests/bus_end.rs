@@ -6,14 +6,14 @@ mod support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::Event;
 use eventcast::{
     Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, RecvError, TryRecvError,
     WatchError,
 };
-use support::{LONG, Live, assert_balanced, bus, drain, events, hold, turnstile, until};
+use support::{LONG, Live, assert_balanced, bus, drain, events, hold, turnstile, until, watched};
 
 /// G3: `Ok` means offered, whatever the shutdown does at the same moment.
 #[test]
@@ -424,5 +424,71 @@ fn publish_timeout_runs_on_the_clock() {
         let reader = scope.spawn(|| (0..4).map(|_| held.watcher.recv().unwrap()).collect::<Vec<_>>());
         assert_eq!(waiting.join().unwrap(), Ok(()));
         assert_eq!(events(&reader.join().unwrap()), [u64::MAX - 1, u64::MAX, 1, 3]);
+    });
+}
+
+/// The longest that can be asked for, so that whoever looks on to its end is seen.
+const SPIN: Duration = Duration::from_secs(1);
+
+/// Who looks on instead of sleeping looks at its deadline, too.
+#[test]
+fn a_receive_that_spins_keeps_its_deadline() {
+    let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();
+    let mut watcher = bus.watch().unwrap();
+    for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+        let start = Instant::now();
+        assert_eq!(watcher.recv_timeout(timeout), Err(eventcast::RecvTimeoutError::Timeout));
+        assert!(watcher.recv_batch_timeout(timeout).is_err());
+        let took = start.elapsed();
+        assert!(took >= 2 * timeout && took < SPIN, "two receives of {timeout:?} took {took:?}");
+    }
+}
+
+/// The same for the dispatcher, which looks at the end, and at those who have stopped.
+#[test]
+fn a_dispatcher_that_spins_looks_at_the_end() {
+    let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();
+    let dropped = bus.watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    let start = Instant::now();
+    bus.flush(LONG).unwrap();
+    drop(dropped);
+    until(|| bus.stats().watchers.is_empty());
+    let handled = bus.watch_builder().spawn(|_| ()).unwrap();
+    bus.publisher().publish(2).unwrap();
+    bus.flush(LONG).unwrap();
+    let report = bus.shutdown_timeout(SPIN);
+    let took = start.elapsed();
+    assert!(took < SPIN, "nothing was outstanding, and the end took {took:?}");
+    assert!(report.complete, "{report}");
+    assert_eq!(handled.stats().delivered, 1);
+}
+
+/// Waits, when it goes, for what is to be seen by then.
+struct WaitsFor(mpsc::Receiver<()>);
+
+impl Drop for WaitsFor {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+/// The end reaches every reader before any destructor of the user's runs: these may wait for a reader.
+#[test]
+fn a_destructor_at_the_end_holds_up_no_reader() {
+    watched(|| {
+        let bus = bus::<u64>(4, 4);
+        let (ended, sees_the_end) = mpsc::channel();
+        let waits = WaitsFor(sees_the_end);
+        let first = bus.watch_builder().filter(move |_| waits.0.try_recv().is_err()).watch().unwrap();
+        let mut second = bus.watch().unwrap();
+        let reading = thread::spawn(move || {
+            while second.recv().is_ok() {}
+            ended.send(()).unwrap();
+        });
+        bus.publisher().publish(1).unwrap();
+        assert!(bus.shutdown().complete);
+        reading.join().unwrap();
+        drop(first);
     });
 }

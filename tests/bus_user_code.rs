@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::{Broadcaster, BusOptions, Delivery, FlushError, OverflowPolicy, WatchError};
-use support::{LONG, assert_balanced, available, bus, drain, events, hold};
+use support::{LONG, assert_balanced, available, bus, drain, events, hold, watched};
 
 #[test]
 fn a_handler_that_panics_goes_on_with_the_next_event() {
@@ -364,4 +364,67 @@ fn a_hold_does_not_outlive_its_watcher() {
     let bus = bus(10, 1);
     drop(hold(&bus));
     assert_eq!(bus.flush(LONG), Ok(()));
+}
+
+/// Calls back when it goes, and says how that was answered.
+struct Farewell {
+    bus: Arc<Broadcaster<u64>>,
+    says: mpsc::Sender<(&'static str, Result<(), FlushError>, bool)>,
+    of: &'static str,
+}
+
+impl Farewell {
+    /// So that a closure that calls it owns all of this.
+    fn is_of(&self, of: &str) -> bool {
+        self.of == of
+    }
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        let flush = self.bus.flush(LONG);
+        let reports = [self.bus.shutdown(), self.bus.shutdown_timeout(LONG)];
+        let _ = self.says.send((self.of, flush, reports.iter().any(|report| report.complete)));
+    }
+}
+
+/// The end drops filters and hooks on the dispatcher's thread, and a handler on its own: their destructors call back, and
+/// are not left waiting for themselves. Nor is anybody else.
+#[test]
+fn destructors_that_call_back_are_not_left_waiting() {
+    watched(|| {
+        let bus = Arc::new(bus::<u64>(4, 4));
+        let (says, said) = mpsc::channel();
+        let farewell = |of| Farewell { bus: bus.clone(), says: says.clone(), of };
+        let (in_filter, in_hook, in_handler) = (farewell("filter"), farewell("hook"), farewell("handler"));
+        let watcher = bus
+            .watch_builder()
+            .filter(move |_| in_filter.is_of("filter"))
+            .on_drop(move |_, _| assert!(in_hook.is_of("hook")))
+            .watch()
+            .unwrap();
+        bus.watch_builder().spawn(move |_| assert!(in_handler.is_of("handler"))).unwrap();
+        bus.publisher().publish(1).unwrap();
+        assert!(bus.shutdown().complete);
+        let mut answers: Vec<_> = said.try_iter().collect();
+        answers.sort_by_key(|(of, ..)| *of);
+        let answer = |of| (of, Err(FlushError::WouldDeadlock), false);
+        assert_eq!(answers, ["filter", "handler", "hook"].map(answer));
+        drop(watcher);
+    });
+}
+
+/// A handler that is dropped where it is kept, without having come to its end, is what everybody waits for: a destructor
+/// of what it owns must not wait with them.
+#[test]
+fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
+    watched(|| {
+        let bus = Arc::new(bus::<u64>(4, 4));
+        let (says, said) = mpsc::channel();
+        let farewell = Farewell { bus: bus.clone(), says, of: "runner" };
+        let runner = bus.watch_builder().runner(move |_| assert!(farewell.is_of("runner"))).unwrap();
+        drop(runner);
+        assert_eq!(said.recv(), Ok(("runner", Err(FlushError::WouldDeadlock), false)));
+        assert!(bus.shutdown().complete);
+    });
 }

@@ -180,7 +180,7 @@ fn a_closure_that_panics_when_it_goes_reaches_nobody() {
 fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     use std::process::Command;
 
-    use eventcast::{Broadcaster, WatchError};
+    use eventcast::{Broadcaster, BusOptions, WatchError};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     const CHILD: &str = "EVENTCAST_TEST_CHILD";
@@ -197,10 +197,27 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
+    /// Calls back when it goes: it is on the thread that wanted the handler, for which everybody waits until it has gone.
+    struct ShutsDown(Arc<Broadcaster<u64>>);
+
+    impl ShutsDown {
+        fn is_open(&self) -> bool {
+            !self.0.publisher().is_closed()
+        }
+    }
+
+    impl Drop for ShutsDown {
+        fn drop(&mut self) {
+            assert!(self.is_open() && !self.0.shutdown().complete);
+        }
+    }
+
     let bus = bus::<u64>(100, 10);
     let mut watcher = bus.watch().unwrap();
     bus.publisher().publish(1).unwrap();
     bus.flush(LONG).unwrap();
+    let other = Arc::new(support::bus::<u64>(100, 10));
+    let shuts_down = ShutsDown(other.clone());
 
     let before = getrlimit(Resource::As);
     let pages: u64 = {
@@ -211,6 +228,9 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
     let handler = bus.watch_builder().name("poor").spawn(|_| ());
     let another = Broadcaster::<u64>::new();
+    let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_len(1 << 22));
+    // The last, because the end of its bus gives a thread back.
+    let calls_back = other.watch_builder().spawn(move |_| assert!(shuts_down.is_open()));
     setrlimit(Resource::As, before).unwrap();
 
     let error = handler.unwrap_err();
@@ -224,6 +244,10 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
             .to_string()
             .starts_with("thread_name is eventcast, allowed is a thread that the system grants (")
     );
+    assert!(matches!(calls_back, Err(WatchError::Thread(_))), "{calls_back:?}");
+    assert!(other.shutdown().complete);
+    let error = large.unwrap_err().to_string();
+    assert!(error.starts_with("incoming_len is 4194304, allowed is as many entries of "), "{error}");
 
     // The bus is as it was, and nobody waits for the handler that never ran: it goes by itself.
     while bus.stats().watchers.len() > 1 {

@@ -224,3 +224,41 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     println!("{few:?} among 20, {many:?} among 20,000");
     assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
 }
+
+/// A batch takes the memory of its events and no more, however many stood behind them in the incoming queue: here a
+/// registration ends each after one event.
+#[test]
+fn batches_that_registrations_cut_short_take_what_their_events_take() {
+    const EVENTS: usize = 1000;
+    const SIZE: usize = 64;
+    let _alone = alone();
+    let options = BusOptions::default().incoming_len(4 * EVENTS).queue_len(2 * EVENTS);
+    let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
+    // The dispatcher stands in a filter until everything is in the incoming queue.
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let filter = move |event: &[u8; SIZE]| {
+        if event[0] == 1 {
+            entered_tx.send(()).unwrap();
+            gate.recv().unwrap();
+        }
+        true
+    };
+    let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish([1; SIZE]).unwrap();
+    entered.recv_timeout(LONG).unwrap();
+    let before = live();
+    for _ in 0..EVENTS {
+        bus.publisher().publish([0; SIZE]).unwrap();
+        drop(bus.watch().unwrap());
+    }
+    go.send(()).unwrap();
+    bus.flush(LONG).unwrap();
+    until(|| bus.stats().watchers.len() == 1);
+    let each = (live() - before) / EVENTS as i64;
+    println!("{each} bytes for each event of {SIZE}, in a batch of its own");
+    assert!(each < 4 * SIZE as i64, "{each} bytes are held for an event of {SIZE}");
+    assert_eq!(available(&mut watcher).len(), EVENTS + 1);
+    drop(watcher);
+    assert!(bus.shutdown().complete);
+}

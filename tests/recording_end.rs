@@ -6,11 +6,13 @@
 mod sinks;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::{CorrelatorOptions, EventBroadcaster, LossReason, OverflowPolicy, SinkError};
+use eventcast::{
+    CorrelatorOptions, Event, EventBroadcaster, EventSink, FlushError, LossReason, OverflowPolicy, SinkError,
+};
 use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, record, until};
 
 #[test]
@@ -111,4 +113,48 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert_eq!((stats.created + stats.abandoned, stats.abandoned), (44, told));
+}
+
+/// So long the answer would be another one than the one that comes at once.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// A sink that calls back when it goes, and says how that was answered.
+struct CallsBack {
+    events: Arc<EventBroadcaster>,
+    says: mpsc::Sender<(Result<(), FlushError>, bool)>,
+}
+
+impl EventSink for CallsBack {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        Ok(event.clone())
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        Ok(event.clone())
+    }
+}
+
+impl Drop for CallsBack {
+    fn drop(&mut self) {
+        let _ = self.says.send((self.events.flush(SHORT), self.events.shutdown_timeout(SHORT).complete));
+    }
+}
+
+/// The sink goes on a thread of the recording, for which everybody waits who waits for the end: with one worker and with
+/// several, of which the last has it.
+#[test]
+fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
+    for workers in [1, 3] {
+        let events = Arc::new(EventBroadcaster::new().unwrap());
+        let (says, said) = mpsc::channel();
+        let sink = CallsBack { events: events.clone(), says };
+        let recording = events.recording().workers(workers).start(sink).unwrap();
+        record(&events, "web-0", "Started");
+        events.flush(LONG).unwrap();
+        recording.stop();
+        assert_eq!(said.recv_timeout(LONG), Ok((Err(FlushError::WouldDeadlock), false)), "{workers} workers");
+        assert!(recording.join(LONG));
+        assert!(events.shutdown().complete);
+        assert_eq!(recording.stats().created, 1);
+    }
 }

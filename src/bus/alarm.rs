@@ -1,7 +1,8 @@
 //! Deadlines of tasks: who waits as a task has no thread to sleep on, and the library has no runtime to ask.
 //!
 //! One thread, shared by all tasks of a bus, which lives only while one of them waits with a deadline. It sleeps until
-//! the first of them.
+//! the first of them. Wakers are user code, so it counts as one of the bus's own: one that waited for the end there would
+//! hold up everybody's deadlines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,8 +13,11 @@ use crate::clock::{Clock, Deadline};
 use crate::guard::guarded;
 use crate::sync::{Arc, Mutex, Parker, Unparker, thread};
 
+use super::current::on_bus;
+
 #[derive(Debug)]
 pub(super) struct Alarm {
+    bus: u64,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -28,8 +32,8 @@ struct State {
 }
 
 impl Alarm {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, state: Mutex::new(State::default()) }
+    pub(super) fn new(bus: u64, clock: Clock) -> Self {
+        Self { bus, clock, state: Mutex::new(State::default()) }
     }
 
     fn set(alarm: &Arc<Self>, place: (Duration, u64), waker: Waker) -> io::Result<()> {
@@ -38,7 +42,8 @@ impl Alarm {
         if state.thread.is_none() {
             let parker = Parker::new();
             let (thread, unparker) = (alarm.clone(), parker.unparker());
-            if let Err(error) = thread::spawn("eventcast-alarm".to_owned(), move || thread.run(&parker)) {
+            let run = move || on_bus(thread.bus, || thread.run(&parker));
+            if let Err(error) = thread::spawn("eventcast-alarm".to_owned(), run) {
                 let removed = state.alerts.remove(&place);
                 drop(state);
                 drop((replaced, removed));

@@ -16,12 +16,13 @@ pub(super) fn discard<T>(events: Vec<T>) {
 /// event's `Drop` ends here.
 #[derive(Debug)]
 pub(super) struct Frozen<T> {
-    events: Vec<T>,
+    /// In a box, which takes the memory of its events and no more.
+    events: Box<[T]>,
 }
 
 impl<T> Frozen<T> {
     pub(super) fn new(events: Vec<T>) -> Arc<Self> {
-        Arc::new(Self { events })
+        Arc::new(Self { events: events.into_boxed_slice() })
     }
 
     pub(super) fn events(&self) -> &[T] {
@@ -31,7 +32,7 @@ impl<T> Frozen<T> {
 
 impl<T> Drop for Frozen<T> {
     fn drop(&mut self) {
-        discard(std::mem::take(&mut self.events));
+        discard(std::mem::take(&mut self.events).into_vec());
     }
 }
 

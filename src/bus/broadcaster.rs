@@ -12,7 +12,7 @@ use super::builder::WatchBuilder;
 use super::dispatcher::{Dispatcher, Entry, FlushTicket};
 use super::gate::Refusal;
 use super::hub::Hub;
-use super::options::BusOptions;
+use super::options::{BusOptions, check_incoming};
 use super::publisher::{Publisher, Refused, Shared};
 use super::sleeper::TimedOut;
 #[cfg(feature = "async")]
@@ -28,6 +28,12 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// it open: dropping it closes the bus and waits for nobody, [`shutdown`](Self::shutdown) closes it and waits.
 ///
 /// Events travel by value; one of more than 16 KiB does not compile and belongs in a `Box` or an `Arc`.
+///
+/// # Fork
+///
+/// Only the thread that forks exists in the child of a `fork` without `exec`. The child's copy of a bus has no dispatcher:
+/// it offers nothing, and [`flush`](Self::flush), [`shutdown`](Self::shutdown) and a publish that waits for room do not
+/// come back. Build the bus after the fork.
 ///
 /// # Examples
 ///
@@ -68,7 +74,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range, or says that the system gives no thread.
+    /// Names the option that is out of range, or says that the system gives no thread, or no memory for
+    /// [`incoming_len`](BusOptions::incoming_len).
     pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
         Self::with_clock(options, Clock::system())
     }
@@ -81,6 +88,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
+        check_incoming::<Entry<T>>(options.incoming_len)?;
         let parker = Parker::for_one_thread();
         let hub = Arc::new(Hub::new(clock, options.spin, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);

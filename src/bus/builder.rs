@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::error::{BuildError, WatchError};
+#[cfg(feature = "recorder")]
+use crate::guard::guarded;
 use crate::policy::OverflowPolicy;
 use crate::stats::DropReason;
 use crate::sync::{Arc, Parker, thread};
@@ -248,8 +250,15 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ) -> Result<WatchHandle, WatchError> {
         let feed = Feed::new(self.register(true)?);
         let (handle, bell) = (feed.handle(), feed.bell());
-        let run = make(feed)?;
-        thread::spawn(handle.thread_name(), move || bell.on_bus(run)).map_err(WatchError::Thread)?;
+        let name = handle.thread_name();
+        // If there is no thread, user destructors run here, while everybody waits for the feed that they are made of.
+        bell.clone().on_bus(|| {
+            let run = make(feed)?;
+            let run = move || {
+                bell.on_bus(|| guarded(run));
+            };
+            thread::spawn(name, run).map_err(WatchError::Thread)
+        })?;
         Ok(handle)
     }
 

@@ -10,7 +10,14 @@ thread_local! {
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }
 
-/// While it lives, the thread counts as one of the bus's own.
+/// Runs something on a thread that meanwhile counts as one of the bus's own. What it owns goes before the mark does, so
+/// that user destructors find the mark, also when it unwinds.
+pub(super) fn on_bus<R>(bus: u64, run: impl FnOnce() -> R) -> R {
+    let _mark = OnBus::enter(bus);
+    run()
+}
+
+/// While it lives, the thread counts as one of the bus's own. It goes last: see [`on_bus`].
 #[derive(Debug)]
 pub(super) struct OnBus {
     /// False on a thread that is being torn down and can no longer be marked.

@@ -10,14 +10,14 @@
 
 use std::collections::HashMap;
 
-use crate::sync::{Arc, Mutex, Parker, Receiver};
+use crate::sync::{Arc, Mutex, Parker, Receiver, thread};
 
-use super::batch::{Frozen, discard};
+use super::batch::{Frozen, Slice, discard};
 use super::core::Core;
-use super::current::OnBus;
+use super::current::on_bus;
 use super::hub::Hub;
 use super::outbox::Outbox;
-use super::sleeper::{full_fence, look};
+use super::sleeper::{full_fence, look, spin};
 
 /// What the incoming queue carries.
 pub(super) enum Entry<T> {
@@ -82,10 +82,17 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// Runs until the bus is closed and empty.
-    pub(super) fn run(mut self) {
-        let _on_bus = OnBus::enter(self.hub.id);
-        self.parker.settle();
+    /// Runs until the bus is closed and empty, and to the end of all destructors.
+    pub(super) fn run(self) {
+        on_bus(self.hub.id, move || {
+            let mut this = self;
+            this.parker.settle();
+            this.work();
+        });
+    }
+
+    /// Works until the bus is closed and empty.
+    fn work(&mut self) {
         while let Some(first) = self.next_entry() {
             let mut taken = 1;
             let (batch, control) = self.gather(first, &mut taken);
@@ -108,7 +115,7 @@ impl<T: Clone> Dispatcher<T> {
             return Some(entry);
         }
         loop {
-            if let Some(entry) = look(self.hub.spin, || self.incoming.try_recv()) {
+            if let Some(entry) = look(|| self.incoming.try_recv()).or_else(|| self.spin()) {
                 return Some(entry);
             }
             if self.hub.is_quiet() {
@@ -117,6 +124,9 @@ impl<T: Clone> Dispatcher<T> {
             }
             if self.hub.must_reap() {
                 self.reap();
+            }
+            if self.hand_on() {
+                continue;
             }
             self.hub.dispatcher.arm();
             self.hub.gate.set_idle();
@@ -130,6 +140,29 @@ impl<T: Clone> Dispatcher<T> {
                 return entry;
             }
         }
+    }
+
+    /// Looks on for the next entry, as long as the options say and nothing else is to be done.
+    fn spin(&self) -> Option<Entry<T>> {
+        if self.hub.room.is_waited_for() {
+            return None;
+        }
+        let found = || match self.incoming.try_recv() {
+            None => (self.hub.is_closing() || self.hub.must_reap()).then_some(None),
+            entry => Some(entry),
+        };
+        spin(self.hub.spin, found).flatten()
+    }
+
+    /// Before the dispatcher sleeps: who was given a turn may be a task that is not polled, so room that is still there is
+    /// the turn of the next one as well. True: somebody was woken, so the dispatcher looks again.
+    fn hand_on(&self) -> bool {
+        let is_wanted = self.hub.room.is_waited_for() && !self.incoming.is_full();
+        if is_wanted {
+            // No fence: whoever waits had found the queue full before the last round's fence.
+            self.hub.room.wake(1);
+        }
+        is_wanted
     }
 
     /// Collects events behind the first entry, until a batch is full, nothing waits, or something else comes.
@@ -210,7 +243,12 @@ impl<T: Clone> Dispatcher<T> {
             if pending.is_empty() {
                 break;
             }
-            self.park_for_room(&pending);
+            if self.hand_on() {
+                // Time to take the turn up.
+                let _ = look(|| self.incoming.is_full().then_some(()));
+            } else {
+                self.park_for_room(&pending);
+            }
         }
         self.pending = pending;
     }
@@ -268,21 +306,50 @@ impl<T: Clone> Dispatcher<T> {
     }
 }
 
+impl<T> Dispatcher<T> {
+    /// Counts as abandoned what was accepted and will not be offered, because this thread unwinds. It comes back, so that
+    /// the events' destructors run last.
+    #[cold]
+    fn give_up(&mut self) -> Vec<T> {
+        self.hub.abandon();
+        let (mut events, mut late) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.carried.take().or_else(|| self.incoming.try_recv()) {
+            match entry {
+                Entry::Register(outbox) => late.push((outbox, events.len())),
+                Entry::Event(event) => events.push(event),
+                Entry::Batch(more) => events.extend(more),
+                Entry::Flush(_) => {}
+            }
+        }
+        self.accepted += events.len() as u64;
+        self.hub.set_accepted(self.accepted);
+        for outbox in &mut self.outboxes {
+            outbox.abandon(&self.hub, events.len());
+        }
+        for (mut outbox, before) in late {
+            outbox.abandon(&self.hub, events.len() - before);
+            self.outboxes.push(outbox);
+        }
+        events
+    }
+}
+
 impl<T> Drop for Dispatcher<T> {
     /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for it.
     fn drop(&mut self) {
         self.hub.close();
-        while let Some(entry) = self.carried.take().or_else(|| self.incoming.try_recv()) {
-            match entry {
-                Entry::Register(outbox) => close(&self.hub, *outbox),
-                Entry::Event(event) => discard(vec![event]),
-                Entry::Batch(events) => discard(events),
-                Entry::Flush(_) => {}
-            }
+        // Who is inside the gate waits for nobody, and leaves. When `work` has come to its end, all have left.
+        while !self.hub.is_quiet() {
+            thread::yield_now();
         }
-        for outbox in self.outboxes.drain(..) {
-            close(&self.hub, *outbox);
+        let events = if thread::panicking() { self.give_up() } else { Vec::new() };
+        // All readers see the end before the first of the user's destructors runs: that may wait for one of them.
+        let left: Vec<_> = self.outboxes.iter_mut().map(|outbox| say_end(&self.hub, outbox)).collect();
+        for mut outbox in self.outboxes.drain(..) {
+            outbox.drop_closures();
         }
+        drop(left);
+        discard(events);
         self.hub.set_ended();
     }
 }
@@ -291,17 +358,24 @@ impl<T> Drop for Dispatcher<T> {
 fn settle<T>(hub: &Hub, outbox: &mut Outbox<T>, abandoned: bool) {
     outbox.core.sleeper.wake();
     if outbox.core.is_gone() {
-        outbox.drain(hub, abandoned);
+        drop(outbox.drain(hub, abandoned));
     }
 }
 
 /// Nothing more goes to this watcher. What is queued stays readable.
 pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     if outbox.core.is_gone() {
-        outbox.drain(hub, hub.is_abandoned());
+        drop(outbox.drain(hub, hub.is_abandoned()));
     }
     outbox.drop_closures();
     let core = outbox.core.clone();
     drop(outbox);
     hub.forget_outbox(&core);
+}
+
+/// The same, before anything of the user's goes. What the queue of a reader that has gone still held comes back.
+fn say_end<T>(hub: &Hub, outbox: &mut Outbox<T>) -> Vec<Slice<T>> {
+    let left = if outbox.core.is_gone() { outbox.drain(hub, hub.is_abandoned()) } else { Vec::new() };
+    hub.forget_outbox(&outbox.core);
+    left
 }

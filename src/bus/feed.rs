@@ -7,16 +7,15 @@
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
 
 use crate::clock::Deadline;
-use crate::guard::guarded;
 use crate::sync::Arc;
 
 use super::batch::Slice;
 use super::core::Core;
-use super::current::OnBus;
+use super::current::on_bus;
 use super::handler::WatchHandle;
 use super::hub::Hub;
 use super::inbox::{Inbox, Next};
-use super::sleeper::{full_fence, look};
+use super::sleeper::{full_fence, look, spin};
 
 /// The reader's end. Flush and shutdown wait for it until it is dropped.
 pub struct Feed<T> {
@@ -126,11 +125,13 @@ impl<T> Feed<T> {
     /// the caller has acted on, or until the deadline. Also returns for no reason.
     pub fn wait(&mut self, deadline: Deadline, takes: bool, seen: Stage, ready: impl Fn() -> bool) {
         let found = || ready() || takes && self.inbox.has_news() || self.stage() > seen;
-        if look(self.inbox.hub.spin, || found().then_some(())).is_some() {
+        let hub = &self.inbox.hub;
+        let over = || found() || hub.clock.has_passed(deadline);
+        if look(|| found().then_some(())).is_some() || spin(hub.spin, || over().then_some(())).is_some() {
             return;
         }
         self.inbox.core.sleeper.arm();
-        if !found() && !self.inbox.hub.clock.has_passed(deadline) {
+        if !over() {
             self.inbox.park(deadline);
         }
         self.inbox.core.sleeper.disarm();
@@ -151,9 +152,8 @@ impl Bell {
         self.core.sleeper.wake();
     }
 
-    /// Runs something on a thread that so counts as the bus's own, and catches its panic.
-    pub fn on_bus(&self, run: impl FnOnce()) {
-        let _on_bus = OnBus::enter(self.hub.id);
-        guarded(run);
+    /// Runs something on a thread that so counts as the bus's own, until all that it owns has gone.
+    pub fn on_bus<R>(&self, run: impl FnOnce() -> R) -> R {
+        on_bus(self.hub.id, run)
     }
 }

@@ -122,17 +122,18 @@ impl Gate {
             Refusal::Full => &cell.refused_full,
             Refusal::Stopped => &cell.refused_stopped,
         };
-        // Relaxed: a count.
-        counter.fetch_add(events, Ordering::Relaxed);
+        let add = |count: u64| Some(count.saturating_add(events));
+        // Relaxed, both: a count. One of events of no size, of which there can be as many, ends at the highest number.
+        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// Events refused so far because the queue was full, and because the gate was closed.
     pub(super) fn refused(&self) -> (u64, u64) {
-        self.cells.iter().fold((0, 0), |(full, stopped), cell| {
+        self.cells.iter().fold((0_u64, 0_u64), |(full, stopped), cell| {
             // Relaxed: counts.
             (
-                full + cell.refused_full.load(Ordering::Relaxed),
-                stopped + cell.refused_stopped.load(Ordering::Relaxed),
+                full.saturating_add(cell.refused_full.load(Ordering::Relaxed)),
+                stopped.saturating_add(cell.refused_stopped.load(Ordering::Relaxed)),
             )
         })
     }

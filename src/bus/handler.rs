@@ -8,7 +8,7 @@ use crate::stats::WatcherStats;
 use crate::sync::Arc;
 
 use super::core::Core;
-use super::current::OnBus;
+use super::current::{OnBus, on_bus};
 use super::hub::Hub;
 use super::inbox::{Inbox, Next};
 use super::watcher::Delivery;
@@ -107,12 +107,21 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
             self.finish();
         }
     }
+}
 
+impl<T, H> Runner<T, H> {
     pub(super) fn finish(&mut self) {
         if let Some((handler, inbox)) = self.running.take() {
             guarded(|| drop(handler));
             drop(inbox);
         }
+    }
+}
+
+impl<T, H> Drop for Runner<T, H> {
+    /// Everybody who waits for the end waits for this, so a destructor of the handler's that calls back must not wait.
+    fn drop(&mut self) {
+        on_bus(self.handle.hub.id, || self.finish());
     }
 }
 

@@ -79,14 +79,15 @@ pub(super) enum Outcome {
 impl Hub {
     pub(super) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let departed = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
+        let id = unique_id();
         Self {
-            id: unique_id(),
+            id,
             gate: Gate::new(),
             dispatcher: Sleeper::new(dispatcher),
             room: WaitList::new(),
             done: WaitList::new(),
             #[cfg(feature = "async")]
-            alarm: Arc::new(Alarm::new(clock.clone())),
+            alarm: Arc::new(Alarm::new(id, clock.clone())),
             clock,
             spin,
             closing: AtomicBool::new(false),

@@ -12,7 +12,7 @@ use super::batch::{Frozen, Slice};
 use super::core::Core;
 use super::hub::Hub;
 use super::queue::{Queue, events_in};
-use super::sleeper::{full_fence, look};
+use super::sleeper::{full_fence, look, spin};
 
 pub(super) struct Inbox<T> {
     pub(super) core: Arc<Core>,
@@ -108,7 +108,7 @@ impl<T> Inbox<T> {
 
     /// Waits until there is something, or the end, or the deadline (then `Empty`).
     pub(super) fn wait(&mut self, deadline: Deadline) -> Next {
-        if let Some(next) = look(self.hub.spin, || self.found()) {
+        if let Some(next) = look(|| self.found()).or_else(|| self.spin(deadline)) {
             return next;
         }
         loop {
@@ -120,6 +120,11 @@ impl<T> Inbox<T> {
             }
             self.hub.clock.park(&self.parker, deadline);
         }
+    }
+
+    fn spin(&mut self, deadline: Deadline) -> Option<Next> {
+        let time = self.hub.spin;
+        spin(time, || self.found().or_else(|| self.hub.clock.has_passed(deadline).then_some(Next::Empty)))
     }
 
     fn found(&mut self) -> Option<Next> {
@@ -135,7 +140,7 @@ impl<T> Inbox<T> {
         self.core.sleeper.arm_task(waker);
         match self.found() {
             Some(next) => {
-                self.core.sleeper.disarm();
+                self.core.sleeper.disarm_task();
                 Poll::Ready(next)
             }
             None => Poll::Pending,

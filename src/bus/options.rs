@@ -1,5 +1,6 @@
 //! Options of a bus and of its watchers: plain data, checked when something is built from it.
 
+use std::fmt;
 use std::time::Duration;
 
 #[cfg(feature = "serde")]
@@ -13,6 +14,8 @@ const MAX_QUEUE: usize = 1 << 24;
 const MAX_SPIN: Duration = Duration::from_secs(1);
 /// The largest batch that can be asked for, in events.
 const MAX_BATCH: usize = 1 << 16;
+/// The most bytes that an incoming queue may take: 4 GiB.
+const MAX_INCOMING: u64 = 1 << 32;
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
@@ -83,6 +86,11 @@ impl Default for BusOptions {
 impl BusOptions {
     /// How many entries wait for the dispatcher at most, an entry being one event or one published batch. 1 to
     /// 16,777,216, default 1000.
+    ///
+    /// This queue takes its memory at once, however little waits in it: for each entry the larger of an event and 24
+    /// bytes, and up to 16 bytes more. A million entries for events of 128 bytes take 144 MB. More than 4 GiB, and what
+    /// the system does not grant, is an error of [`with_options`](crate::Broadcaster::with_options). That does not find
+    /// out a system that grants more than it has, as Linux may.
     pub fn incoming_len(mut self, entries: usize) -> Self {
         self.incoming_len = entries;
         self
@@ -113,7 +121,8 @@ impl BusOptions {
     ///
     /// They always look about seven times, within a few microseconds. More buys latency at low rates, because nobody has
     /// to be woken (which takes tens of microseconds), and costs a processor for each of them for that long after
-    /// each event. It pays only where there are more processors than such threads. What waits as a task never spins.
+    /// each event. It pays only where there are more processors than such threads. What waits as a task never spins. A
+    /// deadline, and the end of the bus, end the wait while it spins.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self
@@ -218,6 +227,25 @@ impl WatchOptions {
         self.stop_on_panic = Some(stops);
         self
     }
+}
+
+/// Whether there is memory for an incoming queue of so many entries, which takes it at once.
+pub(super) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
+    // With the mark that the queue keeps with each.
+    let size = size_of::<(usize, E)>();
+    let most = MAX_INCOMING / size as u64;
+    let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_len", entries, allowed));
+    if entries as u64 > most {
+        return refuse(format_args!("up to {most} entries of {size} bytes, which the queue takes at once"));
+    }
+    // Allocated and freed again, because the queue itself would end the process.
+    let mut room: Vec<(usize, E)> = Vec::new();
+    let granted = room.try_reserve_exact(entries);
+    std::hint::black_box(&mut room);
+    if granted.is_err() {
+        return refuse(format_args!("as many entries of {size} bytes as the system has memory for"));
+    }
+    Ok(())
 }
 
 pub(super) fn check_queue_len(events: usize) -> Result<(), BuildError> {

@@ -130,6 +130,20 @@ impl<T> Outbox<T> {
         self.core.publish_sent(&self.sent);
     }
 
+    /// Counts as abandoned what is pending, and so many events more. No hook learns of them.
+    #[cold]
+    pub(super) fn abandon(&mut self, hub: &Hub, events: usize) {
+        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
+        let events = if self.core.is_stopped() { 0 } else { events as u64 };
+        let lost = pending as u64 + events;
+        self.sent.offered += events;
+        self.core.publish_offered(self.sent.offered);
+        hub.count_untold(lost);
+        self.sent.decided += lost;
+        self.sent.drops.abandoned += lost;
+        self.core.publish_sent(&self.sent);
+    }
+
     /// Asks the reader for a wake-up when there is room worth waking for: for all that is pending, or half the queue.
     /// Waking at the first free slot would cost a wake-up per event.
     pub(super) fn want_room(&self) {
@@ -155,8 +169,10 @@ impl<T> Outbox<T> {
         guarded(|| drop(on_drop));
     }
 
-    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
-    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) {
+    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts. It comes
+    /// back, so that the caller chooses when the events' destructors run.
+    #[must_use = "the events' destructors run where it is dropped"]
+    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) -> Vec<Slice<T>> {
         let slices = self.queue.take_all();
         let events = events_in(&slices);
         if events > 0 {
@@ -168,6 +184,7 @@ impl<T> Outbox<T> {
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
             self.core.publish_sent(&self.sent);
         }
+        slices
     }
 }
 

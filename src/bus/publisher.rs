@@ -80,7 +80,7 @@ impl<T> Shared<T> {
     #[cold]
     fn wait_push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut held = Held { hub: &self.hub, entry: Some(entry) };
-        if let Some(result) = look(Duration::ZERO, || self.attempt(&mut held)) {
+        if let Some(result) = look(|| self.attempt(&mut held)) {
             return result;
         }
         match self.hub.room.wait(&self.hub.clock, deadline, || self.attempt(&mut held)) {
@@ -151,10 +151,8 @@ impl<T> Shared<T> {
                 return Ok(());
             }
             let mut events = events;
-            if events.capacity() > 2 * events.len() {
-                // Room that holds nothing would travel along, and stand outside the bound.
-                events.shrink_to_fit();
-            }
+            // Room that holds nothing would travel along, and stand outside the bound.
+            events.shrink_to_fit();
             return push(Entry::Batch(events)).map_err(|refused| self.refused_batch(refused, Vec::new()));
         }
         let mut rest = events.into_iter();
@@ -215,11 +213,11 @@ impl<T> Publisher<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
-    /// Publishes without waiting.
+    /// Publishes without waiting for room.
     ///
-    /// It takes no lock, and waits for no other publisher, no registration, no shutdown and no watcher. When the
-    /// dispatcher sleeps, waking it is one system call and no lock. The incoming queue is crossbeam's bounded channel, which may
-    /// retry for as long as another thread needs to copy one entry.
+    /// It takes no lock, and waits for no registration, no shutdown and no watcher. When the dispatcher sleeps, waking it is
+    /// one system call and no lock. The incoming queue is crossbeam's bounded channel. It may retry for as long as another
+    /// publisher or the dispatcher needs to copy one entry.
     ///
     /// # Errors
     ///
@@ -305,7 +303,10 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.shared.push_batch(events, |entry| self.shared.try_push(entry))
     }
 
-    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest comes first.
+    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest is woken first.
+    ///
+    /// That is a turn and no lock: while there is room, whoever comes may publish, and a turn that is not taken up at once
+    /// goes to the next as well. So a future that is kept and not polled holds up nobody.
     ///
     /// Dropped before it is ready, it has not published, and the event is dropped with it. Where the event must not be
     /// lost, wait with [`ready`](Self::ready) and then [`try_publish`](Self::try_publish).

@@ -33,9 +33,9 @@ pub(super) fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
-/// Looks a few times before it is worth going to sleep, and then for `longer`, by the system's clock.
+/// Looks a few times before it is worth going to sleep.
 #[inline]
-pub(super) fn look<R>(longer: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
+pub(super) fn look<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
     let mut result = found();
     for round in 0..SPINS + YIELDS {
         if result.is_some() {
@@ -48,13 +48,19 @@ pub(super) fn look<R>(longer: Duration, mut found: impl FnMut() -> Option<R>) ->
         }
         result = found();
     }
-    if result.is_none() && !longer.is_zero() { look_longer(longer, found) } else { result }
+    result
+}
+
+/// Looks on for `time`, by the system's clock. `found` also finds what else ends the wait: its deadline, the end.
+#[inline]
+pub(super) fn spin<R>(time: Duration, found: impl FnMut() -> Option<R>) -> Option<R> {
+    if time.is_zero() { None } else { look_longer(time, found) }
 }
 
 #[cold]
-fn look_longer<R>(longer: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
+fn look_longer<R>(time: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
     let clock = Clock::system();
-    let end = clock.deadline(longer);
+    let end = clock.deadline(time);
     let mut rounds = 0_u32;
     loop {
         if let Some(result) = found() {
@@ -198,19 +204,16 @@ impl WaitList {
         &self,
         clock: &Clock,
         deadline: Deadline,
-        mut condition: impl FnMut() -> Option<R>,
+        condition: impl FnMut() -> Option<R>,
     ) -> Result<R, TimedOut> {
-        let parker = Parker::new();
-        let mut place = Place::new(self);
-        loop {
-            if let Some(result) = place.look(Wake::Thread(parker.unparker()), &mut condition) {
-                return Ok(result);
-            }
-            if clock.has_passed(deadline) {
-                return Err(TimedOut);
-            }
-            clock.park(&parker, deadline);
-        }
+        Place::new(self).wait(clock, deadline, condition)
+    }
+
+    /// Whether anybody waits.
+    #[inline]
+    pub(super) fn is_waited_for(&self) -> bool {
+        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is the fence in `register`.
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced; or has made it
@@ -218,8 +221,7 @@ impl WaitList {
     /// the waiter finds the condition, or its place in the list, which it took before, is seen here.
     #[inline]
     pub(super) fn wake(&self, count: usize) {
-        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is the fence in `register`.
-        if self.waiting.load(Ordering::Relaxed) > 0 {
+        if self.is_waited_for() {
             self.wake_some(count);
         }
     }
@@ -286,6 +288,25 @@ pub(super) struct Place<'l> {
 impl<'l> Place<'l> {
     pub(super) fn new(list: &'l WaitList) -> Self {
         Self { list, ticket: None }
+    }
+
+    /// Blocks the thread until `condition` gives something, or the deadline.
+    pub(super) fn wait<R>(
+        &mut self,
+        clock: &Clock,
+        deadline: Deadline,
+        mut condition: impl FnMut() -> Option<R>,
+    ) -> Result<R, TimedOut> {
+        let parker = Parker::new();
+        loop {
+            if let Some(result) = self.look(Wake::Thread(parker.unparker()), &mut condition) {
+                return Ok(result);
+            }
+            if clock.has_passed(deadline) {
+                return Err(TimedOut);
+            }
+            clock.park(&parker, deadline);
+        }
     }
 
     /// Looks at the condition, and makes sure of being woken when it is to be looked at again.

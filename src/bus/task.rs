@@ -22,7 +22,6 @@ use super::watcher::{Delivery, Watcher};
 /// Waits in a list, as [`WaitList::wait`] does for a thread, for as long as it is polled. Dropped, it gives up its place.
 pub(super) struct Waiting<'h, F> {
     hub: &'h Hub,
-    list: &'h WaitList,
     place: Place<'h>,
     alert: Alert<'h>,
     deadline: Deadline,
@@ -35,7 +34,7 @@ impl<F> Unpin for Waiting<'_, F> {}
 impl<'h, F> Waiting<'h, F> {
     pub(super) fn new(hub: &'h Hub, list: &'h WaitList, deadline: Deadline, condition: F) -> Self {
         let (place, alert) = (Place::new(list), Alert::new(&hub.alarm));
-        Self { hub, list, place, alert, deadline, condition }
+        Self { hub, place, alert, deadline, condition }
     }
 }
 
@@ -51,8 +50,8 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.alert.set(this.deadline, cx.waker()).is_err() {
-            // The system gives no thread that could watch the time: this one keeps the deadline.
-            let waited = this.list.wait(&this.hub.clock, this.deadline, &mut this.condition);
+            // The system gives no thread that could watch the time: this one keeps the deadline, at the task's own place.
+            let waited = this.place.wait(&this.hub.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);
         }
         Poll::Pending

@@ -216,32 +216,36 @@ struct Worker<S> {
 
 impl<S: EventSink> Worker<S> {
     fn run(self, parker: &Parker) {
-        let Self { sink, number, tray, done, bell } = self;
-        bell.on_bus(|| {
-            let mut mine = Done::default();
-            loop {
-                let (batch, is_closed) = {
-                    let mut tray = tray.lock();
-                    (tray.batch.take(), tray.is_closed)
-                };
-                match batch {
-                    Some(mut batch) => {
-                        perform(&*sink, &mut batch, &mut mine);
-                        {
-                            let mut done = done.lock();
-                            done.answers.append(&mut mine.answers);
-                            done.panics += std::mem::take(&mut mine.panics);
-                            done.idle.push((number, batch));
-                        }
-                        bell.ring();
-                    }
-                    None if is_closed => break,
-                    None => park_until(parker, None),
-                }
-            }
+        let bell = self.bell.clone();
+        bell.on_bus(move || {
+            guarded(|| self.work(parker));
+            // The last of the workers has the sink, which may panic when it goes, and may call back.
+            guarded(|| drop(self));
         });
-        // The last of the workers has the sink, which may panic when it goes.
-        guarded(|| drop(sink));
+    }
+
+    fn work(&self, parker: &Parker) {
+        let mut mine = Done::default();
+        loop {
+            let (batch, is_closed) = {
+                let mut tray = self.tray.lock();
+                (tray.batch.take(), tray.is_closed)
+            };
+            match batch {
+                Some(mut batch) => {
+                    perform(&*self.sink, &mut batch, &mut mine);
+                    {
+                        let mut done = self.done.lock();
+                        done.answers.append(&mut mine.answers);
+                        done.panics += std::mem::take(&mut mine.panics);
+                        done.idle.push((self.number, batch));
+                    }
+                    self.bell.ring();
+                }
+                None if is_closed => break,
+                None => park_until(parker, None),
+            }
+        }
     }
 }
 

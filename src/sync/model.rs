@@ -30,7 +30,6 @@ pub(crate) const TURN: usize = 2;
 
 pub(crate) mod thread {
     pub(crate) use loom::thread::{JoinHandle, yield_now};
-    #[cfg(feature = "recorder")]
     pub(crate) use std::thread::panicking;
 
     pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
@@ -177,6 +176,15 @@ unsafe impl<T: Send> Send for Queue<T> {}
 // SAFETY: as above; values are moved in and out, never shared.
 unsafe impl<T: Send> Sync for Queue<T> {}
 
+impl<T> Queue<T> {
+    fn is_full(&self) -> bool {
+        // Relaxed, both: a hint, from which nothing follows.
+        let tail = self.tail.load(Ordering::Relaxed);
+        let slot = &self.slots[tail % self.slots.len()];
+        slot.stamp.load(Ordering::Relaxed) != 2 * (tail / self.slots.len())
+    }
+}
+
 pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let slots = (0..capacity)
         .map(|_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
@@ -215,10 +223,7 @@ impl<T> Sender<T> {
 #[cfg(feature = "async")]
 impl<T> Sender<T> {
     pub(crate) fn is_full(&self) -> bool {
-        // Relaxed, both: a hint, from which nothing follows.
-        let tail = self.0.tail.load(Ordering::Relaxed);
-        let slot = &self.0.slots[tail % self.0.slots.len()];
-        slot.stamp.load(Ordering::Relaxed) != 2 * (tail / self.0.slots.len())
+        self.0.is_full()
     }
 }
 
@@ -251,6 +256,10 @@ impl<T> Receiver<T> {
     /// A hint for sizes; always one, which is right for no length and safe for all.
     pub(crate) fn len(&self) -> usize {
         1
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.is_full()
     }
 }
 

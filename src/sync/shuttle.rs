@@ -30,7 +30,6 @@ pub(crate) const TURN: usize = 2;
 
 pub(crate) mod thread {
     pub(crate) use shuttle::thread::{JoinHandle, yield_now};
-    #[cfg(feature = "recorder")]
     pub(crate) use std::thread::panicking;
 
     pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
@@ -148,6 +147,11 @@ impl<T> Receiver<T> {
     pub(crate) fn len(&self) -> usize {
         turn();
         self.0.len()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        turn();
+        self.0.is_full()
     }
 }
 

@@ -103,3 +103,19 @@ fn one_that_is_ready_hands_its_turn_on() {
         drop((bus, other));
     });
 }
+
+/// A task that was given its turn is not polled again: the one behind it has its turn nevertheless.
+#[test]
+fn one_that_is_not_polled_leaves_its_turn_to_others() {
+    explore_with("one that is not polled leaves its turn to others", 1, || {
+        let (bus, stuck, other) = full();
+        let (first, second) = (bus.publisher(), bus.publisher());
+        let mut first = Box::pin(async move { first.publish_async(Payload::new(4)).await });
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let publishing = thread::spawn(move || second.publish(Payload::new(5)).unwrap());
+        let dropping = thread::spawn(move || drop(stuck));
+        publishing.join().unwrap();
+        dropping.join().unwrap();
+        drop((first, bus, other));
+    });
+}

@@ -1,8 +1,9 @@
 //! Code of the user that panics, in the middle of a race.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
-use eventcast::{Delivery, OverflowPolicy};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy};
 use eventcast_loom_tests::{Payload, bus, bus_of, explore_with};
 use loom::thread;
 
@@ -71,5 +72,43 @@ fn a_filter_that_panics_against_a_reader() {
         });
         publishing.join().unwrap();
         reading.join().unwrap();
+    });
+}
+
+/// Shuts the bus down when it goes.
+struct ShutsDown(Arc<Broadcaster<Payload>>);
+
+impl Drop for ShutsDown {
+    fn drop(&mut self) {
+        assert!(!self.0.shutdown().complete, "a thread of the bus does not wait for it");
+    }
+}
+
+/// What a filter owns shuts the bus down when it goes, at the end, on the dispatcher's thread: that is not left waiting for
+/// itself, and who waits for the end sees it.
+#[test]
+fn a_filter_that_shuts_down_when_it_goes() {
+    explore_with("a filter that shuts down when it goes", 1, || {
+        let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        let shuts_down = ShutsDown(bus.clone());
+        let watcher =
+            bus.watch_builder().filter(move |_| Arc::strong_count(&shuts_down.0) > 0).watch().unwrap();
+        let waiting = thread::spawn(move || assert!(bus.shutdown().complete));
+        drop(watcher);
+        waiting.join().unwrap();
+    });
+}
+
+/// The same of a handler that is dropped without having been run, while another thread waits for its end.
+#[test]
+fn a_runner_that_shuts_down_when_it_goes() {
+    explore_with("a runner that shuts down when it goes", 1, || {
+        let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        let shuts_down = ShutsDown(bus.clone());
+        let runner =
+            bus.watch_builder().runner(move |_| assert!(Arc::strong_count(&shuts_down.0) > 0)).unwrap();
+        let waiting = thread::spawn(move || assert!(bus.shutdown().complete));
+        drop(runner);
+        waiting.join().unwrap();
     });
 }
