@@ -9,6 +9,8 @@ use super::status::{self, Answer};
 
 /// etcd takes no more in one request.
 const MAX_STORED: usize = 1_500_000;
+/// The server's client of etcd sends no more.
+const MAX_SENT: usize = 2 << 20;
 const MAX_TIMED_MESSAGE: usize = 1024;
 
 pub struct Store {
@@ -18,12 +20,20 @@ pub struct Store {
     /// Everything else that can be listed, by its collection's path and its name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
+    /// Who writes now.
+    pub manager: String,
 }
 
 impl Store {
     pub fn new() -> Self {
         let namespaces = BTreeMap::from([("default".to_owned(), false)]);
-        Self { namespaces, events: BTreeMap::new(), objects: BTreeMap::new(), version: 1 }
+        Self {
+            namespaces,
+            events: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            version: 1,
+            manager: String::new(),
+        }
     }
 
     pub fn events(&self) -> Vec<Value> {
@@ -45,6 +55,9 @@ impl Store {
         match method.as_str() {
             "GET" => self.list(namespace),
             "POST" => match read(headers, body, "application/json") {
+                Ok(event) if !text(&event["metadata"], "resourceVersion").is_empty() => {
+                    status::version_on_create()
+                }
                 Ok(event) => self.create(namespace, event),
                 Err(answer) => answer,
             },
@@ -162,10 +175,18 @@ impl Store {
     }
 
     fn insert(&mut self, code: u16, namespace: &str, name: &str, mut event: Value) -> Answer {
-        if event.to_string().len() > MAX_STORED {
-            return status::etcd_too_large();
+        match event.to_string().len() {
+            0..=MAX_STORED => {}
+            len if len > MAX_SENT => return status::more_than_can_be_sent(len, MAX_SENT),
+            _ => return status::etcd_too_large(),
         }
         let version = self.next_version();
+        let stored = self.events.get(&key(namespace, name));
+        let managed = stored.and_then(|stored| stored["metadata"]["managedFields"].as_array());
+        let mut managed = managed.cloned().unwrap_or_default();
+        if !managed.iter().any(|fields| fields["manager"] == self.manager.as_str()) {
+            managed.push(json!({"manager": self.manager, "operation": "Update"}));
+        }
         let metadata = event["metadata"].as_object_mut().unwrap();
         if code == 201 {
             metadata.insert("uid".into(), json!(format!("00000000-0000-4000-8000-{:012}", self.version)));
@@ -173,7 +194,7 @@ impl Store {
         }
         metadata.insert("resourceVersion".into(), json!(version));
         // Of everything that a server adds, what a reader has to pass over.
-        metadata.insert("managedFields".into(), json!([{"manager": "eventcast", "operation": "Update"}]));
+        metadata.insert("managedFields".into(), Value::Array(managed));
         for field in ["firstTimestamp", "lastTimestamp"] {
             let whole = event[field].as_str().and_then(|text| text.split_once('.'));
             if let Some(whole) = whole.map(|(seconds, _)| format!("{seconds}Z")) {
