@@ -152,7 +152,7 @@ fn describe_is_kubectls() {
     once.first_timestamp = Some(start);
     let mut series = event("series", "Pod", "web-0");
     series.source = "kubelet".into();
-    series.reporting_controller = "not shown".into();
+    series.reporting_controller = "not-shown".into();
     series.reporting_instance = "i".into();
     series.set_action("Starting");
     series.set_event_time(start);

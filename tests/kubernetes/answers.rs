@@ -240,6 +240,133 @@ fn a_failure_that_is_about_the_event_is_a_refusal() {
     assert_eq!(cluster.stored("web-0.1"), None);
 }
 
+/// An event with an event time, as a server takes it.
+fn timed(cluster: &Cluster) -> Event {
+    let mut event = cluster.event("web-0.1");
+    event.set_event_time(Some("2026-11-22T03:48:14.992934Z".parse().unwrap()));
+    event.reporting_controller = "example.com/probe".into();
+    event.reporting_instance = "probe-1".into();
+    event.set_action("Restarting");
+    event
+}
+
+/// Given to the server and to a store in memory: both take it, or both refuse it for good.
+#[track_caller]
+fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
+    let (sink, memory) = (cluster.sink(), eventcast::MemorySink::new());
+    for (who, answer) in [("server", sink.create(event)), ("memory", memory.create(event))] {
+        match answer {
+            Ok(stored) => {
+                assert!(is_taken, "the {who} takes {event:?}");
+                if who == "server" {
+                    let (namespace, name) = (&stored.metadata.namespace, &stored.metadata.name);
+                    let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
+                    assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
+                }
+            }
+            Err(error) => {
+                assert!(!is_taken, "the {who} refuses {event:?}: {error}");
+                assert_eq!(error.kind(), Rejected, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_store_in_memory_refuses_the_texts_that_a_server_refuses() {
+    let cluster = Cluster::new();
+    assert_admitted(&cluster, &timed(&cluster), true);
+    let bytes = |len: usize| "ä".repeat(len / 2) + &"x".repeat(len % 2);
+    for (len, is_taken) in [(0, false), (1, true), (128, true), (129, false)] {
+        let with = |change: fn(&mut Event, String)| {
+            let mut event = timed(&cluster);
+            change(&mut event, bytes(len));
+            assert_admitted(&cluster, &event, is_taken);
+        };
+        with(|event, text| event.reason = text.into());
+        with(|event, text| event.set_action(text));
+        with(|event, text| event.reporting_instance = text.into());
+    }
+    for (len, is_taken) in [(0, true), (1024, true), (1025, false)] {
+        let mut event = timed(&cluster);
+        event.message = bytes(len).into();
+        assert_admitted(&cluster, &event, is_taken);
+        // Without an event time none of it is looked at.
+        event.set_event_time(None);
+        event.reason = bytes(129).into();
+        event.reporting_controller = "a/b/c".into();
+        assert_admitted(&cluster, &event, true);
+    }
+    let mut event = timed(&cluster);
+    event.type_ = "Debug".into();
+    event.set_series(EventSeries::new(1, "2026-11-22T03:48:15Z".parse().unwrap()));
+    assert_admitted(&cluster, &event, true);
+}
+
+#[test]
+fn the_store_in_memory_refuses_the_controllers_that_a_server_refuses() {
+    let cluster = Cluster::new();
+    let with = |controller: &str, is_taken| {
+        let mut event = timed(&cluster);
+        event.reporting_controller = controller.to_owned().into();
+        assert_admitted(&cluster, &event, is_taken);
+    };
+    for taken in ["c", "Kube_let.1-x", "example.com/Probe", "a-1.b/c", "1/2"] {
+        with(taken, true);
+    }
+    for refused in [
+        "",
+        "/",
+        "/c",
+        "a/",
+        "a b/c d",
+        "a/b/c",
+        "Example.com/probe",
+        "ex_ample.com/probe",
+        "a..b/c",
+        "-a/c",
+        "-c",
+        "c-",
+        ".c",
+        "c_",
+        "größe",
+        "a b",
+    ] {
+        with(refused, false);
+    }
+    for (prefix, name, is_taken) in [(253, 63, true), (254, 63, false), (253, 64, false)] {
+        with(&format!("{}/{}", "p".repeat(prefix), "n".repeat(name)), is_taken);
+    }
+}
+
+#[test]
+fn the_store_in_memory_takes_events_in_the_namespaces_that_a_server_takes_them_in() {
+    let cluster = Cluster::new();
+    let own = cluster.namespace.as_str();
+    for (namespace, object, is_taken, is_taken_with_time) in [
+        (own, own, true, true),
+        (own, "elsewhere", false, true),
+        (own, "", false, false),
+        ("default", "", true, true),
+        ("default", "default", true, true),
+        ("default", own, false, true),
+        ("kube-system", "", false, true),
+        ("kube-system", "kube-system", true, true),
+        ("", own, true, true),
+        ("", "", true, true),
+    ] {
+        for (mut event, is_taken) in
+            [(cluster.event("web-0.1"), is_taken), (timed(&cluster), is_taken_with_time)]
+        {
+            // Its own, because `default` and `kube-system` are shared.
+            event.metadata.name = format!("web-0.{own}").into();
+            event.metadata.namespace = namespace.to_owned().into();
+            event.involved_object.namespace = object.to_owned().into();
+            assert_admitted(&cluster, &event, is_taken);
+        }
+    }
+}
+
 fn changed(cluster: &Cluster, change: impl FnOnce(&mut Event)) -> Event {
     let mut event = cluster.event("web-0.1");
     change(&mut event);

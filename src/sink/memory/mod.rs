@@ -84,9 +84,13 @@ impl fmt::Display for MemorySinkStats {
 /// It behaves as an API server does. A name exists once in a namespace. Creating sets uid, creation time and resource version,
 /// whatever they were. A patch changes count, last time and message, and starts the time to live again; one that changes
 /// nothing writes nothing. An update of an event that is not there creates it; one with an old resource version is
-/// rejected. Times are cut to whole seconds, event time and series to microseconds. Rejected as invalid are: a
-/// missing name, one with `/`, an object in another namespace than the event, and an event time without action and
-/// reporting controller and instance, or with a message of more than 1024 bytes.
+/// rejected. Times are cut to whole seconds, event time and series to microseconds.
+///
+/// Rejected as invalid are a missing name, a name with `/`, and an event in another namespace than its
+/// object (in another than `default` if the object has none). An event with an event time may be about
+/// an object of another namespace, and in `kube-system` too about one without. Instead it is rejected
+/// unless reason, action and reporting instance have 1 to 128 bytes, the message has at most 1024, and
+/// the reporting controller is a qualified name such as `example.com/controller`.
 ///
 /// An event without a namespace is stored in its object's, or in `default`.
 ///

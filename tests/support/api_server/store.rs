@@ -11,7 +11,9 @@ use super::status::{self, Answer};
 const MAX_STORED: usize = 1_500_000;
 /// The server's client of etcd sends no more.
 const MAX_SENT: usize = 2 << 20;
+/// The limits of events with an event time, in bytes.
 const MAX_TIMED_MESSAGE: usize = 1024;
+const MAX_TIMED_TEXT: usize = 128;
 
 pub struct Store {
     /// Whether it is on its way out.
@@ -26,7 +28,7 @@ pub struct Store {
 
 impl Store {
     pub fn new() -> Self {
-        let namespaces = BTreeMap::from([("default".to_owned(), false)]);
+        let namespaces = ["default", "kube-system"].map(|name| (name.to_owned(), false)).into();
         Self {
             namespaces,
             events: BTreeMap::new(),
@@ -348,26 +350,59 @@ fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
         return Some(status::invalid(name, "metadata.name", &why));
     }
     let object = text(&event["involvedObject"], "namespace");
-    let wanted = if object.is_empty() { "default" } else { object };
-    if wanted != namespace {
+    let is_timed = event["eventTime"].is_string();
+    let is_here = match object {
+        "" => namespace == "default" || (is_timed && namespace == "kube-system"),
+        object => is_timed || object == namespace,
+    };
+    if !is_here {
         let why = format!("Invalid value: \"{object}\": does not match event.namespace");
         return Some(status::invalid(name, "involvedObject.namespace", &why));
     }
-    if event["eventTime"].is_string() {
-        for (field, key) in [
-            ("reportingController", "reportingComponent"),
-            ("reportingInstance", "reportingInstance"),
-            ("action", "action"),
-        ] {
-            if text(event, key).is_empty() {
-                return Some(status::invalid(name, field, "Required value"));
-            }
-        }
-        if text(event, "message").len() > MAX_TIMED_MESSAGE {
-            return Some(status::invalid(name, "message", "Too long: may not be more than 1024 bytes"));
-        }
+    if is_timed { invalid_with_time(name, event) } else { None }
+}
+
+fn invalid_with_time(name: &str, event: &Value) -> Option<Answer> {
+    let controller = text(event, "reportingComponent");
+    if !is_qualified(controller) {
+        let why =
+            format!("Invalid value: \"{controller}\": name part must consist of alphanumeric characters");
+        let why = if controller.is_empty() { "Required value" } else { &why };
+        return Some(status::invalid(name, "reportingController", why));
     }
-    None
+    for field in ["reportingInstance", "action", "reason"] {
+        let why = match text(event, field).len() {
+            0 => "Required value",
+            1..=MAX_TIMED_TEXT => continue,
+            _ => "Invalid value: \"\": can have at most 128 characters",
+        };
+        return Some(status::invalid(name, field, why));
+    }
+    let is_long = text(event, "message").len() > MAX_TIMED_MESSAGE;
+    let why = "Invalid value: \"\": can have at most 1024 characters";
+    is_long.then(|| status::invalid(name, "message", why))
+}
+
+/// Apimachinery's qualified name: a name, or a DNS subdomain, `/` and a name.
+fn is_qualified(controller: &str) -> bool {
+    let is_made_of = |text: &str, inner: fn(char) -> bool, end: fn(char) -> bool| {
+        text.chars().all(inner) && text.starts_with(end) && text.ends_with(end)
+    };
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label| is_made_of(label, |c| matches!(c, 'a'..='z' | '0'..='9' | '-'), is_end);
+    let is_name = |name: &str| {
+        name.len() <= 63
+            && is_made_of(
+                name,
+                |c| c.is_ascii_alphanumeric() || "-_.".contains(c),
+                |c| c.is_ascii_alphanumeric(),
+            )
+    };
+    match controller.split('/').collect::<Vec<_>>()[..] {
+        [name] => is_name(name),
+        [prefix, name] => prefix.len() <= 253 && prefix.split('.').all(is_label) && is_name(name),
+        _ => false,
+    }
 }
 
 /// A strategic merge, which for an event's fields is a plain one.
