@@ -215,8 +215,9 @@ impl MemorySink {
 
     /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
     ///
-    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Control characters of all texts
-    /// are escaped, and columns stay aligned where characters are wide.
+    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Events of more than
+    /// one namespace have a first column `NAMESPACE`, as with `-A`. Control characters of all texts are
+    /// escaped, and columns stay aligned where characters are wide.
     ///
     /// # Examples
     ///
@@ -265,8 +266,9 @@ impl MemorySink {
         table::render(&self.find(query), self.now())
     }
 
-    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one last seen longest
-    /// ago first, control characters of all texts escaped.
+    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one last
+    /// seen longest ago first, control characters of all texts escaped. The part of the object that an
+    /// event is about goes before the message: `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///
