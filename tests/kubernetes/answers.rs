@@ -284,7 +284,7 @@ fn the_store_in_memory_refuses_the_texts_that_a_server_refuses() {
             assert_admitted(&cluster, &event, is_taken);
         };
         with(|event, text| event.reason = text.into());
-        with(|event, text| event.set_action(text));
+        with(Event::set_action);
         with(|event, text| event.reporting_instance = text.into());
     }
     for (len, is_taken) in [(0, true), (1024, true), (1025, false)] {

@@ -320,14 +320,12 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
 /// Who writes: as the request says, or else the beginning of the user agent.
 fn manager(request: &Seen) -> String {
     let asked = request.query.split('&').find_map(|option| option.strip_prefix("fieldManager="));
-    match asked.map(decoded).filter(|asked| !asked.is_empty()) {
-        Some(asked) => asked,
-        None => {
-            let agent = request.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-            let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
-            name.chars().take(MAX_MANAGER).collect()
-        }
+    if let Some(asked) = asked.map(decoded).filter(|asked| !asked.is_empty()) {
+        return asked;
     }
+    let agent = request.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+    name.chars().take(MAX_MANAGER).collect()
 }
 
 fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<Answer> {
