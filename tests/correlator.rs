@@ -473,7 +473,8 @@ fn the_least_recently_used_is_forgotten() {
     }
 }
 
-/// client-go adds an entry for the message of each folded event, and would have forgotten the other object.
+/// client-go adds an entry for the message of each folded event, and would have forgotten the other
+/// object.
 #[test]
 fn a_folded_event_takes_no_room() {
     let rig = Rig::new(|options| {

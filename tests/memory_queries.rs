@@ -127,7 +127,8 @@ fn the_table_of_a_query_has_its_rows_only() {
     );
 }
 
-/// kubectl's `-A` has the namespace first. In the table of one namespace it would say the same in each row.
+/// kubectl's `-A` has the namespace first. In the table of one namespace it would say the same in
+/// each row.
 #[test]
 fn the_table_of_several_namespaces_names_them() {
     let clock = clock();

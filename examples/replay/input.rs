@@ -84,8 +84,8 @@ fn is_incomplete(line: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
 }
 
-/// The same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder reads it. Such a
-/// half is no character, and with it nothing of the whole document could be read.
+/// The same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder reads it.
+/// Such a half is no character, and with it nothing of the whole document could be read.
 fn without_halves(json: String) -> String {
     let unit = |escape: &[u8]| -> Option<u16> {
         let digits = escape.strip_prefix(b"\\u")?.get(..4)?;

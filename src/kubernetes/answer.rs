@@ -20,8 +20,8 @@ const MAX_BODY: usize = 4 << 20;
 /// The most that is kept of a text that came over the wire, in bytes.
 const MAX_TEXT: usize = 1000;
 
-/// How a server refuses an event with a 500 that has no reason: etcd, the connection to etcd, and the
-/// server's own store.
+/// How a server refuses an event with a 500 that has no reason: etcd, the connection to etcd, and
+/// the server's own store.
 const REFUSALS: [&str; 3] = [
     "request is too large",
     "message larger than max",

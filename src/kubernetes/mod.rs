@@ -51,7 +51,8 @@ const IN_FLIGHT: usize = 8;
 /// | 409 with the reason `Conflict`, but to an update | tried again: somebody else wrote at the same moment |
 /// | any other 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
 /// | 403, 404 for the namespace, 413, 422, other 4xx | rejected, with what the server says |
-/// | 5xx about the event itself: `request is too large`, `message larger than max`, `resourceVersion should not be set` | rejected too |
+/// | 5xx with `request is too large` or `message larger than max` | rejected too |
+/// | 5xx with `resourceVersion should not be set on objects to be created` | rejected too |
 ///
 /// # Runtimes
 ///
@@ -166,13 +167,13 @@ impl KubernetesSink {
         self
     }
 
-    /// Under which name the server notes what this sink writes (`managedFields` of the event). Unless
-    /// this is called it is the event's component, or else its reporting controller: so a program that
-    /// records under its own name writes under its own name. With an empty name the server takes the
-    /// beginning of the `User-Agent`.
+    /// Under which name the server notes what this sink writes (`managedFields` of the event).
+    /// Unless this is called it is the event's component, or else its reporting controller: so a
+    /// program that records under its own name writes under its own name. With an empty name the
+    /// server takes the beginning of the `User-Agent`.
     ///
-    /// A server takes at most 128 printable characters. Of a longer name the first 128 are sent, and
-    /// characters that are not printable ASCII are left out.
+    /// A server takes at most 128 printable characters. Of a longer name the first 128 are sent,
+    /// and characters that are not printable ASCII are left out.
     ///
     /// # Examples
     ///
@@ -180,7 +181,8 @@ impl KubernetesSink {
     /// use eventcast::KubernetesSink;
     ///
     /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    /// let sink = KubernetesSink::new(kube::Config::infer().await?)?.field_manager("shop-controller");
+    /// let config = kube::Config::infer().await?;
+    /// let sink = KubernetesSink::new(config)?.field_manager("shop-controller");
     /// # Ok(())
     /// # }
     /// ```

@@ -88,8 +88,8 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Kubernetes' qualified name: a name of letters, digits and, between two of these, `-`, `_` and `.`,
-/// after a DNS subdomain and a slash or without.
+/// Kubernetes' qualified name: a name of letters, digits and, between two of these, `-`, `_` and
+/// `.`, after a DNS subdomain and a slash or without.
 fn is_qualified(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);

@@ -12,8 +12,8 @@ use crate::event::{Event, Timestamp};
 
 use super::admission::namespace_of;
 
-/// The table of `kubectl get events`: one line for each event, a newline at the end of each. Where the
-/// events are in several namespaces it has the column that kubectl has for `-A`.
+/// The table of `kubectl get events`: one line for each event, a newline at the end of each. Where
+/// the events are in several namespaces it has the column that kubectl has for `-A`.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
     let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
     let rows: Vec<_> = [head].into_iter().chain(events.iter().map(|event| row(event, now))).collect();
@@ -92,8 +92,8 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
         .map(|cell| escaped(cell).to_string())
 }
 
-/// Not quite as in the table: the event time goes before the first timestamp, a series says its count
-/// even if it is 1, and the message names the part of the object that it is about.
+/// Not quite as in the table: the event time goes before the first timestamp, a series says its
+/// count even if it is 1, and the message names the part of the object that it is about.
 fn described(event: &Event, now: Timestamp) -> [String; 5] {
     let first = age(event.event_time().or(event.first_timestamp), now);
     let again = |count: i32, last| format!("{} (x{count} over {first})", age(last, now));
