@@ -276,7 +276,8 @@ pub struct RecordingStats {
     pub panics: u64,
     /// What the correlator forgot to make room. Where this grows, counts start again from one: its caches are too small.
     pub evicted: u64,
-    /// Why the sink last refused an event, or gave up on it: at most about 200 characters, escaped.
+    /// Why the sink last refused an event, or gave up on it: at most about 1,000 characters,
+    /// escaped.
     pub last_refusal: Option<String>,
 }
 

@@ -473,6 +473,45 @@ fn the_least_recently_used_is_forgotten() {
     }
 }
 
+/// client-go adds an entry for the message of each folded event, and would have forgotten the other
+/// object.
+#[test]
+fn a_folded_event_takes_no_room() {
+    let rig = Rig::new(|options| {
+        options.spam_filter = None;
+        options.aggregation.as_mut().unwrap().max_events = 2;
+        options.lru_cache_size = 3;
+    });
+    let mut other = event("r", "m");
+    other.involved_object.name = "other".into();
+    assert_eq!(rig.seen(&other), Seen::Create(1));
+    assert_eq!(rig.seen(&event("r", "m0")), Seen::Create(1));
+    for count in 1..50 {
+        let (seen, event) = rig.run(&event("r", &format!("m{count}")));
+        assert_eq!(seen, if count == 1 { Seen::Create(1) } else { Seen::Update(count) });
+        assert!(event.unwrap().message.starts_with(PREFIX));
+    }
+    assert_eq!(rig.seen(&other), Seen::Update(2));
+    assert_eq!(rig.correlator.stats().evicted, 0);
+}
+
+/// client-go writes the number with a sign there, or wrapped round.
+#[test]
+fn names_of_far_times_are_those_of_1970_and_2200() {
+    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let start_of_2200 = Duration::from_secs(7_258_118_400);
+    for (object, at, number) in [
+        ("long-ago", SystemTime::UNIX_EPOCH - Duration::from_secs(86_400), 0),
+        ("ago", SystemTime::UNIX_EPOCH - Duration::from_nanos(5), 999_999_995),
+        ("far", SystemTime::UNIX_EPOCH + start_of_2200 * 2, start_of_2200.as_nanos()),
+    ] {
+        rig.clock.set(at);
+        let mut event = event("r", "m");
+        event.involved_object.name = object.into();
+        assert_eq!(rig.run(&event).1.unwrap().metadata.name, format!("{object}.{number:x}").as_str());
+    }
+}
+
 #[test]
 fn each_cache_forgets_for_itself() {
     let rig = Rig::new(|options| {

@@ -90,10 +90,14 @@ fn get_prints_what_is_asked_for() {
     let table = place.shown(&["get"]);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 4);
-    assert_eq!(lines[0], "LAST SEEN   TYPE      REASON    OBJECT      MESSAGE");
-    assert_eq!(lines[1], "<unknown>   Normal    Started   pod/web-0   message of a");
-    assert_eq!(lines[2], "30m         Warning   BackOff   pod/web-0   message of b");
-    assert_eq!(lines[3], "<unknown>   Normal    Started   pod/web-1   message of c");
+    assert_eq!(lines[0], "NAMESPACE   LAST SEEN   TYPE      REASON    OBJECT      MESSAGE");
+    assert_eq!(lines[1], "default     <unknown>   Normal    Started   pod/web-0   message of a");
+    assert_eq!(lines[2], "default     30m         Warning   BackOff   pod/web-0   message of b");
+    assert_eq!(lines[3], "blue        <unknown>   Normal    Started   pod/web-1   message of c");
+    let one = place.shown(&["get", "-n", "blue"]);
+    let lines: Vec<&str> = one.lines().collect();
+    assert_eq!(lines[0], "LAST SEEN   TYPE     REASON    OBJECT      MESSAGE");
+    assert_eq!(lines[1], "<unknown>   Normal   Started   pod/web-1   message of c");
 
     let found = |args: &[&str]| -> String {
         let shown = place.shown(&[&["get"], args].concat());

@@ -127,6 +127,54 @@ fn the_table_of_a_query_has_its_rows_only() {
     );
 }
 
+/// kubectl's `-A` has the namespace first. In the table of one namespace it would say the same in
+/// each row.
+#[test]
+fn the_table_of_several_namespaces_names_them() {
+    let clock = clock();
+    let store = store(&clock);
+    store.create(&event("a", "Pod", "web-0")).unwrap();
+    let mut blue = event("b", "Pod", "web-1");
+    (blue.involved_object.namespace, blue.message) = ("blue-网络".into(), "up".into());
+    store.create(&blue).unwrap();
+    let mut hostile = event("c", "Pod", "web-2");
+    hostile.involved_object.namespace = "\u{1b}[2K".into();
+    store.create(&hostile).unwrap();
+    let table = "
+NAMESPACE   LAST SEEN   TYPE     REASON    OBJECT      MESSAGE
+default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
+<unknown>   Normal   Started   pod/web-1   up
+\\u{1b}[2K   <unknown>   Normal   Started   pod/web-2   \n";
+    assert_eq!(store.table(), table[1..]);
+    for namespace in ["default", "blue-网络"] {
+        let table = store.table_of(&EventQuery::new().namespace(namespace));
+        assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
+    }
+    let two = store.table_of(&EventQuery::new().reason("Started").limit(2));
+    assert!(two.starts_with("NAMESPACE ") && two.lines().count() == 3, "{two}");
+}
+
+/// kubectl puts the part of the object that an event is about before the message.
+#[test]
+fn describe_names_the_container() {
+    let clock = clock();
+    let store = store(&clock);
+    for (name, path, message) in
+        [("a", "spec.containers{web}", " Started container\n"), ("b", "spec.\n{x}", ""), ("c", "", "whole")]
+    {
+        let mut event = event(name, "Pod", "web-0");
+        (event.involved_object.field_path, event.message) = (path.into(), message.into());
+        store.create(&event).unwrap();
+    }
+    let section = store.describe(ObjectReference::new("Pod", "web-0"));
+    let messages: Vec<&str> = section
+        .lines()
+        .skip(3)
+        .map(|line| line.trim_start_matches("  Normal  Started  <unknown>        "))
+        .collect();
+    assert_eq!(messages, ["spec.containers{web}: Started container", r"spec.\n{x}: ", "whole"], "{section}");
+}
+
 #[test]
 fn describe_is_kubectls() {
     let clock = clock();
@@ -152,7 +200,7 @@ fn describe_is_kubectls() {
     once.first_timestamp = Some(start);
     let mut series = event("series", "Pod", "web-0");
     series.source = "kubelet".into();
-    series.reporting_controller = "not shown".into();
+    series.reporting_controller = "not-shown".into();
     series.reporting_instance = "i".into();
     series.set_action("Starting");
     series.set_event_time(start);

@@ -164,13 +164,45 @@ fn what_an_api_server_finds_invalid_is_rejected() {
 
     let mut timed = event("web-0.2");
     timed.set_event_time(Some(Timestamp::new(1, 123_456_789).unwrap()));
+    let mut wrong = |change: fn(&mut Event), words: &str| {
+        let error = store.create(&timed).unwrap_err();
+        assert_eq!(error.kind(), SinkErrorKind::Rejected);
+        let words = format!(
+            "rejected: events \"web-0.2\" in namespace default is invalid: with an event time the {words}"
+        );
+        assert_eq!(error.to_string(), words);
+        change(&mut timed);
+    };
+    wrong(
+        |event| event.reporting_controller = "a b\n".into(),
+        "reporting controller must be a qualified name, got \"\"",
+    );
+    wrong(
+        |event| event.reporting_controller = "example.com/c".into(),
+        "reporting controller must be a qualified name, got \"a b\\n\"",
+    );
+    wrong(
+        |event| event.reporting_instance = "i".repeat(129).into(),
+        "reporting instance must be 1 to 128 bytes, got 0",
+    );
+    wrong(
+        |event| event.reporting_instance = "i".into(),
+        "reporting instance must be 1 to 128 bytes, got 129",
+    );
+    wrong(|event| event.set_action("Starting"), "action must be 1 to 128 bytes, got 0");
+    timed.reason = "".into();
     assert!(rejected(&timed));
-    timed.reporting_controller = "c".into();
-    timed.reporting_instance = "i".into();
-    timed.set_action("Starting");
+    timed.reason = "x".repeat(129).into();
+    assert!(rejected(&timed));
+    timed.reason = "Started".into();
     timed.message = "x".repeat(1025).into();
     assert!(rejected(&timed));
+    // The whole event counts, whatever is done with it.
+    assert_eq!(kind(store.update(&timed)), SinkErrorKind::Rejected);
+    assert_eq!(kind(store.patch(&timed, &EventPatch::new(&timed))), SinkErrorKind::Rejected);
     timed.message = "x".repeat(1024).into();
+    // With an event time it may be about an object of another namespace.
+    timed.involved_object.namespace = "blue".into();
     timed.set_series(EventSeries::new(2, Timestamp::new(2, 999_999_999).unwrap()));
     let stored = store.create(&timed).unwrap();
     assert_eq!(stored.event_time(), Timestamp::new(1, 123_456_000));

@@ -175,6 +175,76 @@ fn what_cannot_be_read_is_named_and_left_out() {
     assert_eq!(replay(&["--strict"], &lines(&events())).code, Some(0));
 }
 
+/// OpenShift's installer writes one that has no reason, and names no object.
+#[test]
+fn what_calls_itself_an_event_is_one() {
+    let bare = json!({
+        "kind": "Event", "apiVersion": "v1",
+        "metadata": {"name": "bootstrap-success", "namespace": "kube-system"},
+        "involvedObject": {"namespace": "kube-system"}, "source": {},
+        "message": "Required control plane pods have been created",
+        "firstTimestamp": "2024-01-01T00:00:00Z", "lastTimestamp": "2024-01-01T00:00:00Z", "count": 1,
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [bare]});
+    for input in [list.to_string(), bare.to_string()] {
+        assert_eq!(figures(&["--strict"], &input)["events"], 1);
+    }
+    // What does not say so must look like one.
+    for missing in ["kind", "apiVersion"] {
+        let mut other = bare.clone();
+        other.as_object_mut().unwrap().remove(missing);
+        let ended = replay(&[], &other.to_string());
+        assert_eq!(ended.code, Some(2), "{missing}");
+        assert!(ended.stderr.contains("neither about anything nor with a reason"), "{}", ended.stderr);
+    }
+}
+
+/// JSON can name half of a surrogate pair, which is no character. Go's decoder reads U+FFFD there.
+#[test]
+fn half_a_surrogate_pair_is_one_odd_character() {
+    let mark = |index: usize| format!("<{index}>");
+    let halves = [
+        r"\ud800",
+        r"\uDFFF",
+        r"\ud83d\ud83d\ude00",
+        r"\ude00\ud83d",
+        r"\\\udead",
+        r"\uDbFf\n",
+        r"\ud83d\u0041",
+    ];
+    let items: Vec<_> = (0..halves.len()).map(|i| event(i as u32, "web-0", &mark(i), "Normal")).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    for text in [list.to_string(), serde_json::to_string_pretty(&list).unwrap(), lines(&items)] {
+        let input =
+            halves.iter().enumerate().fold(text, |text, (index, half)| text.replace(&mark(index), half));
+        assert!(serde_json::from_str::<Value>(&input).is_err());
+        assert_eq!(figures(&["--strict"], &input)["events"], halves.len());
+    }
+    // The rest of the text stays, and a pair and an escaped backslash are what they were.
+    let mut named = event(0, "web-0", "m", "Normal");
+    named["reason"] = json!(mark(0));
+    let reason = |half: &str| {
+        let shown = figures(&[], &named.to_string().replace(&mark(0), half));
+        shown["noisiest"][0]["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason(r"a\ud800b"), "a\u{fffd}b");
+    assert_eq!(reason(r"\ud83d\ude00 \ude00"), "\u{1f600} \u{fffd}");
+    assert_eq!(reason(r"\\ud800"), r"\ud800");
+    assert_eq!(reason(r"\ud83d\ud83d\ude00"), "\u{fffd}\u{1f600}");
+}
+
+#[test]
+fn a_byte_that_is_no_utf8_spoils_one_character_of_a_list() {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": events()});
+    let text = serde_json::to_string_pretty(&list).unwrap().replacen("attempt 0", "attempt \u{1}", 1);
+    let bytes: Vec<u8> =
+        text.replace("\\u0001", "\u{1}").bytes().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+    assert!(String::from_utf8(bytes.clone()).is_err());
+    let ended = program::run(&example::program("replay"), &["--strict"], &bytes);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("52 events in "), "{}", ended.stdout);
+}
+
 #[test]
 fn names_are_escaped() {
     let nasty = "a\u{1b}[2J\r\u{202e}b";

@@ -42,23 +42,27 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
     let starts_list = line.as_ref().is_ok_and(|line| is_incomplete(line));
     if starts_list {
         // A document over many lines.
-        let mut text = line.unwrap_or_default();
-        text.push('\n');
-        let len = reader.by_ref().take(MAX_LIST + 1).read_to_string(&mut text).map_err(cannot)?;
+        let mut text = line.unwrap_or_default().into_bytes();
+        text.push(b'\n');
+        let len = reader.by_ref().take(MAX_LIST + 1).read_to_end(&mut text).map_err(cannot)?;
         if len as u64 > MAX_LIST {
             return Err(format!(
                 "the list is longer than {} MiB: give its events line by line",
                 MAX_LIST >> 20
             ));
         }
-        let value = serde_json::from_str(&text).map_err(|error| format!("not JSON: {error}"))?;
+        // One byte that is no UTF-8 spoils its own character.
+        let text = String::from_utf8(text)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let value =
+            serde_json::from_str(&without_halves(text)).map_err(|error| format!("not JSON: {error}"))?;
         input.add_document("the document", value)?;
     } else {
         let mut next = Some((number, line));
         while let Some((number, line)) = next {
             match line {
                 Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => match serde_json::from_str(&line) {
+                Ok(line) => match serde_json::from_str(&without_halves(line)) {
                     Ok(value) => input.add_document(&format!("line {number}"), value)?,
                     Err(error) => {
                         input
@@ -78,6 +82,32 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
 /// Whether it is the beginning of JSON that goes on in the next line.
 fn is_incomplete(line: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
+}
+
+/// The same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder reads it.
+/// Such a half is no character, and with it nothing of the whole document could be read.
+fn without_halves(json: String) -> String {
+    let unit = |escape: &[u8]| -> Option<u16> {
+        let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut bytes = json.into_bytes();
+    let mut at = 0;
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += next;
+        let second = || unit(bytes.get(at + 6..).unwrap_or_default());
+        at += match unit(&bytes[at..]) {
+            Some(0xD800..=0xDBFF) if matches!(second(), Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                bytes[at + 2..at + 6].copy_from_slice(b"fffd");
+                6
+            }
+            // Two, so that a backslash that is escaped begins nothing.
+            _ => 2,
+        };
+    }
+    // It still is UTF-8: digits have become digits.
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 impl Input {
@@ -105,6 +135,7 @@ impl Input {
             self.problem(place, &format!("an Event of {version}, not of v1: try `kubectl get events.v1.`"));
             return Ok(());
         }
+        let says_so = value["kind"] == "Event" && value["apiVersion"] == "v1";
         let event: Event = match serde_json::from_value(value) {
             Ok(event) => event,
             Err(error) => {
@@ -112,7 +143,8 @@ impl Input {
                 return Ok(());
             }
         };
-        if event.reason.is_empty()
+        if !says_so
+            && event.reason.is_empty()
             && event.involved_object.kind.is_empty()
             && event.involved_object.name.is_empty()
         {

@@ -38,10 +38,24 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 
 /// Folds, counts and limits events, as client-go's correlator does. `Send` and `Sync`: any number of threads may use one.
 ///
-/// Driven from one thread it decides exactly as client-go, given two rules for what client-go leaves to chance or
-/// forgets: of a group of similar events the first ones always stay events of their own, and what the store answered
-/// about an event that stands for a group is remembered. Used by several threads, a decision is atomic for its source,
-/// object and type (with functions of the user's for the keys: each stage is, for its key), and a count never goes back.
+/// Driven from one thread it decides as client-go does, except for two things that client-go leaves
+/// to chance or forgets, and four that it does otherwise:
+///
+/// * Of a group of similar events the first ones stay events of their own. client-go removes an
+///   arbitrary one from a full group.
+/// * What the store answered about an event that stands for a group is remembered.
+/// * A key is made of fields. client-go strings the fields together, so two events that differ can
+///   have one key.
+/// * An event that is folded has no entry of its own. client-go adds one for each of its messages,
+///   and with a cache that is too small it forgets others for them.
+/// * A count that is negative is not continued, and the largest one stays. client-go counts on from
+///   a negative one, and goes on with the smallest after the largest.
+/// * In the names that the correlator makes, a time before 1970 counts as 1970, and one from 2200
+///   on as the beginning of that year. client-go's are negative before 1970 and wrap round after
+///   2262.
+///
+/// Used by several threads, a decision is atomic for its source, object and type (with functions of
+/// the user's for the keys: each stage is, for its key), and a count never goes back.
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
 /// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses may be taken

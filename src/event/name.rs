@@ -5,8 +5,8 @@ use crate::clock::Clock;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The longest name that Kubernetes takes.
-const MAX_NAME: usize = 253;
+/// The longest name that Kubernetes takes, and the longest DNS subdomain.
+pub(crate) const MAX_NAME: usize = 253;
 
 /// A name for an event about `object` that no other of this clock has.
 pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
@@ -59,7 +59,7 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
 
 /// Of any length: dots between labels, which are lower-case letters, digits and, not at their ends, hyphens. As in Kubernetes' own
 /// check, a label may have more than 63 characters.
-fn is_subdomain(name: &str) -> bool {
+pub(crate) fn is_subdomain(name: &str) -> bool {
     name.as_bytes().split(|b| *b == b'.').all(is_label)
 }
 

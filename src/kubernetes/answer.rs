@@ -20,6 +20,14 @@ const MAX_BODY: usize = 4 << 20;
 /// The most that is kept of a text that came over the wire, in bytes.
 const MAX_TEXT: usize = 1000;
 
+/// How a server refuses an event with a 500 that has no reason: etcd, the connection to etcd, and
+/// the server's own store.
+const REFUSALS: [&str; 3] = [
+    "request is too large",
+    "message larger than max",
+    "resourceVersion should not be set on objects to be created",
+];
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -108,8 +116,7 @@ impl Answer {
                 SinkError::not_found(text)
             }
             StatusCode::CONFLICT => conflict(verb, &status, text),
-            // It is not the server that fails: no attempt would be smaller.
-            code if code.is_server_error() && status.message.contains("request is too large") => {
+            code if code.is_server_error() && is_about_the_event(&status.message) => {
                 SinkError::rejected(text)
             }
             code if code.is_server_error() => self.retry(&status, text),
@@ -155,14 +162,20 @@ impl Answer {
     }
 }
 
-/// A namespace on its way out takes no new events; otherwise, somebody has to change a role.
+/// Whether a server that says it has failed refuses the event: no later attempt would be smaller.
+fn is_about_the_event(message: &str) -> bool {
+    REFUSALS.iter().any(|refusal| message.contains(refusal))
+}
+
+/// A namespace on its way out takes no new events. Otherwise somebody has to change a role. The
+/// server's words go first, because a text that is too long loses its end.
 fn forbidden(status: &Status, text: &str) -> String {
     if status.details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
-        return format!("the namespace is being deleted: {text}");
+        return format!("{text} (the namespace is being deleted)");
     }
     if status.message.contains(" cannot ") && status.message.contains("resource \"events\"") {
         return format!(
-            "needs a role with create, patch and update on events (docs/kubernetes.md, Permissions): {text}"
+            "{text} (needs a role with create, patch and update on events: docs/kubernetes.md, Permissions)"
         );
     }
     text.to_owned()

@@ -44,13 +44,15 @@ const IN_FLIGHT: usize = 8;
 ///
 /// | answer | means |
 /// |---|---|
-/// | 429, and 5xx but for one | tried again, when `Retry-After` says |
+/// | 429, and 5xx except those below | tried again, when `Retry-After` says |
 /// | 401, 408 | tried again: tokens are rotated, and the next request may be quicker |
 /// | no connection, a lost one, no answer in time | tried again: what the answer was is not known |
 /// | 404 to a patch | the event has expired; a recording creates it |
 /// | 409 with the reason `Conflict`, but to an update | tried again: somebody else wrote at the same moment |
 /// | any other 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
-/// | 403, 404 for the namespace, 413, 422, other 4xx, 500 with `request is too large` | rejected, with what the server says |
+/// | 403, 404 for the namespace, 413, 422, other 4xx | rejected, with what the server says |
+/// | 5xx with `request is too large` or `message larger than max` | rejected too |
+/// | 5xx with `resourceVersion should not be set on objects to be created` | rejected too |
 ///
 /// # Runtimes
 ///
@@ -77,6 +79,8 @@ pub struct KubernetesSink {
     runtime: Runtime,
     timeout: Duration,
     in_flight: usize,
+    /// `None`: each event's own.
+    field_manager: Option<String>,
 }
 
 impl KubernetesSink {
@@ -121,7 +125,7 @@ impl KubernetesSink {
             Client::try_from(config)
                 .map_err(|error| BuildError::client(&url, escaped(&answer::chain(&error)).to_string()))?
         };
-        Ok(Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT })
+        Ok(Self::from_parts(client, runtime))
     }
 
     /// For a client that there is already, whose requests run on `runtime`, the one it was made on.
@@ -142,7 +146,11 @@ impl KubernetesSink {
     /// # }
     /// ```
     pub fn with_client(client: Client, runtime: Handle) -> Self {
-        Self { client, runtime: Runtime::of_caller(runtime), timeout: TIMEOUT, in_flight: IN_FLIGHT }
+        Self::from_parts(client, Runtime::of_caller(runtime))
+    }
+
+    fn from_parts(client: Client, runtime: Runtime) -> Self {
+        Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT, field_manager: None }
     }
 
     /// How long a request may take, from connecting to the last byte of the answer; then it counts as failed, and may
@@ -156,6 +164,30 @@ impl KubernetesSink {
     /// counts as 1.
     pub fn in_flight(mut self, requests: usize) -> Self {
         self.in_flight = requests.max(1);
+        self
+    }
+
+    /// Under which name the server notes what this sink writes (`managedFields` of the event).
+    /// Unless this is called it is the event's component, or else its reporting controller: so a
+    /// program that records under its own name writes under its own name. With an empty name the
+    /// server takes the beginning of the `User-Agent`.
+    ///
+    /// A server takes at most 128 printable characters. Of a longer name the first 128 are sent,
+    /// and characters that are not printable ASCII are left out.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use eventcast::KubernetesSink;
+    ///
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = kube::Config::infer().await?;
+    /// let sink = KubernetesSink::new(config)?.field_manager("shop-controller");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn field_manager(mut self, name: impl Into<String>) -> Self {
+        self.field_manager = Some(name.into());
         self
     }
 
@@ -245,22 +277,23 @@ impl Batch {
 
 impl EventSink for KubernetesSink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.perform(Job::create(event))
+        self.perform(Job::create(event, self.field_manager.as_deref()))
     }
 
     /// Replaces the stored event, or creates it. If `event` has a resource version, and the stored one has another, it is
     /// rejected: without a version it is replaced whatever it is.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.perform(Job::update(event))
+        self.perform(Job::update(event, self.field_manager.as_deref()))
     }
 
     fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.perform(Job::patch(event, patch.as_bytes()))
+        self.perform(Job::patch(event, patch.as_bytes(), self.field_manager.as_deref()))
     }
 
     /// A few at the same time, in no order. When one gets no answer in time, those that have not begun are not sent.
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        self.perform_all(batch.iter().map(Job::new).collect())
+        let job = |op| Job::new(op, self.field_manager.as_deref());
+        self.perform_all(batch.iter().map(job).collect())
     }
 }
 
@@ -272,6 +305,7 @@ impl fmt::Debug for KubernetesSink {
             .field("own_runtime", &self.runtime.is_own())
             .field("timeout", &self.timeout)
             .field("in_flight", &self.in_flight)
+            .field("field_manager", &self.field_manager)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,9 @@ use crate::sink::{SinkError, SinkErrorKind, SinkOp};
 
 use super::answer::{self, Answer, Failure};
 
+/// The most that a server takes as the name of a field manager, in bytes.
+const MAX_MANAGER: usize = 128;
+
 /// All of a path's segment but RFC 3986's unreserved characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -31,6 +34,8 @@ pub(super) struct Job {
     collection: String,
     /// The event's own path; none if it has no name that can be in one.
     item: Option<String>,
+    /// With its question mark: under which name the server notes who writes.
+    query: String,
     body: Vec<u8>,
 }
 
@@ -43,40 +48,43 @@ pub(super) struct Outcome {
 
 impl Job {
     /// The errors are those of names that cannot be in a path: the API server allows no such name either.
-    pub(super) fn new(op: &SinkOp) -> Result<Self, SinkError> {
+    /// `manager` is who writes, if the sink has been told.
+    pub(super) fn new(op: &SinkOp, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
-            SinkOp::Create(event) => Self::create(event),
-            SinkOp::Update(event) => Self::update(event),
-            SinkOp::Patch(event, patch) => Self::patch(event, patch.as_bytes()),
+            SinkOp::Create(event) => Self::create(event, manager),
+            SinkOp::Update(event) => Self::update(event, manager),
+            SinkOp::Patch(event, patch) => Self::patch(event, patch.as_bytes(), manager),
         }
     }
 
-    pub(super) fn create(event: &Event) -> Result<Self, SinkError> {
+    pub(super) fn create(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
         let item = item(&collection, event).ok();
-        Ok(Self { verb: Verb::Create, collection, item, body: event.to_json().into_bytes() })
+        let (query, body) = (query(event, manager), event.to_json().into_bytes());
+        Ok(Self { verb: Verb::Create, collection, item, query, body })
     }
 
-    pub(super) fn update(event: &Event) -> Result<Self, SinkError> {
+    pub(super) fn update(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
-        let item = item(&collection, event)?;
-        Ok(Self { verb: Verb::Update, collection, item: Some(item), body: event.to_json().into_bytes() })
+        let item = Some(item(&collection, event)?);
+        let (query, body) = (query(event, manager), event.to_json().into_bytes());
+        Ok(Self { verb: Verb::Update, collection, item, query, body })
     }
 
-    pub(super) fn patch(event: &Event, patch: &[u8]) -> Result<Self, SinkError> {
+    pub(super) fn patch(event: &Event, patch: &[u8], manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
-        let item = item(&collection, event)?;
-        Ok(Self { verb: Verb::Patch, collection, item: Some(item), body: patch.to_vec() })
+        let item = Some(item(&collection, event)?);
+        Ok(Self { verb: Verb::Patch, collection, item, query: query(event, manager), body: patch.to_vec() })
     }
 
     /// Sends it and says what the answer means.
     pub(super) async fn run(self, client: &Client, timeout: Duration) -> Outcome {
-        let Self { verb, collection, item, body } = self;
+        let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
             (Verb::Update | Verb::Patch, Some(item)) => item,
             _ => &collection,
         };
-        let answer = match send(client, verb, path, body, timeout).await {
+        let answer = match send(client, verb, &format!("{path}{query}"), body, timeout).await {
             Ok(answer) => answer.understand(verb),
             Err(failure) => return Outcome::from(failure),
         };
@@ -139,6 +147,19 @@ async fn send(
         Ok(answer) => answer.map_err(|error| Failure::Broken(answer::chain(&error))),
         Err(_) => Err(Failure::TimedOut(timeout)),
     }
+}
+
+/// Who writes: as the sink has been told, or else the event's component. As the server cuts what it
+/// takes from a user agent, so that no name is refused.
+fn query(event: &Event, manager: Option<&str>) -> String {
+    let component = event.source.component.as_str();
+    let own = if component.is_empty() { event.reporting_controller.as_str() } else { component };
+    let is_printable = |c: &char| matches!(c, ' '..='~');
+    let name: String = manager.unwrap_or(own).chars().filter(is_printable).take(MAX_MANAGER).collect();
+    if name.is_empty() {
+        return name;
+    }
+    format!("?fieldManager={}", utf8_percent_encode(&name, SEGMENT))
 }
 
 /// The path of the events of the namespace that this one goes to.

@@ -1,12 +1,15 @@
 //! What an API server accepts as an event, and in which form it keeps it: the same for every store of our own.
 
-use crate::escape::escaped;
-use crate::event::{Event, Text, Timestamp};
+use crate::escape::{escaped, escaped_to};
+use crate::event::{Event, Text, Timestamp, name};
 
 use super::SinkError;
 
-/// The API server's limit for events that have an event time.
+/// The API server's limits for events that have an event time, in bytes.
 const MAX_TIMED_MESSAGE: usize = 1024;
+const MAX_TIMED_TEXT: usize = 128;
+/// The longest name part of a qualified name, in bytes.
+const MAX_QUALIFIED: usize = 63;
 
 /// What is said of a name that is missing, taken or wrong.
 pub(super) fn described(namespace: &str, name: &str) -> String {
@@ -32,6 +35,7 @@ fn home(event: &Event) -> &str {
 /// Whether the event can be stored, or why it cannot. `can_be_named`: a beginning of a name is enough.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
+    let is_timed = set(event.event_time()).is_some();
     let wrong = if name.is_empty() {
         match event.metadata.generate_name().as_str() {
             beginning if !can_be_named || beginning.is_empty() => Some("a name is required"),
@@ -42,10 +46,10 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
         (name.contains('/') || [".", ".."].contains(&name)).then_some("the name is no part of a path")
     };
     let wrong = wrong.or_else(|| {
-        let is_elsewhere = namespace_of(event) != home(event);
-        is_elsewhere.then_some("the object is in another namespace than the event")
+        is_elsewhere(event, is_timed).then_some("the object is in another namespace than the event")
     });
-    match wrong.or_else(|| set(event.event_time()).and_then(|_| wrong_if_timed(event))) {
+    let wrong = wrong.map(str::to_owned);
+    match wrong.or_else(|| if is_timed { wrong_if_timed(event) } else { None }) {
         None => Ok(()),
         Some(wrong) => {
             let event = described(namespace_of(event), name);
@@ -54,12 +58,46 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
     }
 }
 
-fn wrong_if_timed(event: &Event) -> Option<&'static str> {
-    let required = [&event.reporting_controller, &event.reporting_instance, event.action()];
-    if required.into_iter().any(|text| text.is_empty()) {
-        return Some("an event time requires reporting controller, reporting instance and action");
+/// As an API server has it: an event with an event time may be about an object of any other
+/// namespace, and in `kube-system` too about one that has none.
+fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
+    let namespace = namespace_of(event);
+    match event.involved_object.namespace.as_str() {
+        "" => namespace != "default" && !(is_timed && namespace == "kube-system"),
+        object => !is_timed && namespace != object,
     }
-    (event.message.len() > MAX_TIMED_MESSAGE).then_some("with an event time a message has at most 1024 bytes")
+}
+
+fn wrong_if_timed(event: &Event) -> Option<String> {
+    let controller = event.reporting_controller.as_str();
+    if !is_qualified(controller) {
+        let controller = escaped_to(controller, 100);
+        return Some(format!(
+            "with an event time the reporting controller must be a qualified name, got \"{controller}\""
+        ));
+    }
+    let bounds = [
+        ("reporting instance", &event.reporting_instance, 1, MAX_TIMED_TEXT),
+        ("action", event.action(), 1, MAX_TIMED_TEXT),
+        ("reason", &event.reason, 1, MAX_TIMED_TEXT),
+        ("message", &event.message, 0, MAX_TIMED_MESSAGE),
+    ];
+    let wrong = bounds.into_iter().find(|(_, text, min, max)| !(*min..=*max).contains(&text.len()));
+    wrong.map(|(what, text, min, max)| {
+        format!("with an event time the {what} must be {min} to {max} bytes, got {}", text.len())
+    })
+}
+
+/// Kubernetes' qualified name: a name of letters, digits and, between two of these, `-`, `_` and
+/// `.`, after a DNS subdomain and a slash or without.
+fn is_qualified(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
+    prefix.is_none_or(is_prefix)
+        && name.len() <= MAX_QUALIFIED
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// The event as it is kept, or why it cannot be.

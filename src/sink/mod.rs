@@ -182,8 +182,9 @@ macro_rules! forward {
 
 forward!(Arc<S>, S; Box<dyn EventSink>,);
 
-/// So many characters of what a store says are shown.
-const MAX_CAUSE: usize = 200;
+/// So many characters of what a store says are shown. An API server's refusal names the user, the
+/// verb, the group and the namespace, and all of them are needed to mend the role.
+const MAX_CAUSE: usize = 1000;
 
 /// What a sink's errors carry.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -301,7 +302,7 @@ impl SinkError {
     }
 }
 
-/// The kind and the cause, of which at most 200 characters, control characters escaped.
+/// The kind and the cause, of which at most 1,000 characters, control characters escaped.
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {

@@ -10,11 +10,18 @@ use unicode_width::UnicodeWidthStr;
 use crate::escape::escaped;
 use crate::event::{Event, Timestamp};
 
-/// The table of `kubectl get events`: one line for each event, a newline at the end of each.
+use super::admission::namespace_of;
+
+/// The table of `kubectl get events`: one line for each event, a newline at the end of each. Where
+/// the events are in several namespaces it has the column that kubectl has for `-A`.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
-    let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
+    let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
+    let rows: Vec<_> = [head].into_iter().chain(events.iter().map(|event| row(event, now))).collect();
+    let is_one_namespace =
+        events.windows(2).all(|events| namespace_of(&events[0]) == namespace_of(&events[1]));
+    let hidden = usize::from(is_one_namespace);
     let mut table = String::new();
-    align(&mut table, "", 3, [head].into_iter().chain(events.iter().map(|event| row(event, now))));
+    align(&mut table, "", 3, rows.iter().map(|row| &row[hidden..]));
     table
 }
 
@@ -28,12 +35,9 @@ pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
     let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
     let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
     let mut section = "Events:\n".to_owned();
-    align(
-        &mut section,
-        "  ",
-        2,
-        [head, line].into_iter().chain(events.iter().map(|event| described(event, now))),
-    );
+    let rows: Vec<_> =
+        [head, line].into_iter().chain(events.iter().map(|event| described(event, now))).collect();
+    align(&mut section, "  ", 2, rows.iter().map(|row| &row[..]));
     section
 }
 
@@ -47,18 +51,23 @@ pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
 }
 
 /// Appends rows, each after `indent`, the columns `padding` apart. The last one ends where it ends.
-fn align(out: &mut String, indent: &str, padding: usize, rows: impl Iterator<Item = [String; 5]>) {
-    let rows: Vec<[String; 5]> = rows.collect();
-    let mut widths = [0; 5];
-    for row in &rows {
+fn align<'a>(
+    out: &mut String,
+    indent: &str,
+    padding: usize,
+    rows: impl Iterator<Item = &'a [String]> + Clone,
+) {
+    let mut widths = Vec::new();
+    for row in rows.clone() {
+        widths.resize(row.len(), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    for row in &rows {
-        let [columns @ .., last] = row;
+    for row in rows {
+        let Some((last, columns)) = row.split_last() else { continue };
         out.push_str(indent);
-        for (cell, width) in columns.iter().zip(widths) {
+        for (cell, width) in columns.iter().zip(&widths) {
             out.push_str(cell);
             out.extend(std::iter::repeat_n(' ', width + padding - cell.width()));
         }
@@ -67,7 +76,7 @@ fn align(out: &mut String, indent: &str, padding: usize, rows: impl Iterator<Ite
     }
 }
 
-fn row(event: &Event, now: Timestamp) -> [String; 5] {
+fn row(event: &Event, now: Timestamp) -> [String; 6] {
     let object = &event.involved_object;
     let kind = object.kind.to_lowercase();
     let target = if object.name.is_empty() { kind } else { format!("{kind}/{}", object.name) };
@@ -79,11 +88,12 @@ fn row(event: &Event, now: Timestamp) -> [String; 5] {
     } else {
         last
     };
-    [seen.as_str(), &event.type_, &event.reason, &target, event.message.trim()]
+    [namespace_of(event), seen.as_str(), &event.type_, &event.reason, &target, event.message.trim()]
         .map(|cell| escaped(cell).to_string())
 }
 
-/// Not quite as in the table: the event time goes before the first timestamp, and a series says its count even if it is 1.
+/// Not quite as in the table: the event time goes before the first timestamp, a series says its
+/// count even if it is 1, and the message names the part of the object that it is about.
 fn described(event: &Event, now: Timestamp) -> [String; 5] {
     let first = age(event.event_time().or(event.first_timestamp), now);
     let again = |count: i32, last| format!("{} (x{count} over {first})", age(last, now));
@@ -94,8 +104,15 @@ fn described(event: &Event, now: Timestamp) -> [String; 5] {
     };
     let component = &event.source.component;
     let from = if component.is_empty() { &event.reporting_controller } else { component };
-    [&event.type_, &event.reason, seen.as_str(), from, event.message.trim()]
-        .map(|cell| escaped(cell).to_string())
+    let (part, message) = (event.involved_object.field_path.as_str(), event.message.trim());
+    let whole;
+    let message = if part.is_empty() {
+        message
+    } else {
+        whole = format!("{part}: {message}");
+        &whole
+    };
+    [&event.type_, &event.reason, seen.as_str(), from, message].map(|cell| escaped(cell).to_string())
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {

@@ -151,7 +151,8 @@ fn a_namespace_on_its_way_out_takes_no_new_events_but_patches() {
     let sink = cluster.sink();
     sink.create(&cluster.event("web-0.1")).unwrap();
     cluster.begin_termination();
-    let words = ["rejected: the namespace is being deleted: 403 Forbidden", "because it is being terminated"];
+    let terminating = format!("namespace {} because it is being terminated", cluster.namespace);
+    let words = ["rejected: 403 Forbidden: ", &terminating, " (the namespace is being deleted)"];
     refused(sink.create(&cluster.event("web-0.2")), Rejected, &words);
     let (event, patch) = cluster.patch_of("web-0.1");
     assert_eq!(sink.patch(&event, &patch).unwrap().count, 2);
@@ -163,15 +164,20 @@ fn who_may_not_is_told_which_role_is_missing() {
     cluster.sink().create(&cluster.event("web-0.1")).unwrap();
     let nobody = cluster.sink_as(Role::Nobody);
     let (event, patch) = cluster.patch_of("web-0.1");
-    let role =
-        "rejected: needs a role with create, patch and update on events (docs/kubernetes.md, Permissions)";
-    refused(nobody.create(&event), Rejected, &[role, "403 Forbidden", "cannot create resource \"events\""]);
-    refused(nobody.update(&event), Rejected, &[role, "403 Forbidden", "cannot update resource \"events\""]);
-    refused(
-        nobody.patch(&event, &patch),
-        Rejected,
-        &[role, "403 Forbidden", "cannot patch resource \"events\""],
-    );
+    let (user, namespace) = (cluster.user(Role::Nobody), &cluster.namespace);
+    for (verb, answer) in [
+        ("create", nobody.create(&event)),
+        ("update", nobody.update(&event)),
+        ("patch", nobody.patch(&event, &patch)),
+    ] {
+        // The server's own words first, to their end: the user is a long name.
+        let cannot = format!(
+            " is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
+             \"{namespace}\""
+        );
+        let role = "(needs a role with create, patch and update on events: docs/kubernetes.md, Permissions)";
+        refused(answer, Rejected, &["rejected: 403 Forbidden: events ", &cannot, role]);
+    }
 }
 
 #[test]
@@ -218,6 +224,147 @@ fn what_is_invalid_is_rejected_with_the_reason() {
     refused(sink.create(&changed(&cluster, long)), Rejected, &["422 Invalid", "1024"]);
     let other_kind = |event: &mut Event| event.set_kind("Pod");
     refused(sink.create(&changed(&cluster, other_kind)), Rejected, &["400 BadRequest"]);
+}
+
+/// A server that says 500 about the event itself would say so again.
+#[test]
+fn a_failure_that_is_about_the_event_is_a_refusal() {
+    let cluster = Cluster::new();
+    let sink = cluster.sink();
+    // The server reads it, and cannot hand it on to etcd.
+    let large = |event: &mut Event| event.message = "x".repeat(2_900_000).into();
+    refused(sink.create(&changed(&cluster, large)), Rejected, &["500", "message larger than max"]);
+    let versioned = |event: &mut Event| event.metadata.set_resource_version("7");
+    let words = ["500", "resourceVersion should not be set on objects to be created"];
+    refused(sink.create(&changed(&cluster, versioned)), Rejected, &words);
+    assert_eq!(cluster.stored("web-0.1"), None);
+}
+
+/// An event with an event time, as a server takes it.
+fn timed(cluster: &Cluster) -> Event {
+    let mut event = cluster.event("web-0.1");
+    event.set_event_time(Some("2026-11-22T03:48:14.992934Z".parse().unwrap()));
+    event.reporting_controller = "example.com/probe".into();
+    event.reporting_instance = "probe-1".into();
+    event.set_action("Restarting");
+    event
+}
+
+/// Given to the server and to a store in memory: both take it, or both refuse it for good.
+#[track_caller]
+fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
+    let (sink, memory) = (cluster.sink(), eventcast::MemorySink::new());
+    for (who, answer) in [("server", sink.create(event)), ("memory", memory.create(event))] {
+        match answer {
+            Ok(stored) => {
+                assert!(is_taken, "the {who} takes {event:?}");
+                if who == "server" {
+                    let (namespace, name) = (&stored.metadata.namespace, &stored.metadata.name);
+                    let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
+                    assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
+                }
+            }
+            Err(error) => {
+                assert!(!is_taken, "the {who} refuses {event:?}: {error}");
+                assert_eq!(error.kind(), Rejected, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_store_in_memory_refuses_the_texts_that_a_server_refuses() {
+    let cluster = Cluster::new();
+    assert_admitted(&cluster, &timed(&cluster), true);
+    let bytes = |len: usize| "ä".repeat(len / 2) + &"x".repeat(len % 2);
+    for (len, is_taken) in [(0, false), (1, true), (128, true), (129, false)] {
+        let with = |change: fn(&mut Event, String)| {
+            let mut event = timed(&cluster);
+            change(&mut event, bytes(len));
+            assert_admitted(&cluster, &event, is_taken);
+        };
+        with(|event, text| event.reason = text.into());
+        with(Event::set_action);
+        with(|event, text| event.reporting_instance = text.into());
+    }
+    for (len, is_taken) in [(0, true), (1024, true), (1025, false)] {
+        let mut event = timed(&cluster);
+        event.message = bytes(len).into();
+        assert_admitted(&cluster, &event, is_taken);
+        // Without an event time none of it is looked at.
+        event.set_event_time(None);
+        event.reason = bytes(129).into();
+        event.reporting_controller = "a/b/c".into();
+        assert_admitted(&cluster, &event, true);
+    }
+    let mut event = timed(&cluster);
+    event.type_ = "Debug".into();
+    event.set_series(EventSeries::new(1, "2026-11-22T03:48:15Z".parse().unwrap()));
+    assert_admitted(&cluster, &event, true);
+}
+
+#[test]
+fn the_store_in_memory_refuses_the_controllers_that_a_server_refuses() {
+    let cluster = Cluster::new();
+    let with = |controller: &str, is_taken| {
+        let mut event = timed(&cluster);
+        event.reporting_controller = controller.to_owned().into();
+        assert_admitted(&cluster, &event, is_taken);
+    };
+    for taken in ["c", "Kube_let.1-x", "example.com/Probe", "a-1.b/c", "1/2"] {
+        with(taken, true);
+    }
+    for refused in [
+        "",
+        "/",
+        "/c",
+        "a/",
+        "a b/c d",
+        "a/b/c",
+        "Example.com/probe",
+        "ex_ample.com/probe",
+        "a..b/c",
+        "-a/c",
+        "-c",
+        "c-",
+        ".c",
+        "c_",
+        "größe",
+        "a b",
+    ] {
+        with(refused, false);
+    }
+    for (prefix, name, is_taken) in [(253, 63, true), (254, 63, false), (253, 64, false)] {
+        with(&format!("{}/{}", "p".repeat(prefix), "n".repeat(name)), is_taken);
+    }
+}
+
+#[test]
+fn the_store_in_memory_takes_events_in_the_namespaces_that_a_server_takes_them_in() {
+    let cluster = Cluster::new();
+    let own = cluster.namespace.as_str();
+    for (namespace, object, is_taken, is_taken_with_time) in [
+        (own, own, true, true),
+        (own, "elsewhere", false, true),
+        (own, "", false, false),
+        ("default", "", true, true),
+        ("default", "default", true, true),
+        ("default", own, false, true),
+        ("kube-system", "", false, true),
+        ("kube-system", "kube-system", true, true),
+        ("", own, true, true),
+        ("", "", true, true),
+    ] {
+        for (mut event, is_taken) in
+            [(cluster.event("web-0.1"), is_taken), (timed(&cluster), is_taken_with_time)]
+        {
+            // Its own, because `default` and `kube-system` are shared.
+            event.metadata.name = format!("web-0.{own}").into();
+            event.metadata.namespace = namespace.to_owned().into();
+            event.involved_object.namespace = object.to_owned().into();
+            assert_admitted(&cluster, &event, is_taken);
+        }
+    }
 }
 
 fn changed(cluster: &Cluster, change: impl FnOnce(&mut Event)) -> Event {
@@ -272,4 +419,50 @@ fn what_is_too_large_is_rejected_not_tried_for_ever() {
     } else {
         answer.unwrap();
     }
+}
+
+/// Who has written something of an event, by name, as the server has noted it.
+fn managers(cluster: &Cluster, name: &str) -> Vec<String> {
+    let path = format!("/api/v1/namespaces/{}/events/{name}", cluster.namespace);
+    let (code, event) = cluster.ask(Method::GET, &path, &Value::Null);
+    assert_eq!(code, 200, "{event}");
+    let fields = event["metadata"]["managedFields"].as_array().unwrap().iter();
+    let mut managers: Vec<_> = fields.map(|field| field["manager"].as_str().unwrap().to_owned()).collect();
+    managers.sort();
+    managers
+}
+
+#[test]
+fn the_field_manager_is_the_component_or_what_was_set() {
+    let cluster = Cluster::new();
+    let sink = cluster.sink();
+    let mut event = cluster.event("web-0.1");
+    event.source = "kubelet".into();
+    event.reporting_controller = "not.this/one".into();
+    sink.create(&event).unwrap();
+    assert_eq!(managers(&cluster, "web-0.1"), ["kubelet"]);
+    let (event, patch) = cluster.patch_of("web-0.1");
+    cluster.sink().field_manager("shop controller&x=/1").patch(&event, &patch).unwrap();
+    assert_eq!(managers(&cluster, "web-0.1"), ["kubelet", "shop controller&x=/1"]);
+
+    let mut event = cluster.event("web-0.2");
+    event.reporting_controller = "example.com/reporter".into();
+    sink.update(&event).unwrap();
+    assert_eq!(managers(&cluster, "web-0.2"), ["example.com/reporter"]);
+    // Without any name the server takes the beginning of the user agent.
+    sink.create(&cluster.event("web-0.3")).unwrap();
+    assert_eq!(managers(&cluster, "web-0.3"), ["eventcast"]);
+    event.metadata.name = "web-0.4".into();
+    cluster.sink().field_manager("").create(&event).unwrap();
+    assert_eq!(managers(&cluster, "web-0.4"), ["eventcast"]);
+}
+
+#[test]
+fn a_component_that_can_be_no_field_manager_is_made_one() {
+    let cluster = Cluster::new();
+    let mut event = cluster.event("web-0.1");
+    event.source = format!("\u{1b}[2K größe\u{202e}\n{}", "c".repeat(200)).into();
+    cluster.sink().create(&event).unwrap();
+    // At most 128 bytes, all of them printable.
+    assert_eq!(managers(&cluster, "web-0.1"), [format!("[2K gre{}", "c".repeat(121))]);
 }

@@ -104,6 +104,11 @@ impl Cluster {
         KubernetesSink::new(config).unwrap()
     }
 
+    /// What the server calls a role that is a service account of the namespace.
+    pub(crate) fn user(&self, role: Role) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, account(role))
+    }
+
     /// An event about a pod of the namespace.
     pub(crate) fn event(&self, name: &str) -> Event {
         let mut event = Event::default();
@@ -168,7 +173,7 @@ impl Cluster {
             format!("/api/v1/namespaces/{}", self.namespace),
             format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", self.namespace),
         );
-        let name = format!("{role:?}").to_lowercase();
+        let name = account(role);
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
         self.must(Method::POST, &format!("{core}/serviceaccounts"), &account);
         if role == Role::Creator {
@@ -187,14 +192,13 @@ impl Cluster {
         let answer = self.must(Method::POST, &format!("{core}/serviceaccounts/{name}/token"), &request);
         let token = answer["status"]["token"].as_str().expect("a token").to_owned();
         if role == Role::Creator {
-            self.wait_until_it_may(&name);
+            self.wait_until_it_may(&self.user(role));
         }
         token
     }
 
     /// A role takes a moment to reach the authorizer.
-    fn wait_until_it_may(&self, name: &str) {
-        let user = format!("system:serviceaccount:{}:{name}", self.namespace);
+    fn wait_until_it_may(&self, user: &str) {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": {
@@ -232,6 +236,10 @@ impl Drop for Cluster {
             self.ask(Method::DELETE, &format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
         }
     }
+}
+
+fn account(role: Role) -> String {
+    format!("{role:?}").to_lowercase()
 }
 
 fn token(token: &str) -> AuthInfo {

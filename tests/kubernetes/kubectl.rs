@@ -27,13 +27,20 @@ fn kubectl_events_shows_what_was_recorded() {
     sink.patch(&event, &EventPatch::new(&event)).unwrap();
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubectl-{}", std::process::id()));
     fs::write(&file, cluster.server().kubeconfig()).unwrap();
-    let output =
-        kubectl(&["--kubeconfig", file.to_str().unwrap(), "events", "--namespace", &cluster.namespace]);
+    let events = |more: &[&str]| {
+        kubectl(&[&["--kubeconfig", file.to_str().unwrap(), "events"], more].concat()).unwrap()
+    };
+    let output = events(&["--namespace", &cluster.namespace]);
+    let all = events(&["--all-namespaces"]);
     fs::remove_file(&file).unwrap();
-    let output = output.unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
+    // As our own table of several namespaces.
+    let all = String::from_utf8_lossy(&all.stdout);
+    let head: Vec<&str> = all.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head.join(" "), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE", "{all}");
+    assert!(all.lines().nth(1).unwrap().starts_with(&cluster.namespace), "{all}");
     // `2m (x3 over 7m)`, and then the rest.
     assert_eq!((rows[1][1], rows[1][2]), ("(x3", "over"), "{shown}");
     assert_eq!(rows[1][4..], ["Warning", "BackOff", "Pod/web-0", "restarts", "again"], "{shown}");

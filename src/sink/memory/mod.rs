@@ -84,9 +84,13 @@ impl fmt::Display for MemorySinkStats {
 /// It behaves as an API server does. A name exists once in a namespace. Creating sets uid, creation time and resource version,
 /// whatever they were. A patch changes count, last time and message, and starts the time to live again; one that changes
 /// nothing writes nothing. An update of an event that is not there creates it; one with an old resource version is
-/// rejected. Times are cut to whole seconds, event time and series to microseconds. Rejected as invalid are: a
-/// missing name, one with `/`, an object in another namespace than the event, and an event time without action and
-/// reporting controller and instance, or with a message of more than 1024 bytes.
+/// rejected. Times are cut to whole seconds, event time and series to microseconds.
+///
+/// Rejected as invalid are a missing name, a name with `/`, and an event in another namespace than
+/// its object (in another than `default` if the object has none). An event with an event time may
+/// be about an object of another namespace, and in `kube-system` too about one without. Instead it
+/// is rejected unless reason, action and reporting instance have 1 to 128 bytes, the message has at
+/// most 1024, and the reporting controller is a qualified name such as `example.com/controller`.
 ///
 /// An event without a namespace is stored in its object's, or in `default`.
 ///
@@ -211,8 +215,9 @@ impl MemorySink {
 
     /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
     ///
-    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Control characters of all texts
-    /// are escaped, and columns stay aligned where characters are wide.
+    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Events of more
+    /// than one namespace have a first column `NAMESPACE`, as with `-A`. Control characters of all
+    /// texts are escaped, and columns stay aligned where characters are wide.
     ///
     /// # Examples
     ///
@@ -261,8 +266,9 @@ impl MemorySink {
         table::render(&self.find(query), self.now())
     }
 
-    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one last seen longest
-    /// ago first, control characters of all texts escaped.
+    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one
+    /// last seen longest ago first, control characters of all texts escaped. The part of the object
+    /// that an event is about goes before the message: `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///

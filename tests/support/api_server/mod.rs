@@ -27,6 +27,9 @@ use store::Store;
 /// The most that a request's body may have.
 const MAX_BODY: usize = 3 << 20;
 
+/// The most that the name of a field manager may have.
+const MAX_MANAGER: usize = 128;
+
 /// Who may do everything, who may only create events, and who may do nothing. Any other token is unknown.
 pub const ADMIN: &str = "admin-token";
 pub const CREATOR: &str = "creator-token";
@@ -67,6 +70,7 @@ impl Fault {
 pub struct Seen {
     pub method: Method,
     pub path: String,
+    pub query: String,
     pub headers: HeaderMap,
     pub body: Bytes,
     /// Whoever asks wants to be told of changes, and from here on is.
@@ -201,8 +205,9 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     }
     // Broken off while it came: nobody is there to be told.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
-    let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
-    let seen = Seen { method: parts.method, path, headers: parts.headers, body, is_watch };
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let is_watch = query.contains("watch=true");
+    let seen = Seen { method: parts.method, path, query, headers: parts.headers, body, is_watch };
     if is_watch {
         let response = watch(&shared, &seen.path);
         lock(&shared.seen).push(seen);
@@ -285,7 +290,12 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
     };
     let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let manager = manager(request);
+    if manager.len() > MAX_MANAGER || manager.contains(char::is_control) {
+        return status::invalid("", "fieldManager", "may not be longer than 128, and must be printable");
+    }
     let mut store = lock(&shared.store);
+    store.manager = manager;
     match segments[..] {
         ["api", "v1", "namespaces", namespace, "events"] => {
             if let Some(refused) = refused(user, &request.method, namespace, "") {
@@ -307,6 +317,17 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
     }
 }
 
+/// Who writes: as the request says, or else the beginning of the user agent.
+fn manager(request: &Seen) -> String {
+    let asked = request.query.split('&').find_map(|option| option.strip_prefix("fieldManager="));
+    if let Some(asked) = asked.map(decoded).filter(|asked| !asked.is_empty()) {
+        return asked;
+    }
+    let agent = request.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+    name.chars().take(MAX_MANAGER).collect()
+}
+
 fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<Answer> {
     let verb = match method.as_str() {
         "POST" => "create",
@@ -316,7 +337,9 @@ fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<A
         _ => "get",
     };
     let is_allowed = user == "admin" || (user == "creator" && verb == "create");
-    (!is_allowed).then(|| status::forbidden(user, verb, namespace, name))
+    // As a server names a service account, which is long.
+    let account = || format!("system:serviceaccount:{namespace}:{user}");
+    (!is_allowed).then(|| status::forbidden(&account(), verb, namespace, name))
 }
 
 /// What has changed from now on, one object a line, for as long as somebody reads.

@@ -103,6 +103,19 @@ pub fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
+/// The connection to etcd's, passed on without a reason.
+pub fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
+    let message = format!(
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
+    );
+    failure(500, "", &message, &Value::Null)
+}
+
+/// The store's own, passed on without a reason.
+pub fn version_on_create() -> Answer {
+    failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
+}
+
 /// The admission plugin `EventRateLimit`'s.
 pub fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";

@@ -9,7 +9,11 @@ use super::status::{self, Answer};
 
 /// etcd takes no more in one request.
 const MAX_STORED: usize = 1_500_000;
+/// The server's client of etcd sends no more.
+const MAX_SENT: usize = 2 << 20;
+/// The limits of events with an event time, in bytes.
 const MAX_TIMED_MESSAGE: usize = 1024;
+const MAX_TIMED_TEXT: usize = 128;
 
 pub struct Store {
     /// Whether it is on its way out.
@@ -18,12 +22,20 @@ pub struct Store {
     /// Everything else that can be listed, by its collection's path and its name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
+    /// Who writes now.
+    pub manager: String,
 }
 
 impl Store {
     pub fn new() -> Self {
-        let namespaces = BTreeMap::from([("default".to_owned(), false)]);
-        Self { namespaces, events: BTreeMap::new(), objects: BTreeMap::new(), version: 1 }
+        let namespaces = ["default", "kube-system"].map(|name| (name.to_owned(), false)).into();
+        Self {
+            namespaces,
+            events: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            version: 1,
+            manager: String::new(),
+        }
     }
 
     pub fn events(&self) -> Vec<Value> {
@@ -45,6 +57,9 @@ impl Store {
         match method.as_str() {
             "GET" => self.list(namespace),
             "POST" => match read(headers, body, "application/json") {
+                Ok(event) if !text(&event["metadata"], "resourceVersion").is_empty() => {
+                    status::version_on_create()
+                }
                 Ok(event) => self.create(namespace, event),
                 Err(answer) => answer,
             },
@@ -162,10 +177,18 @@ impl Store {
     }
 
     fn insert(&mut self, code: u16, namespace: &str, name: &str, mut event: Value) -> Answer {
-        if event.to_string().len() > MAX_STORED {
-            return status::etcd_too_large();
+        match event.to_string().len() {
+            0..=MAX_STORED => {}
+            len if len > MAX_SENT => return status::more_than_can_be_sent(len, MAX_SENT),
+            _ => return status::etcd_too_large(),
         }
         let version = self.next_version();
+        let stored = self.events.get(&key(namespace, name));
+        let managed = stored.and_then(|stored| stored["metadata"]["managedFields"].as_array());
+        let mut managed = managed.cloned().unwrap_or_default();
+        if !managed.iter().any(|fields| fields["manager"] == self.manager.as_str()) {
+            managed.push(json!({"manager": self.manager, "operation": "Update"}));
+        }
         let metadata = event["metadata"].as_object_mut().unwrap();
         if code == 201 {
             metadata.insert("uid".into(), json!(format!("00000000-0000-4000-8000-{:012}", self.version)));
@@ -173,7 +196,7 @@ impl Store {
         }
         metadata.insert("resourceVersion".into(), json!(version));
         // Of everything that a server adds, what a reader has to pass over.
-        metadata.insert("managedFields".into(), json!([{"manager": "eventcast", "operation": "Update"}]));
+        metadata.insert("managedFields".into(), Value::Array(managed));
         for field in ["firstTimestamp", "lastTimestamp"] {
             let whole = event[field].as_str().and_then(|text| text.split_once('.'));
             if let Some(whole) = whole.map(|(seconds, _)| format!("{seconds}Z")) {
@@ -327,26 +350,59 @@ fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
         return Some(status::invalid(name, "metadata.name", &why));
     }
     let object = text(&event["involvedObject"], "namespace");
-    let wanted = if object.is_empty() { "default" } else { object };
-    if wanted != namespace {
+    let is_timed = event["eventTime"].is_string();
+    let is_here = match object {
+        "" => namespace == "default" || (is_timed && namespace == "kube-system"),
+        object => is_timed || object == namespace,
+    };
+    if !is_here {
         let why = format!("Invalid value: \"{object}\": does not match event.namespace");
         return Some(status::invalid(name, "involvedObject.namespace", &why));
     }
-    if event["eventTime"].is_string() {
-        for (field, key) in [
-            ("reportingController", "reportingComponent"),
-            ("reportingInstance", "reportingInstance"),
-            ("action", "action"),
-        ] {
-            if text(event, key).is_empty() {
-                return Some(status::invalid(name, field, "Required value"));
-            }
-        }
-        if text(event, "message").len() > MAX_TIMED_MESSAGE {
-            return Some(status::invalid(name, "message", "Too long: may not be more than 1024 bytes"));
-        }
+    if is_timed { invalid_with_time(name, event) } else { None }
+}
+
+fn invalid_with_time(name: &str, event: &Value) -> Option<Answer> {
+    let controller = text(event, "reportingComponent");
+    if !is_qualified(controller) {
+        let why =
+            format!("Invalid value: \"{controller}\": name part must consist of alphanumeric characters");
+        let why = if controller.is_empty() { "Required value" } else { &why };
+        return Some(status::invalid(name, "reportingController", why));
     }
-    None
+    for field in ["reportingInstance", "action", "reason"] {
+        let why = match text(event, field).len() {
+            0 => "Required value",
+            1..=MAX_TIMED_TEXT => continue,
+            _ => "Invalid value: \"\": can have at most 128 characters",
+        };
+        return Some(status::invalid(name, field, why));
+    }
+    let is_long = text(event, "message").len() > MAX_TIMED_MESSAGE;
+    let why = "Invalid value: \"\": can have at most 1024 characters";
+    is_long.then(|| status::invalid(name, "message", why))
+}
+
+/// Apimachinery's qualified name: a name, or a DNS subdomain, `/` and a name.
+fn is_qualified(controller: &str) -> bool {
+    let is_made_of = |text: &str, inner: fn(char) -> bool, end: fn(char) -> bool| {
+        text.chars().all(inner) && text.starts_with(end) && text.ends_with(end)
+    };
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label| is_made_of(label, |c| matches!(c, 'a'..='z' | '0'..='9' | '-'), is_end);
+    let is_name = |name: &str| {
+        name.len() <= 63
+            && is_made_of(
+                name,
+                |c| c.is_ascii_alphanumeric() || "-_.".contains(c),
+                |c| c.is_ascii_alphanumeric(),
+            )
+    };
+    match controller.split('/').collect::<Vec<_>>()[..] {
+        [name] => is_name(name),
+        [prefix, name] => prefix.len() <= 253 && prefix.split('.').all(is_label) && is_name(name),
+        _ => false,
+    }
 }
 
 /// A strategic merge, which for an event's fields is a plain one.
