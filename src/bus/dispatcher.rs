@@ -177,7 +177,7 @@ impl<T: Clone> Dispatcher<T> {
         full_fence();
         let abandoned = self.hub.is_abandoned();
         for outbox in &mut self.outboxes {
-            settle(&self.hub, outbox, abandoned);
+            settle(outbox, abandoned);
         }
         self.hub.room.wake(taken);
         if !self.pending.is_empty() {
@@ -204,7 +204,7 @@ impl<T: Clone> Dispatcher<T> {
             }
             full_fence();
             for &i in &pending {
-                settle(&self.hub, &mut self.outboxes[i], abandoned);
+                settle(&mut self.outboxes[i], abandoned);
             }
             pending.retain(|&i| self.outboxes[i].is_pending());
             if pending.is_empty() {
@@ -288,17 +288,17 @@ impl<T> Drop for Dispatcher<T> {
 }
 
 /// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
-fn settle<T>(hub: &Hub, outbox: &mut Outbox<T>, abandoned: bool) {
+fn settle<T>(outbox: &mut Outbox<T>, abandoned: bool) {
     outbox.core.sleeper.wake();
     if outbox.core.is_gone() {
-        outbox.drain(hub, abandoned);
+        outbox.drain(abandoned);
     }
 }
 
 /// Nothing more goes to this watcher. What is queued stays readable.
 pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     if outbox.core.is_gone() {
-        outbox.drain(hub, hub.is_abandoned());
+        outbox.drain(hub.is_abandoned());
     }
     outbox.drop_closures();
     let core = outbox.core.clone();

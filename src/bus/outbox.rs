@@ -18,6 +18,7 @@ use crate::sync::Arc;
 use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::hub::Hub;
+use super::inbox::OnAbandon;
 use super::queue::{Queue, events_in};
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.
@@ -30,6 +31,7 @@ pub(super) struct Outbox<T> {
     queue: Arc<Queue<T>>,
     filter: Option<Filter<T>>,
     on_drop: Option<OnDrop<T>>,
+    on_abandon: Option<OnAbandon>,
     sent: Sent,
     /// The last value of the reader's `consumed` that was looked at; the reader may be further.
     consumed: u64,
@@ -52,9 +54,20 @@ impl<T> Outbox<T> {
         queue: Arc<Queue<T>>,
         filter: Option<Filter<T>>,
         on_drop: Option<OnDrop<T>>,
+        on_abandon: Option<OnAbandon>,
     ) -> Self {
-        let (sent, pending) = (Sent::default(), VecDeque::new());
-        Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None, gave_up: false }
+        Self {
+            core,
+            queue,
+            filter,
+            on_drop,
+            on_abandon,
+            sent: Sent::default(),
+            consumed: 0,
+            pending: VecDeque::new(),
+            deadline: None,
+            gave_up: false,
+        }
     }
 
     /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
@@ -151,22 +164,24 @@ impl<T> Outbox<T> {
     /// Lets go of the user's closures, whose destructors may panic: each by itself, for two at once would end the process.
     pub(super) fn drop_closures(&mut self) {
         let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
+        let on_abandon = self.on_abandon.take();
         guarded(|| drop(filter));
         guarded(|| drop(on_drop));
+        guarded(|| drop(on_abandon));
     }
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts.
-    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) {
+    pub(super) fn drain(&mut self, abandon: bool) {
         let slices = self.queue.take_all();
         let events = events_in(&slices);
         if events > 0 {
-            if abandon {
-                hub.count_untold(events);
-            }
             self.sent.queued -= events;
             let drops = &mut self.sent.drops;
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
             self.core.publish_sent(&self.sent);
+            if let Some(hook) = self.on_abandon.as_mut().filter(|_| abandon) {
+                guarded(|| hook(&self.core.name, events));
+            }
         }
     }
 }
