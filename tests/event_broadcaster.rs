@@ -723,7 +723,8 @@ fn a_panic_at_a_gap_is_counted_and_not_told() {
     assert_eq!(*told.lock().unwrap(), [(incoming, "gaps".to_owned(), vec!["Second".to_owned()])]);
 }
 
-/// What a shutdown by deadline makes a handler throw away is told when the handler goes, although nobody asks again.
+/// `on_loss` hears of the events that a handler throws away at a deadline, although nobody asks
+/// again.
 #[test]
 fn what_a_handler_gives_up_at_a_deadline_is_told() {
     let told = Shared::default();

@@ -144,7 +144,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self
     }
 
-    /// Learns how many events the watcher's queue held when a shutdown by deadline gave it up. `on_drop` does not.
+    /// Learns how many events the watcher's queue held when a shutdown by deadline gave it up.
+    /// `on_drop` does not.
     ///
     /// It runs on the dispatcher or on the reader's thread, whichever empties the queue.
     #[cfg(feature = "recorder")]

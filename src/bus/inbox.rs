@@ -15,7 +15,8 @@ use super::hub::Hub;
 use super::queue::{Queue, events_in};
 use super::sleeper::{full_fence, look};
 
-/// Learns how many events the queue of the watcher of this name held when a shutdown by deadline gave it up.
+/// Learns how many events the queue of the watcher of this name held when a shutdown by deadline
+/// gave it up.
 pub(super) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;
 
 pub(super) struct Inbox<T> {

@@ -129,8 +129,8 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// 503 and 504 are said of the server, or by what stands before it. Other answers may be about one namespace, whose
-    /// quota is used up or whose admission webhook fails.
+    /// 503 and 504 are said of the server, or by what stands before it. Other answers may be about
+    /// one namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let error = match self.status {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unreachable(text),

@@ -225,9 +225,9 @@ pub enum SinkErrorKind {
 }
 
 impl SinkError {
-    /// It may work later: the store is busy, or has failed at this event. A recording tries this event again as its
-    /// [`RetryPolicy`](crate::RetryPolicy) says, and writes all others meanwhile. If the store itself is away, return
-    /// [`unreachable`](Self::unreachable).
+    /// It may work later: the store is busy, or has failed at this event. A recording tries this
+    /// event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes all others
+    /// meanwhile. If the store itself is away, return [`unreachable`](Self::unreachable).
     pub fn retry(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Retry, None, source.into())
     }
@@ -237,12 +237,12 @@ impl SinkError {
         Self::new(SinkErrorKind::Retry, Some(wait), source.into())
     }
 
-    /// The store itself is away: no connection, no answer in time, a locked file, a full disk. No other event would fare
-    /// better now. The kind is [`Retry`](SinkErrorKind::Retry).
+    /// The store itself is away: no connection, no answer in time, a locked file, a full disk. No
+    /// other event would fare better now. The kind is [`Retry`](SinkErrorKind::Retry).
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this for a failure that may be about one event, one tenant or
-    /// one namespace: it would hold up all the others.
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this for a failure that may be about one
+    /// event, one tenant or one namespace: it would hold up all the others.
     ///
     /// # Examples
     ///

@@ -127,8 +127,9 @@ impl SqliteError {
     pub(super) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
         match self.kind {
-            // An operator can make room, mend the rights, or end the other process; each may also pass by itself. Each is
-            // said of the file, so no other event could be written now. Each attempt may also take the busy timeout.
+            // An operator can make room, mend the rights, or end the other process. Each may also
+            // pass by itself. Each is said of the file, so no other event could be written now.
+            // Each attempt may also take the busy timeout.
             Kind::Full | Kind::Busy | Kind::Io | Kind::Denied | Kind::ReadOnly | Kind::Missing => {
                 SinkError::unreachable(self)
             }
