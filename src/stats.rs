@@ -392,8 +392,12 @@ impl fmt::Display for RecordingStats {
         if let Some(since) = self.unreachable_since {
             write!(f, ", store unreachable since {since:.0}")?;
         }
-        if let Some(failure) = &self.last_failure {
-            write!(f, ", last failure: {failure}")?;
+        match &self.last_failure {
+            // An event that was given up for it says the same.
+            Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
+                write!(f, ", last failure: {failure}")?;
+            }
+            _ => {}
         }
         match &self.last_refusal {
             // It may have come from a file.
