@@ -136,9 +136,9 @@ pub use crate::sink::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
     SqliteSynchronous,
 };
-#[cfg(feature = "recorder")]
-pub use crate::stats::RecordingStats;
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
+#[cfg(feature = "recorder")]
+pub use crate::stats::{RecordingStats, SinkFailure};
 
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]

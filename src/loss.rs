@@ -150,8 +150,6 @@ pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 pub(crate) struct LossHook {
     hook: Option<OnLoss>,
     panics: AtomicU64,
-    /// Of the events that queues held when they were given up: those of which was told.
-    abandoned: AtomicU64,
     #[cfg(feature = "tracing")]
     warnings: warnings::Warnings,
 }
@@ -170,7 +168,6 @@ impl LossHook {
         Self {
             hook,
             panics: AtomicU64::new(0),
-            abandoned: AtomicU64::new(0),
             #[cfg(feature = "tracing")]
             warnings: warnings::Warnings::new(clock.clone()),
         }
@@ -187,14 +184,6 @@ impl LossHook {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
         let _ = TELLING.try_with(|telling| telling.set(false));
-    }
-
-    /// Tells of what queues held when a shutdown by deadline gave them up, given how many that were in all: no hook
-    /// learns of these when they go.
-    pub(crate) fn tell_abandoned(&self, place: &str, total: u64) {
-        // Relaxed: a count. One operation, so that of several callers each event is told by one.
-        let told = self.abandoned.fetch_max(total, Ordering::Relaxed);
-        self.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), place, total.saturating_sub(told)));
     }
 
     fn pass_on(&self, loss: &Loss<'_>) {

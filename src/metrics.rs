@@ -135,7 +135,7 @@ impl BusStats {
 mod recorder {
     use std::collections::BTreeMap;
 
-    use ::metrics::{Unit, counter, describe_counter};
+    use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
     use crate::correlator::CorrelatorStats;
     use crate::event_broadcaster::EventBroadcasterStats;
@@ -162,7 +162,10 @@ mod recorder {
         for (name, text) in DESCRIPTIONS {
             describe_counter!(*name, Unit::Count, *text);
         }
+        describe_gauge!(UNREACHABLE, Unit::Count, "Whether the recording's store is away: 1, or 0.");
     }
+
+    const UNREACHABLE: &str = "eventcast_recording_unreachable";
 
     impl EventBroadcasterStats {
         /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this name: those of its bus,
@@ -231,6 +234,8 @@ mod recorder {
             ] {
                 counter!(metric, &labels()).absolute(count);
             }
+            let is_away = self.unreachable_since.is_some();
+            gauge!(UNREACHABLE, &labels()).set(if is_away { 1.0 } else { 0.0 });
         }
     }
 

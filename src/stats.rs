@@ -12,6 +12,8 @@ use std::fmt;
 
 #[cfg(feature = "recorder")]
 use crate::escape::escaped;
+#[cfg(feature = "recorder")]
+use crate::event::Timestamp;
 use crate::policy::OverflowPolicy;
 
 /// Why a watcher did not get an event that it was offered.
@@ -279,6 +281,44 @@ pub struct RecordingStats {
     /// Why the sink last refused an event, or gave up on it: at most about 1,000 characters,
     /// escaped.
     pub last_refusal: Option<String>,
+    /// Since when the store itself is away, by the time of day. `None` when it has answered since,
+    /// and when the recording has ended.
+    pub unreachable_since: Option<Timestamp>,
+    /// The last attempt that failed and may work later. It is set at the first failure already, and
+    /// stays when the store works again.
+    pub last_failure: Option<SinkFailure>,
+}
+
+/// Why an attempt to store an event failed, of those that may work later.
+#[cfg(feature = "recorder")]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct SinkFailure {
+    /// What the sink said, as [`SinkError`](crate::SinkError) shows it: cut and escaped.
+    pub text: String,
+    /// When it began, by the time of day: when the store went away, or when the first attempt at
+    /// this event failed.
+    pub since: Timestamp,
+    /// How many attempts have failed since then: all, if the store is away, or those at this event.
+    pub attempts: u64,
+}
+
+#[cfg(feature = "recorder")]
+impl Default for SinkFailure {
+    fn default() -> Self {
+        Self { text: String::new(), since: Timestamp::UNIX_EPOCH, attempts: 0 }
+    }
+}
+
+#[cfg(feature = "recorder")]
+impl fmt::Display for SinkFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, since, attempts } = self;
+        let times = if *attempts == 1 { "attempt" } else { "attempts" };
+        // It may have come from a file.
+        write!(f, "{attempts} {times} since {since:.0}: {}", escaped(text))
+    }
 }
 
 #[cfg(feature = "recorder")]
@@ -316,6 +356,11 @@ impl RecordingStats {
         if other.last_refusal.is_some() {
             self.last_refusal.clone_from(&other.last_refusal);
         }
+        if other.last_failure.is_some() {
+            self.last_failure.clone_from(&other.last_failure);
+        }
+        let since = [self.unreachable_since, other.unreachable_since];
+        self.unreachable_since = since.into_iter().flatten().min();
     }
 }
 
@@ -345,6 +390,16 @@ impl fmt::Display for RecordingStats {
             if count > 0 {
                 write!(f, ", {name} {count}")?;
             }
+        }
+        if let Some(since) = self.unreachable_since {
+            write!(f, ", store unreachable since {since:.0}")?;
+        }
+        match &self.last_failure {
+            // An event that was given up for it says the same.
+            Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
+                write!(f, ", last failure: {failure}")?;
+            }
+            _ => {}
         }
         match &self.last_refusal {
             // It may have come from a file.

@@ -723,6 +723,37 @@ fn a_panic_at_a_gap_is_counted_and_not_told() {
     assert_eq!(*told.lock().unwrap(), [(incoming, "gaps".to_owned(), vec!["Second".to_owned()])]);
 }
 
+/// `on_loss` hears of the events that a handler throws away at a deadline, although nobody asks
+/// again.
+#[test]
+fn what_a_handler_gives_up_at_a_deadline_is_told() {
+    let told = Shared::default();
+    let into = told.clone();
+    let events = EventBroadcaster::builder()
+        .on_loss(move |loss| {
+            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+        })
+        .build()
+        .unwrap();
+    let (gate, pass) = gate();
+    let handler = events.watch_builder().name("slow").spawn(move |_| pass()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    record(&events, "b", "Started");
+    record(&events, "c", "Started");
+    until(|| handler.stats().queued == 3);
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    drop(gate);
+    assert!(handler.join(LONG));
+    let count = |told: &Shared<(LossReason, String, u64)>| -> u64 {
+        told.lock().unwrap().iter().map(|(_, _, count)| count).sum()
+    };
+    until(|| handler.stats().lag == 0 && count(&told) >= handler.stats().dropped.abandoned);
+    assert_eq!((handler.stats().dropped.abandoned, count(&told)), (2, 2));
+    let abandoned = LossReason::Dropped(DropReason::Abandoned);
+    assert!(told.lock().unwrap().iter().all(|(reason, place, _)| (*reason, &**place) == (abandoned, "slow")));
+}
+
 /// Each loss is told to one: to the watcher's own hook, if it has one, and then not to the broadcaster's.
 #[test]
 fn what_a_hook_of_the_watchers_own_learns_is_told_to_nobody_else() {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 const LEVELS: &[&[&str]] = &[
     &["sync", "error", "escape", "guard", "document", "duration"],
     &["clock", "policy"],
-    &["stats"],
     &["event"],
+    &["stats"],
     &["bus", "correlator", "sink", "loss"],
     &["recorder", "recording", "kubernetes"],
     &["event_broadcaster"],

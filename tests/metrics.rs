@@ -253,7 +253,8 @@ mod recorder {
 
     use eventcast::EventType::Normal;
     use eventcast::{
-        Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator, MemorySink, ObjectReference,
+        Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator, MemorySink,
+        ObjectReference, RecordingStats, Timestamp,
     };
 
     use super::{LONG, Strict, wanted};
@@ -289,6 +290,19 @@ mod recorder {
         assert_eq!(recorder.counter("eventcast_recorder_truncated_total", &[]), 4);
         assert_eq!(recorder.counter("eventcast_watcher_delivered_total", &[("watcher", "store")]), 4);
         assert_eq!(again.stats().created, 1);
+    }
+
+    #[test]
+    fn a_store_that_is_away_shows() {
+        let recorder = Strict::default();
+        let mut stats = RecordingStats::default();
+        stats.watcher.name = "store".to_owned();
+        for (since, shown) in [(None, 0.0), (Some(Timestamp::UNIX_EPOCH), 1.0), (None, 0.0)] {
+            stats.unreachable_since = since;
+            metrics::with_local_recorder(&recorder, || stats.emit_metrics("test"));
+            let gauge = recorder.gauge("eventcast_recording_unreachable", &[("recording", "store")]);
+            assert!((gauge - shown).abs() < f64::EPSILON, "{gauge}");
+        }
     }
 
     #[test]

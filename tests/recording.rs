@@ -5,7 +5,7 @@
 #[path = "support/sinks.rs"]
 mod sinks;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, FakeClock, LossReason, ObjectReference, OverflowPolicy,
-    RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter, WatchError,
+    RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter, Timestamp, WatchError,
 };
 use sinks::{
     Bomb, LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until,
@@ -239,6 +239,79 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
     assert_balanced(&report.recordings[0]);
     assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::Abandoned, 1); 2]);
     assert_eq!(clock.waiters(), 0);
+}
+
+/// Nothing has been given up, and yet the statistics say why nothing is stored, since when, and how
+/// often it was tried.
+#[test]
+fn why_nothing_is_stored_is_known_at_the_first_attempt() {
+    type Make = fn() -> SinkError;
+    let cases: [(Make, bool); 2] = [
+        (|| SinkError::retry("401 Unauthorized\u{1b}[2J"), false),
+        (|| SinkError::unreachable("connection refused\u{1b}[2J"), true),
+    ];
+    for (error, is_away) in cases {
+        let clock = clock();
+        let mut policy = RetryPolicy::default();
+        policy.jitter = eventcast::Jitter::Never;
+        let events = EventBroadcaster::builder().clock(clock.clock()).retry(policy).build().unwrap();
+        let is_back = Arc::new(AtomicBool::new(false));
+        let back = is_back.clone();
+        let (sink, calls) =
+            Scripted::new(
+                &clock,
+                move |_, _| if back.load(Ordering::SeqCst) { Ok(()) } else { Err(error()) },
+            );
+        let recording = events.start_recording_to_sink(sink).unwrap();
+        assert_eq!(recording.stats().last_failure, None);
+        let begin = Timestamp::from(clock.clock().now());
+        record(&events, "web-0", "Started");
+        for attempts in 1..4 {
+            calls.recv_timeout(LONG).unwrap();
+            clock.wait_for_waiters(1);
+            let stats = recording.stats();
+            let failure = stats.last_failure.clone().unwrap();
+            assert_eq!((failure.text.as_str(), failure.since), (error().to_string().as_str(), begin));
+            assert_eq!((failure.attempts, stats.unreachable_since), (attempts, is_away.then_some(begin)));
+            let shown = stats.to_string();
+            assert!(shown.contains(&format!("since {begin:.0}: {}", error())), "{shown}");
+            assert_eq!(shown.contains("store unreachable"), is_away, "{shown}");
+            assert!(!shown.contains('\u{1b}'), "{shown}");
+            assert_eq!((stats.last_refusal.as_ref(), stats.handled()), (None, 0));
+            let text = serde_json::to_string(&stats).unwrap();
+            assert_eq!(serde_json::from_str::<eventcast::RecordingStats>(&text).unwrap(), stats);
+            clock.advance(Duration::from_secs(10));
+        }
+        is_back.store(true, Ordering::SeqCst);
+        calls.recv_timeout(LONG).unwrap();
+        // The fourth attempt may have come before the store was back.
+        until(|| {
+            if clock.waiters() > 0 {
+                clock.advance(Duration::from_secs(10));
+            }
+            recording.stats().created == 1
+        });
+        events.shutdown();
+        let stats = recording.stats();
+        assert_eq!(stats.unreachable_since, None);
+        assert_eq!(stats.last_failure.unwrap().since, begin, "it stays");
+    }
+}
+
+/// A recording that has ended waits for no store.
+#[test]
+fn an_end_ends_the_outage_too() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unreachable("connection refused")));
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    record(&events, "web-0", "Started");
+    calls.recv_timeout(LONG).unwrap();
+    until(|| recording.stats().unreachable_since.is_some());
+    let report = events.shutdown();
+    assert_eq!(report.recordings[0].unreachable_since, None);
+    let text = "may be tried again: connection refused";
+    assert_eq!(report.recordings[0].last_failure.as_ref().map(|failure| failure.text.as_str()), Some(text));
 }
 
 /// client-go's `TestLotsOfEvents`, with fewer threads.
@@ -483,7 +556,9 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
     let events = Arc::new(
         EventBroadcaster::builder()
             .clock(clock.clock())
-            .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
+            .on_loss(move |loss| {
+                losses_tx.send((loss.reason(), loss.place().to_owned(), loss.count())).unwrap();
+            })
             .build()
             .unwrap(),
     );
@@ -507,10 +582,16 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
 
     drop(gate);
     assert!(recording.join(LONG));
-    until(|| recording.stats().watcher.lag == 0);
-    events.shutdown();
-    let abandoned = LossReason::Dropped(eventcast::DropReason::Abandoned);
-    assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(abandoned, 2)]);
+    // Nobody asks for another report: the recording tells when it throws them away.
+    let (mut told, abandoned) = (0, LossReason::Dropped(eventcast::DropReason::Abandoned));
+    until(|| {
+        for (reason, place, count) in losses.try_iter() {
+            assert_eq!((reason, place.as_str()), (abandoned, "recording"));
+            told += count;
+        }
+        told == 2 && recording.stats().watcher.lag == 0
+    });
+    assert_eq!(recording.stats().watcher.dropped.abandoned, 2);
     events.shutdown();
     assert!(losses.try_recv().is_err(), "told once");
 }

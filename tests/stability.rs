@@ -9,7 +9,7 @@ use std::path::Path;
 use eventcast::{
     Aggregation, BusOptions, BusStats, CorrelatorOptions, CorrelatorStats, DropCounts, EventBroadcasterStats,
     MemorySinkOptions, MemorySinkStats, OverflowPolicy, RecorderStats, RecordingStats, RetryPolicy,
-    ShutdownReport, SpamFilter, TeeStats, WatchOptions, WatcherStats,
+    ShutdownReport, SinkFailure, SpamFilter, TeeStats, WatchOptions, WatcherStats,
 };
 use serde::Serialize;
 
@@ -80,6 +80,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         EventBroadcasterStats = EventBroadcasterStats::default(),
         RecorderStats = RecorderStats::default(),
         RecordingStats = RecordingStats::default(),
+        SinkFailure = SinkFailure::default(),
         CorrelatorStats = CorrelatorStats::default(),
         MemorySinkStats = MemorySinkStats::default(),
         TeeStats = TeeStats::default(),

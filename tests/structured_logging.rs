@@ -10,8 +10,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded};
-use sinks::{clock, pod, record, until};
+use eventcast::{BusOptions, EventBroadcaster, Jitter, ObjectReference, Recorded, RetryPolicy, SinkError};
+use sinks::{LONG, Scripted, clock, pod, record, until};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
@@ -165,6 +165,54 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
             "tester: 1 event lost (empty reason): Pod/web-0 unmentioned=0",
             "tester: 1 event lost (empty reason): Pod/web-0 unmentioned=5",
             "tester: 1 event lost (broadcaster closed): Pod/web-0 Late unmentioned=0",
+        ]
+    );
+}
+
+/// A store that is away is a line at once, with or without a hook, then one in ten seconds, and one
+/// when it answers again.
+#[test]
+fn a_store_that_is_away_is_a_warning_at_once() {
+    let _log = log();
+    let clock = clock();
+    let mut retry = RetryPolicy::default();
+    (retry.delay, retry.jitter) = (Duration::from_secs(1), Jitter::Never);
+    let events =
+        EventBroadcaster::builder().clock(clock.clock()).retry(retry).on_loss(|_| ()).build().unwrap();
+    let (sink, calls) = Scripted::new(&clock, |number, _| match number {
+        0 => Err(SinkError::retry("401 Unauthorized\u{1b}[2J")),
+        1..=12 => Err(SinkError::unreachable("connection refused\n")),
+        _ => Ok(()),
+    });
+    let recording = events.recording().name("cluster\u{1b}[2J").start(sink).unwrap();
+    record(&events, "web-0", "Started");
+    let messages = || -> Vec<String> {
+        lines()
+            .iter()
+            .map(|line| line.replacen(" event ", " ", 1))
+            .map(|line| {
+                let (level, message) = line.split_once(" message=").unwrap();
+                format!("{} {message}", level.split_once(' ').unwrap().0)
+            })
+            .collect()
+    };
+    for attempt in 0..13 {
+        calls.recv_timeout(LONG).unwrap();
+        clock.wait_for_waiters(1);
+        assert_eq!(messages().len(), [1, 2, 3][usize::from(attempt >= 1) + usize::from(attempt >= 11)]);
+        clock.advance(Duration::from_secs(1));
+    }
+    until(|| recording.stats().created == 1);
+    let (name, text) = (r"cluster\u{1b}[2J", r"may be tried again: connection refused\n");
+    assert_eq!(
+        messages(),
+        [
+            format!(
+                r"WARN {name}: attempt 1 failed, the first one at 2023-11-14T22:13:20Z: may be tried again: 401 Unauthorized\u{{1b}}[2J unmentioned=0"
+            ),
+            format!("WARN {name}: store unreachable since 2023-11-14T22:13:21Z: {text} unmentioned=0"),
+            format!("WARN {name}: store unreachable since 2023-11-14T22:13:21Z: {text} unmentioned=9"),
+            format!("INFO {name}: store answers again, unreachable since 2023-11-14T22:13:21Z"),
         ]
     );
 }

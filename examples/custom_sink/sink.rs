@@ -24,8 +24,9 @@ impl StoreSink {
     /// runtime has one thread only, that thread must not wait in `flush` or `shutdown`, but in their `async` forms.
     fn send(&self, method: &str, event: &Event) -> Result<Event, SinkError> {
         let answer = self.runtime.block_on(self.client.send(method, "/events", &event.to_json()));
-        // No connection, none that lasted, no answer in time: all of that may be over soon.
-        understand(&answer.map_err(SinkError::retry)?)
+        // No connection, none that lasted, no answer in time: the store itself is away, so no other
+        // event would fare better.
+        understand(&answer.map_err(SinkError::unreachable)?)
     }
 }
 

@@ -303,12 +303,6 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
     }
 
-    /// How many events queues held when a shutdown by deadline gave them up: no [`on_drop`](WatchBuilder::on_drop) was told.
-    #[cfg(feature = "recorder")]
-    pub(crate) fn untold(&self) -> u64 {
-        self.shared.hub.untold()
-    }
-
     /// Whether the running thread is one of this bus's own.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {

@@ -15,7 +15,7 @@ use super::dispatcher::{self, Entry};
 use super::feed::Feed;
 use super::gate::Refusal;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
-use super::inbox::Inbox;
+use super::inbox::{Inbox, OnAbandon};
 use super::options::{BusOptions, WatchOptions, check_name, check_queue_len};
 use super::outbox::{Filter, OnDrop, Outbox};
 use super::publisher::{Refused, Shared};
@@ -54,6 +54,8 @@ pub struct WatchBuilder<'b, T> {
     prefix: Vec<T>,
     filter: Option<Filter<T>>,
     on_drop: Option<OnDrop<T>>,
+    /// For either end of the mailbox: each tells of what it throws away.
+    on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     on_panic: Option<OnPanic<T>>,
     stop_on_panic: bool,
 }
@@ -68,6 +70,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             prefix: Vec::new(),
             filter: None,
             on_drop: None,
+            on_abandon: (None, None),
             on_panic: None,
             stop_on_panic: false,
         }
@@ -140,6 +143,16 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// As [`on_drop`](Self::on_drop), for a hook that serves several watchers.
     pub(crate) fn on_drop_named(mut self, hook: impl FnMut(&str, DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop = Some(Box::new(hook));
+        self
+    }
+
+    /// Learns how many events the watcher's queue held when a shutdown by deadline gave it up.
+    /// `on_drop` does not.
+    ///
+    /// It runs on the dispatcher or on the reader's thread, whichever empties the queue.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn on_abandon(mut self, hook: impl FnMut(&str, u64) + Clone + Send + 'static) -> Self {
+        self.on_abandon = (Some(Box::new(hook.clone())), Some(Box::new(hook)));
         self
     }
 
@@ -303,8 +316,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             Core::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
         let queue = Arc::new(Queue::new(self.queue_len, self.overflow));
-        let inbox = Inbox::new(core.clone(), hub.clone(), queue.clone(), parker, self.prefix);
-        let outbox = Box::new(Outbox::new(core, queue, self.filter, self.on_drop));
+        let (reader_tells, dispatcher_tells) = self.on_abandon;
+        let inbox = Inbox::new(core.clone(), hub.clone(), queue.clone(), parker, self.prefix, reader_tells);
+        let outbox = Box::new(Outbox::new(core, queue, self.filter, self.on_drop, dispatcher_tells));
         Ok((inbox, Entry::Register(outbox)))
     }
 }

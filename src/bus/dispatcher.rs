@@ -210,7 +210,7 @@ impl<T: Clone> Dispatcher<T> {
         full_fence();
         let abandoned = self.hub.is_abandoned();
         for outbox in &mut self.outboxes {
-            settle(&self.hub, outbox, abandoned);
+            settle(outbox, abandoned);
         }
         self.hub.room.wake(taken);
         if !self.pending.is_empty() {
@@ -237,7 +237,7 @@ impl<T: Clone> Dispatcher<T> {
             }
             full_fence();
             for &i in &pending {
-                settle(&self.hub, &mut self.outboxes[i], abandoned);
+                settle(&mut self.outboxes[i], abandoned);
             }
             pending.retain(|&i| self.outboxes[i].is_pending());
             if pending.is_empty() {
@@ -324,10 +324,10 @@ impl<T> Dispatcher<T> {
         self.accepted += events.len() as u64;
         self.hub.set_accepted(self.accepted);
         for outbox in &mut self.outboxes {
-            outbox.abandon(&self.hub, events.len());
+            outbox.abandon(events.len());
         }
         for (mut outbox, before) in late {
-            outbox.abandon(&self.hub, events.len() - before);
+            outbox.abandon(events.len() - before);
             self.outboxes.push(outbox);
         }
         events
@@ -355,17 +355,18 @@ impl<T> Drop for Dispatcher<T> {
 }
 
 /// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
-fn settle<T>(hub: &Hub, outbox: &mut Outbox<T>, abandoned: bool) {
+fn settle<T>(outbox: &mut Outbox<T>, abandoned: bool) {
     outbox.core.sleeper.wake();
     if outbox.core.is_gone() {
-        drop(outbox.drain(hub, abandoned));
+        drop(outbox.drain(abandoned));
+        outbox.tell_abandoned();
     }
 }
 
 /// Nothing more goes to this watcher. What is queued stays readable.
 pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     if outbox.core.is_gone() {
-        drop(outbox.drain(hub, hub.is_abandoned()));
+        drop(outbox.drain(hub.is_abandoned()));
     }
     outbox.drop_closures();
     let core = outbox.core.clone();
@@ -375,7 +376,7 @@ pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
 
 /// The same, before anything of the user's goes. What the queue of a reader that has gone still held comes back.
 fn say_end<T>(hub: &Hub, outbox: &mut Outbox<T>) -> Vec<Slice<T>> {
-    let left = if outbox.core.is_gone() { outbox.drain(hub, hub.is_abandoned()) } else { Vec::new() };
+    let left = if outbox.core.is_gone() { outbox.drain(hub.is_abandoned()) } else { Vec::new() };
     hub.forget_outbox(&outbox.core);
     left
 }

@@ -36,8 +36,6 @@ pub(super) struct Hub {
     closing: AtomicBool,
     abandoned: AtomicBool,
     accepted: AtomicU64,
-    /// Abandoned in queues, where no hook learns of it.
-    untold: AtomicU64,
     reaping: AtomicBool,
     reapable: Mutex<Vec<u64>>,
     registry: Mutex<Registry>,
@@ -93,7 +91,6 @@ impl Hub {
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
             registry: Mutex::new(Registry {
@@ -337,18 +334,6 @@ impl Hub {
     pub(super) fn set_accepted(&self, events: u64) {
         // Relaxed: a count; the locks behind it publish it to who has waited for a flush or for the end.
         self.accepted.store(events, Ordering::Relaxed);
-    }
-
-    /// Counts events that a queue held when it was given up. Before the watcher's own counters show them.
-    pub(super) fn count_untold(&self, events: u64) {
-        // Relaxed: who has seen the watcher's counters finds it counted.
-        self.untold.fetch_add(events, Ordering::Relaxed);
-    }
-
-    #[cfg(feature = "recorder")]
-    pub(super) fn untold(&self) -> u64 {
-        // Relaxed: a count.
-        self.untold.load(Ordering::Relaxed)
     }
 
     pub(super) fn count_refused(&self, refusal: Refusal, events: usize) {

@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::task::Waker;
 
 use crate::clock::Deadline;
+use crate::guard::guarded;
 use crate::sync::{Arc, Parker};
 
 use super::batch::{Frozen, Slice};
@@ -13,6 +14,10 @@ use super::core::Core;
 use super::hub::Hub;
 use super::queue::{Queue, events_in};
 use super::sleeper::{full_fence, look, spin};
+
+/// Learns how many events the queue of the watcher of this name held when a shutdown by deadline
+/// gave it up.
+pub(super) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;
 
 pub(super) struct Inbox<T> {
     pub(super) core: Arc<Core>,
@@ -33,6 +38,7 @@ pub(super) struct Inbox<T> {
     handled: u64,
     /// Whether the end of each slice tells them, because it has been handled then.
     pub(super) announces: bool,
+    on_abandon: Option<OnAbandon>,
     ended: bool,
 }
 
@@ -56,6 +62,7 @@ impl<T> Inbox<T> {
         queue: Arc<Queue<T>>,
         parker: Parker,
         prefix: Vec<T>,
+        on_abandon: Option<OnAbandon>,
     ) -> Self {
         let events = prefix.len();
         let hand = (events > 0).then(|| Slice::new(Frozen::new(prefix), 0, events, 0));
@@ -72,6 +79,7 @@ impl<T> Inbox<T> {
             expected: 0,
             handled: 0,
             announces,
+            on_abandon,
             ended: false,
         }
     }
@@ -282,9 +290,6 @@ impl<T> Inbox<T> {
         let in_hand = hand.as_ref().map_or(0, |hand| hand.len() - self.prefix.min(hand.len())) as u64;
         let discarded = in_hand + events_in(&queued);
         if discarded > 0 {
-            if abandoned {
-                self.hub.count_untold(discarded);
-            }
             self.core.count_discarded(discarded, abandoned);
         }
         // A handler that gives up stays listed to the end, so that what is still accepted is counted as abandoned.
@@ -292,6 +297,12 @@ impl<T> Inbox<T> {
         if first && !gave_up {
             self.hub.reap(self.core.id);
         }
+        let hook = self.on_abandon.take();
+        guarded(|| {
+            if let Some(mut hook) = hook.filter(|_| abandoned && discarded > 0) {
+                hook(&self.core.name, discarded);
+            }
+        });
         // The events' destructors run last, on this thread: the dispatcher does not wait for them.
         drop((hand, queued));
     }

@@ -66,7 +66,6 @@
 //! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Hub::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
-//! | `Hub::untold` | dispatcher, reader | relaxed RMW | shutdown | relaxed | a count |
 //!
 //! # How little is lost to sleeping
 //!

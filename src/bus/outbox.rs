@@ -18,6 +18,7 @@ use crate::sync::Arc;
 use super::batch::{Frozen, Slice, copied};
 use super::core::{Core, Sent};
 use super::hub::Hub;
+use super::inbox::OnAbandon;
 use super::queue::{Queue, events_in};
 
 /// Decides, on the dispatcher, whether a watcher is offered an event.
@@ -30,6 +31,9 @@ pub(super) struct Outbox<T> {
     queue: Arc<Queue<T>>,
     filter: Option<Filter<T>>,
     on_drop: Option<OnDrop<T>>,
+    on_abandon: Option<OnAbandon>,
+    /// Events abandoned here of which `on_abandon` has not been told.
+    untold: u64,
     sent: Sent,
     /// The last value of the reader's `consumed` that was looked at; the reader may be further.
     consumed: u64,
@@ -52,9 +56,21 @@ impl<T> Outbox<T> {
         queue: Arc<Queue<T>>,
         filter: Option<Filter<T>>,
         on_drop: Option<OnDrop<T>>,
+        on_abandon: Option<OnAbandon>,
     ) -> Self {
-        let (sent, pending) = (Sent::default(), VecDeque::new());
-        Self { core, queue, filter, on_drop, sent, consumed: 0, pending, deadline: None, gave_up: false }
+        Self {
+            core,
+            queue,
+            filter,
+            on_drop,
+            on_abandon,
+            untold: 0,
+            sent: Sent::default(),
+            consumed: 0,
+            pending: VecDeque::new(),
+            deadline: None,
+            gave_up: false,
+        }
     }
 
     /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
@@ -130,15 +146,15 @@ impl<T> Outbox<T> {
         self.core.publish_sent(&self.sent);
     }
 
-    /// Counts as abandoned what is pending, and so many events more. No hook learns of them.
+    /// Counts as abandoned what is pending, and so many events more. `on_drop` does not learn of them.
     #[cold]
-    pub(super) fn abandon(&mut self, hub: &Hub, events: usize) {
+    pub(super) fn abandon(&mut self, events: usize) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let events = if self.core.is_stopped() { 0 } else { events as u64 };
         let lost = pending as u64 + events;
         self.sent.offered += events;
         self.core.publish_offered(self.sent.offered);
-        hub.count_untold(lost);
+        self.untold += lost;
         self.sent.decided += lost;
         self.sent.drops.abandoned += lost;
         self.core.publish_sent(&self.sent);
@@ -162,29 +178,39 @@ impl<T> Outbox<T> {
         self.deadline
     }
 
-    /// Lets go of the user's closures, whose destructors may panic: each by itself, for two at once would end the process.
+    /// Tells what was abandoned, and lets go of the user's closures. Their destructors may panic: each goes by itself,
+    /// because two panics at once would end the process.
     pub(super) fn drop_closures(&mut self) {
+        self.tell_abandoned();
         let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
+        let on_abandon = self.on_abandon.take();
         guarded(|| drop(filter));
         guarded(|| drop(on_drop));
+        guarded(|| drop(on_abandon));
     }
 
     /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts. It comes
     /// back, so that the caller chooses when the events' destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
-    pub(super) fn drain(&mut self, hub: &Hub, abandon: bool) -> Vec<Slice<T>> {
+    pub(super) fn drain(&mut self, abandon: bool) -> Vec<Slice<T>> {
         let slices = self.queue.take_all();
         let events = events_in(&slices);
         if events > 0 {
-            if abandon {
-                hub.count_untold(events);
-            }
             self.sent.queued -= events;
             let drops = &mut self.sent.drops;
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
             self.core.publish_sent(&self.sent);
+            self.untold += if abandon { events } else { 0 };
         }
         slices
+    }
+
+    /// Tells the hook of what was abandoned since the last call. The hook is the user's, so the caller chooses when.
+    pub(super) fn tell_abandoned(&mut self) {
+        let events = std::mem::take(&mut self.untold);
+        if let Some(hook) = self.on_abandon.as_mut().filter(|_| events > 0) {
+            guarded(|| hook(&self.core.name, events));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::loss::{Loss, LossHook, LossReason};
 use crate::recorder::{Recorder, RecorderContext, RecorderStats};
 use crate::recording::{RecordingBuilder, RecordingHandle, Recordings, RetryPolicy};
 use crate::sink::EventSink;
-use crate::stats::{BusStats, RecordingStats, ShutdownReport};
+use crate::stats::{BusStats, DropReason, RecordingStats, ShutdownReport};
 use crate::sync::{Arc, Mutex, thread};
 
 use logging::Line;
@@ -99,9 +99,12 @@ impl EventBroadcaster {
     /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own; and so is an
     /// event at which its handler panics.
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
-        let (dropped, panicked) = (self.losses.clone(), self.losses.clone());
+        let (dropped, abandoned, panicked) = (self.losses.clone(), self.losses.clone(), self.losses.clone());
         let builder = self.bus.watch_builder().on_drop_named(move |name, reason, events| {
             dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+        });
+        let builder = builder.on_abandon(move |name, count| {
+            abandoned.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), name, count));
         });
         builder.on_panic(move |name, delivery| {
             // A gap was told of by who lost the events.
@@ -299,10 +302,7 @@ impl EventBroadcaster {
         if self.bus.is_current() {
             return report;
         }
-        let report = self.report.lock().get_or_insert(report).clone();
-        // What handlers had to give up by themselves is told when they are through.
-        self.losses.tell_abandoned("shutdown", self.bus.untold());
-        report
+        self.report.lock().get_or_insert(report).clone()
     }
 
     /// What has been done so far.

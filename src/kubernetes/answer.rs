@@ -48,8 +48,8 @@ impl Failure {
 impl From<Failure> for SinkError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(limit) => Self::retry(format!("no answer within {limit:?}")),
-            Failure::Broken(text) => Self::retry(text),
+            Failure::TimedOut(limit) => Self::unreachable(format!("no answer within {limit:?}")),
+            Failure::Broken(text) => Self::unreachable(text),
             Failure::Impossible(text) => Self::rejected(text),
         }
     }
@@ -136,10 +136,16 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
+    /// 503 and 504 are said of the server, or by what stands before it. Other answers may be about
+    /// one namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
+        let error = match self.status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unreachable(text),
+            _ => SinkError::retry(text),
+        };
         match retry_after(&self.headers).or(status.details.retry_after) {
-            Some(wait) => SinkError::retry_after(text, wait),
-            None => SinkError::retry(text),
+            Some(wait) => error.with_wait(wait),
+            None => error,
         }
     }
 

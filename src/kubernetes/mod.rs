@@ -44,9 +44,9 @@ const IN_FLIGHT: usize = 8;
 ///
 /// | answer | means |
 /// |---|---|
-/// | 429, and 5xx except those below | tried again, when `Retry-After` says |
+/// | 429, and 5xx except those below | tried again, when `Retry-After` says; 503 and 504 say that the server itself is away |
 /// | 401, 408 | tried again: tokens are rotated, and the next request may be quicker |
-/// | no connection, a lost one, no answer in time | tried again: what the answer was is not known |
+/// | no connection, a lost one, no answer in time | the server itself is away; tried again, because what the answer was is not known |
 /// | 404 to a patch | the event has expired; a recording creates it |
 /// | 409 with the reason `Conflict`, but to an update | tried again: somebody else wrote at the same moment |
 /// | any other 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
@@ -198,7 +198,7 @@ impl KubernetesSink {
 
     fn perform(&self, job: Result<Job, SinkError>) -> Result<Event, SinkError> {
         // There is an answer for each job.
-        self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::retry(NOT_RUN)))
+        self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::unreachable(NOT_RUN)))
     }
 
     /// All of them, a few at the same time.
@@ -208,7 +208,7 @@ impl KubernetesSink {
         for (place, job) in jobs.into_iter().enumerate() {
             answers.push(job.and_then(|job| {
                 waiting.push_back((place, job));
-                Err(SinkError::retry(NOT_RUN))
+                Err(SinkError::unreachable(NOT_RUN))
             }));
         }
         let tasks = self.in_flight.min(waiting.len());
@@ -229,7 +229,7 @@ impl KubernetesSink {
         }
         if batch.is_stalled() {
             for (place, _) in batch.waiting.lock().drain(..) {
-                answers[place] = Err(SinkError::retry("not sent: the server does not answer"));
+                answers[place] = Err(SinkError::unreachable("not sent: the server does not answer"));
             }
         }
         answers

@@ -4,20 +4,22 @@
 //! take as many events as can be written at once; have the sink write; report how far it is. Only the sink's own work may
 //! be done by others, so there is no order to be kept between them but that of [`Lanes`].
 
+mod outcome;
+
 use std::collections::VecDeque;
-use std::slice;
 use std::time::Duration;
 
 use crate::bus::{Fed, Feed, Stage};
 use crate::clock::Clock;
 use crate::correlator::{Correlation, EventCorrelator};
-use crate::event::{Event, name};
+use crate::event::Event;
 use crate::guard::{caught, guarded};
-use crate::loss::{Loss, LossHook, LossReason};
-use crate::sink::{EventSink, SinkError, SinkErrorKind};
+use crate::loss::{LossHook, LossReason};
+use crate::sink::{EventSink, SinkError};
 use crate::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
+use super::alerts::Alerts;
 use super::crew::{Answer, Answers, Crew};
 use super::lanes::{Admitted, Lanes};
 use super::outage::{Outage, Permit};
@@ -37,6 +39,7 @@ pub(super) struct Driver<S> {
     /// What may be written now, for each worker.
     ready: Vec<VecDeque<Write>>,
     outage: Outage,
+    alerts: Alerts,
     /// Whether the end had begun when this round began.
     is_ending: bool,
     /// Empty but while they are taken in.
@@ -76,6 +79,7 @@ impl<S: EventSink> Driver<S> {
             correlator,
             lanes: Lanes::default(),
             outage: Outage::default(),
+            alerts: Alerts::default(),
             is_ending: false,
             answers: Answers::new(),
             name,
@@ -105,8 +109,13 @@ impl<S: EventSink> Driver<S> {
             self.wake();
             is_over = is_over || self.fill();
             let wrote = self.dispatch();
+            let is_done = is_over && self.lanes.is_empty() && self.crew.is_idle();
+            if is_done {
+                // Nobody waits for the store any more.
+                self.tally.unreachable_since = None;
+            }
             self.settle(None);
-            if is_over && self.lanes.is_empty() && self.crew.is_idle() {
+            if is_done {
                 break;
             }
             if !answered && !wrote {
@@ -135,7 +144,24 @@ impl<S: EventSink> Driver<S> {
         }
         // For the room it has.
         self.answers = answers;
+        self.judge_store();
         any
+    }
+
+    /// Decides, from all the answers of a round, whether the store is there, and tells when that
+    /// changes.
+    fn judge_store(&mut self) {
+        if let Some((rounds, wait)) = self.outage.end_round() {
+            let until = self.moment_after(self.retry.pause(rounds, wait));
+            self.outage.wait(until);
+            if let Some(failure) = &self.tally.last_failure {
+                self.alerts.unreachable(&self.clock, &self.name, failure);
+            }
+        }
+        let before = std::mem::replace(&mut self.tally.unreachable_since, self.outage.since());
+        if let (Some(since), None) = (before, self.outage.since()) {
+            self.alerts.answers(&self.name, since);
+        }
     }
 
     /// Sends off what has waited long enough; when the end has begun, all that waits.
@@ -192,7 +218,7 @@ impl<S: EventSink> Driver<S> {
             let is_last = self.is_ending;
             self.crew.give(worker, |batch| {
                 while let Some(mut write) = ready.pop_front() {
-                    write.ticket.is_last = is_last;
+                    (write.ticket.is_last, write.ticket.is_probe) = (is_last, false);
                     *retried += u64::from(std::mem::take(&mut write.ticket.is_retry));
                     if batch.push(write) == BATCH {
                         break;
@@ -204,12 +230,15 @@ impl<S: EventSink> Driver<S> {
         any
     }
 
-    /// Has one event written, the oldest that waits, to see whether the store is there again.
+    /// Has one event written, to see whether the store is there again: one that was not tried yet,
+    /// or else the one that has waited longest. One event at which the store hangs cannot keep the
+    /// breaker open.
     fn probe(&mut self) -> bool {
-        let fresh = |ready: &mut Vec<VecDeque<Write>>| ready.iter_mut().find_map(VecDeque::pop_front);
-        let Some(mut write) = self.lanes.take_oldest().or_else(|| fresh(&mut self.ready)) else {
+        let fresh = self.ready.iter_mut().find_map(VecDeque::pop_front);
+        let Some(mut write) = fresh.or_else(|| self.lanes.take_longest_waiting()) else {
             return false;
         };
+        write.ticket.is_probe = true;
         self.tally.retried += u64::from(std::mem::take(&mut write.ticket.is_retry));
         let worker = write.ticket.key.share(self.ready.len());
         self.outage.probe();
@@ -255,6 +284,10 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
+    fn moment_after(&self, pause: Duration) -> Duration {
+        self.clock.deadline(pause).unwrap_or(Duration::MAX)
+    }
+
     fn has_passed(&self, at: Duration) -> bool {
         self.clock.has_passed(Some(at))
     }
@@ -298,157 +331,5 @@ impl<S: EventSink> Driver<S> {
     fn make_ready(&mut self, write: Write) {
         let worker = write.ticket.key.share(self.ready.len());
         self.ready[worker].push_back(write);
-    }
-
-    // ── from an answer to an outcome ──
-
-    fn stored(&mut self, write: Write, stored: &Event) {
-        self.outage.answered();
-        let created = write.creates();
-        let ticket = write.ticket;
-        let name = self.correlator.take_in(&ticket.key, stored, ticket.is_renamed);
-        self.decided += ticket.in_hand;
-        let counter = if created { &mut self.tally.created } else { &mut self.tally.updated };
-        // Of those that were folded into one write, the first may have created it.
-        *counter += ticket.events.min(1);
-        self.tally.updated += ticket.events.saturating_sub(1);
-        self.tally.recreated += u64::from(created && ticket.is_update && ticket.events > 0);
-        if let Some(mut next) = self.lanes.pass(&ticket.key) {
-            next.follow(stored, name);
-            self.make_ready(next);
-        }
-    }
-
-    fn refused(&mut self, mut write: Write, error: SinkError) {
-        match error.kind() {
-            SinkErrorKind::Retry if self.is_worth_it(&error) => return self.postpone(write, error),
-            SinkErrorKind::NotFound if !write.creates() => {
-                self.outage.answered();
-                self.discard(error);
-                write.turn_to_create();
-                return self.make_ready(write);
-            }
-            SinkErrorKind::AlreadyExists if write.creates() => return self.taken(write, error),
-            _ => {}
-        }
-        self.outage.answered();
-        let reason = match error.kind() {
-            SinkErrorKind::Retry => LossReason::Exhausted,
-            SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
-            SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
-        };
-        self.give_up(write, reason, error);
-    }
-
-    fn is_worth_it(&mut self, error: &SinkError) -> bool {
-        let Some(retry_if) = &mut self.retry_if else { return true };
-        caught(|| retry_if(error)).unwrap_or_else(|_| {
-            self.tally.panics += 1;
-            true
-        })
-    }
-
-    /// It may work later.
-    fn postpone(&mut self, mut write: Write, error: SinkError) {
-        let creates = write.creates();
-        let ticket = &mut write.ticket;
-        ticket.failed = ticket.failed.saturating_add(1);
-        ticket.is_retry = true;
-        ticket.is_unsure |= creates;
-        let (failed, is_last) = (ticket.failed, ticket.is_last);
-        let pause = self.retry.pause(failed, error.wait());
-        let until = self.clock.deadline(pause).unwrap_or(Duration::MAX);
-        self.outage.failed(&write.ticket.key, until);
-        if failed >= self.retry.attempts {
-            return self.give_up(write, LossReason::Exhausted, error);
-        }
-        if is_last {
-            return self.give_up(write, LossReason::Abandoned, error);
-        }
-        self.discard(error);
-        write.turn_to_patch();
-        self.lanes.wait(write, until);
-    }
-
-    /// There is an event of this name.
-    fn taken(&mut self, mut write: Write, error: SinkError) {
-        self.outage.answered();
-        let is_same = match error.stored() {
-            Some(stored) => write.is(stored),
-            // A creation whose answer was lost has been done after all.
-            None => write.ticket.is_unsure,
-        };
-        if is_same && !write.ticket.is_update {
-            let stored = error.stored().unwrap_or(&write.event).clone();
-            self.discard(error);
-            return self.stored(write, &stored);
-        }
-        let is_update = write.ticket.is_update;
-        if write.ticket.is_renamed || write.ticket.failed >= self.retry.attempts {
-            return self.give_up(write, LossReason::AlreadyExists, error);
-        }
-        self.discard(error);
-        write.ticket.is_retry = true;
-        if is_update && is_same {
-            // It is there again, with a count of its own.
-            write.ticket.failed += 1;
-            write.turn_to_patch();
-        } else {
-            let object = &write.event.involved_object.name;
-            let name = name::fresh(&self.clock, object, self.clock.now().into());
-            write.rename(name);
-        }
-        self.make_ready(write);
-    }
-
-    fn give_up(&mut self, write: Write, reason: LossReason, error: SinkError) {
-        let Write { event, ticket } = write;
-        self.decided += ticket.in_hand;
-        self.lose(reason, &event, ticket.events, error);
-        if let Some(next) = self.lanes.pass(&ticket.key) {
-            self.make_ready(next);
-        }
-    }
-
-    /// `events` is 0 for a summary: it is nobody's event, but its loss is told of like any other.
-    fn lose(&mut self, reason: LossReason, event: &Event, events: u64, error: SinkError) {
-        *match reason {
-            LossReason::AlreadyExists => &mut self.tally.already_existed,
-            LossReason::Exhausted => &mut self.tally.exhausted,
-            LossReason::Abandoned => &mut self.tally.abandoned,
-            _ => &mut self.tally.rejected,
-        } += events;
-        if reason != LossReason::Abandoned {
-            // How it shows is the sink's own affair, and may panic.
-            self.tally.last_refusal = caught(|| error.to_string()).ok();
-        }
-        let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events.max(1)).because(&error);
-        self.losses.tell(&loss);
-        self.discard(error);
-    }
-
-    /// A shutdown by deadline has given up: so does this, but for what the sink is at work on.
-    fn abandon(&mut self) {
-        let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
-        left.extend(std::iter::from_fn(|| self.lanes.take_next()));
-        let behind: Vec<Write> = self.lanes.take_behind().collect();
-        for write in &left {
-            // Nothing stands behind it any more.
-            self.lanes.pass(&write.ticket.key);
-        }
-        left.extend(behind);
-        left.sort_by_key(|write| write.ticket.position);
-        for Write { event, ticket } in left {
-            self.decided += ticket.in_hand;
-            let error = SinkError::retry("the shutdown's deadline passed before it could be written");
-            self.lose(LossReason::Abandoned, &event, ticket.events, error);
-        }
-    }
-
-    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event must not go with it.
-    fn discard(&mut self, error: SinkError) {
-        if guarded(|| drop(error)).is_none() {
-            self.tally.panics += 1;
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! are; one that waits for its next attempt holds up what comes later for the same key, and nothing else. While it does,
 //! later updates of the same event are folded into one, so that a key that fails does not fill the queue.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -14,8 +15,13 @@ use super::write::Write;
 #[derive(Default)]
 pub(super) struct Lanes {
     by_key: HashMap<CorrelationKey, Lane, ahash::RandomState>,
+    /// The first position of each lane, with how many lanes have it: an event and the summary
+    /// before it share one.
+    positions: BTreeMap<u64, u32>,
     /// When those that wait are due. The number makes each moment one of its own.
     due: BTreeMap<(Duration, u64), CorrelationKey>,
+    /// The same keys by that number, in the order in which they began to wait.
+    turns: BTreeMap<u64, CorrelationKey>,
     next: u64,
 }
 
@@ -49,6 +55,7 @@ impl Lanes {
     pub(super) fn admit(&mut self, write: Write, is_away: bool) -> Admitted {
         let Some(lane) = self.by_key.get_mut(&write.ticket.key) else {
             let lane = Lane { position: write.ticket.position, waiting: None, behind: VecDeque::new() };
+            *self.positions.entry(lane.position).or_default() += 1;
             self.by_key.insert(write.ticket.key.clone(), lane);
             return Admitted::Now(write);
         };
@@ -67,6 +74,7 @@ impl Lanes {
         let at = (until, self.next);
         self.next += 1;
         self.due.insert(at, write.ticket.key.clone());
+        self.turns.insert(at.1, write.ticket.key.clone());
         lane.waiting = Some((at, write));
     }
 
@@ -77,14 +85,15 @@ impl Lanes {
 
     /// The one that is due first. It is on its way again.
     pub(super) fn take_next(&mut self) -> Option<Write> {
-        let (_, key) = self.due.pop_first()?;
+        let ((_, turn), key) = self.due.pop_first()?;
+        self.turns.remove(&turn);
         self.by_key.get_mut(&key)?.waiting.take().map(|(_, write)| write)
     }
 
-    /// Of those that wait, the one that came first. It is on its way again.
-    pub(super) fn take_oldest(&mut self) -> Option<Write> {
-        let waiting = self.by_key.values_mut().filter(|lane| lane.waiting.is_some());
-        let (at, write) = waiting.min_by_key(|lane| lane.position)?.waiting.take()?;
+    /// The one that has waited longest. It is on its way again. If it comes back, it is the last.
+    pub(super) fn take_longest_waiting(&mut self) -> Option<Write> {
+        let (_, key) = self.turns.pop_first()?;
+        let (at, write) = self.by_key.get_mut(&key)?.waiting.take()?;
         self.due.remove(&at);
         Some(write)
     }
@@ -92,9 +101,18 @@ impl Lanes {
     /// The write on its way has come to its end; the next of its key may go.
     pub(super) fn pass(&mut self, key: &CorrelationKey) -> Option<Write> {
         let lane = self.by_key.get_mut(key)?;
+        if let Entry::Occupied(mut lanes) = self.positions.entry(lane.position) {
+            *lanes.get_mut() -= 1;
+            if *lanes.get() == 0 {
+                lanes.remove();
+            }
+        }
         let next = lane.behind.pop_front();
         match &next {
-            Some(write) => lane.position = write.ticket.position,
+            Some(write) => {
+                lane.position = write.ticket.position;
+                *self.positions.entry(lane.position).or_default() += 1;
+            }
             None => {
                 self.by_key.remove(key);
             }
@@ -109,6 +127,6 @@ impl Lanes {
 
     /// The first position that has not been decided.
     pub(super) fn position(&self) -> Option<u64> {
-        self.by_key.values().map(|lane| lane.position).min()
+        self.positions.keys().next().copied()
     }
 }

@@ -6,6 +6,7 @@
 //! watcher's queue. The pauses between attempts end at once when the recording is stopped or the bus is closed, and from
 //! then on every event that is left gets one attempt.
 
+mod alerts;
 mod crew;
 mod driver;
 mod lanes;

@@ -1,24 +1,33 @@
-//! Whether the store is there at all.
+//! Whether the store is there at all: a circuit breaker.
 //!
-//! One event that fails again and again is that event's affair. When several different ones fail after each other, with no
-//! answer of another kind between them, it is the store that does not work, and trying all the others would only use up
-//! their attempts. Then nothing is written but the oldest event, at its own pace, until the store answers.
+//! It opens when the sink says that the store itself is away ([`SinkError::unreachable`]), and any
+//! answer closes it. While it is open, nothing is written except one probe after each pause. Any
+//! other failure concerns its own key.
+//!
+//! [`SinkError::unreachable`]: crate::SinkError::unreachable
 
 use std::time::Duration;
 
-use crate::correlator::CorrelationKey;
-
-/// So many different events have to fail one after the other.
-const FAILURES: u32 = 3;
+use crate::event::Timestamp;
 
 #[derive(Default)]
 pub(super) struct Outage {
-    failures: u32,
-    last: Option<CorrelationKey>,
-    /// When the store is to be tried again, if it does not work.
-    until: Option<Duration>,
-    /// It is being tried.
+    /// When it opened, by the time of day. `None`: it is closed.
+    since: Option<Timestamp>,
+    /// Attempts without an answer since then.
+    attempts: u64,
+    /// Rounds without an answer since then.
+    rounds: u32,
+    /// When the next probe is due.
+    until: Duration,
+    /// The probe is on its way.
     is_probing: bool,
+    /// The store answered in this round.
+    has_answered: bool,
+    /// The store did not answer an attempt of this round.
+    has_missed: bool,
+    /// The longest time that the store asked for in this round.
+    wait: Option<Duration>,
 }
 
 /// What may be written now.
@@ -32,29 +41,57 @@ pub(super) enum Permit {
 }
 
 impl Outage {
-    /// The store did not do it, and may do it later. `until`: when this event is to be tried again.
-    pub(super) fn failed(&mut self, key: &CorrelationKey, until: Duration) {
-        if self.last.as_ref() != Some(key) {
-            self.last = Some(key.clone());
-            self.failures += 1;
-        }
-        self.is_probing = false;
-        if self.failures >= FAILURES {
-            self.until = Some(until);
+    /// The store did not answer. `opens`: whether this opens a breaker that is closed.
+    pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
+        if opens || self.since.is_some() {
+            self.since.get_or_insert(now);
+            self.attempts += 1;
+            self.is_probing = false;
+            self.has_missed = true;
+            self.wait = self.wait.max(wait);
         }
     }
 
-    /// The store answered.
+    /// The store answered. It counts for the whole round, so that one broken connection of several
+    /// says nothing.
     pub(super) fn answered(&mut self) {
-        *self = Self::default();
+        self.has_answered = true;
+    }
+
+    /// Ends a round of answers. If the breaker is open, and some attempt of the round had no
+    /// answer, returns how many such rounds there were in a row, and the time that the store asked
+    /// for.
+    pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
+        if self.has_answered {
+            *self = Self::default();
+        }
+        let wait = self.wait.take();
+        if !std::mem::take(&mut self.has_missed) {
+            return None;
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        Some((self.rounds, wait))
+    }
+
+    /// Sets when the next probe is due.
+    pub(super) fn wait(&mut self, until: Duration) {
+        self.until = until;
+    }
+
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    pub(super) fn attempts(&self) -> u64 {
+        self.attempts
     }
 
     pub(super) fn permit(&self, has_passed: impl Fn(Duration) -> bool) -> Permit {
-        match self.until {
+        match self.since {
             None => Permit::All,
             Some(_) if self.is_probing => Permit::Nothing(None),
-            Some(until) if has_passed(until) => Permit::Probe,
-            Some(until) => Permit::Nothing(Some(until)),
+            Some(_) if has_passed(self.until) => Permit::Probe,
+            Some(_) => Permit::Nothing(Some(self.until)),
         }
     }
 

@@ -19,8 +19,14 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// [`retry_if`](crate::RecordingBuilder::retry_if) refuses.
 ///
 /// An event that waits holds up later events of the same key, and nothing else: these are counted meanwhile, and written
-/// in one go. When three different events have failed one after the other, it is the store that does not work: then only
-/// the oldest event is tried, each time after its pause, and no other one's attempts are used up until the store answers.
+/// in one go.
+///
+/// If the sink says that the store itself is away ([`SinkError::unreachable`]), the recording stops
+/// writing. After a pause it tries one event, each time that of another key if there is one, until
+/// the store answers. The pauses are those of this policy. A probe without an answer costs its event
+/// no attempt. Events wait meanwhile, as many as the queue holds. With a `delay` of zero the
+/// recording tries without a pause. An event that is not to be tried again, because `attempts` is 1
+/// or [`retry_if`](crate::RecordingBuilder::retry_if) says so, makes no other event wait.
 ///
 /// # Examples
 ///

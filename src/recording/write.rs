@@ -36,6 +36,10 @@ pub(super) struct Ticket {
     pub(super) is_retry: bool,
     /// It was last given to the sink when the end had begun.
     pub(super) is_last: bool,
+    /// It was last given to the sink to see whether the store is there again.
+    pub(super) is_probe: bool,
+    /// When the first attempt failed, by the time of day.
+    pub(super) failing_since: Option<Timestamp>,
 }
 
 impl Write {
@@ -60,6 +64,8 @@ impl Write {
             is_renamed: false,
             is_retry: false,
             is_last: false,
+            is_probe: false,
+            failing_since: None,
         };
         let mut write = Self { event, ticket };
         if creates {

@@ -206,6 +206,7 @@ pub struct SinkError {
     kind: SinkErrorKind,
     wait: Option<Duration>,
     stored: Option<Box<Event>>,
+    is_unreachable: bool,
     is_panic: bool,
     source: BoxError,
 }
@@ -225,8 +226,9 @@ pub enum SinkErrorKind {
 }
 
 impl SinkError {
-    /// It may work later: the store cannot be reached, is overloaded, or has failed for a reason of its own. A recording
-    /// tries again as its [`RetryPolicy`](crate::RetryPolicy) says.
+    /// It may work later: the store is busy, or has failed at this event. A recording tries this
+    /// event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes all others
+    /// meanwhile. If the store itself is away, return [`unreachable`](Self::unreachable).
     pub fn retry(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Retry, None, source.into())
     }
@@ -234,6 +236,30 @@ impl SinkError {
     /// As [`retry`](Self::retry), when the store has said how long to wait.
     pub fn retry_after(source: impl Into<BoxError>, wait: Duration) -> Self {
         Self::new(SinkErrorKind::Retry, Some(wait), source.into())
+    }
+
+    /// The store itself is away: no connection, no answer in time, a locked file, a full disk. No
+    /// other event would fare better now. The kind is [`Retry`](SinkErrorKind::Retry).
+    ///
+    /// A recording then stops writing, and tries one event at a time until the store answers. See
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this for a failure that may be about one
+    /// event, one tenant or one namespace: it would hold up all the others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{SinkError, SinkErrorKind};
+    /// use std::time::Duration;
+    ///
+    /// let error = SinkError::unreachable("connection refused");
+    /// assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
+    /// assert!(!SinkError::retry("the webhook of this namespace failed").is_unreachable());
+    ///
+    /// let busy = SinkError::unreachable("503 Service Unavailable").with_wait(Duration::from_secs(2));
+    /// assert_eq!(busy.wait(), Some(Duration::from_secs(2)));
+    /// ```
+    pub fn unreachable(source: impl Into<BoxError>) -> Self {
+        Self { is_unreachable: true, ..Self::retry(source) }
     }
 
     /// It will never work: the event is invalid, too large, or not allowed. A recording gives it up.
@@ -252,6 +278,13 @@ impl SinkError {
     /// name. A store that can say which event it is says so with [`with_stored`](Self::with_stored).
     pub fn already_exists(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::AlreadyExists, None, source.into())
+    }
+
+    /// How long the store wants to be left alone. A recording heeds it for errors of the kind
+    /// [`Retry`](SinkErrorKind::Retry).
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
     }
 
     /// The event that already has the name, as it is stored.
@@ -274,7 +307,7 @@ impl SinkError {
     }
 
     fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
-        Self { kind, wait, stored: None, is_panic: false, source }
+        Self { kind, wait, stored: None, is_unreachable: false, is_panic: false, source }
     }
 
     /// The sink panicked, and is taken to have refused the event: it would do so again.
@@ -289,6 +322,11 @@ impl SinkError {
     /// What to do next.
     pub fn kind(&self) -> SinkErrorKind {
         self.kind
+    }
+
+    /// Whether the store itself is away, so that no other event would fare better now.
+    pub fn is_unreachable(&self) -> bool {
+        self.is_unreachable
     }
 
     /// How long the store wants to be left alone.

@@ -127,14 +127,13 @@ impl SqliteError {
     pub(super) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
         match self.kind {
-            // An operator can make room, mend the rights, or end the other process; each may also pass by itself.
-            Kind::Full
-            | Kind::Busy
-            | Kind::Io
-            | Kind::Denied
-            | Kind::ReadOnly
-            | Kind::Missing
-            | Kind::Other => SinkError::retry(self),
+            // An operator can make room, mend the rights, or end the other process. Each may also
+            // pass by itself. Each is said of the file, so no other event could be written now.
+            // Each attempt may also take the busy timeout.
+            Kind::Full | Kind::Busy | Kind::Io | Kind::Denied | Kind::ReadOnly | Kind::Missing => {
+                SinkError::unreachable(self)
+            }
+            Kind::Other => SinkError::retry(self),
             // It will not get better while this process has it open, and to wait would only hold up what comes next.
             _ => SinkError::rejected(self),
         }
