@@ -1,10 +1,10 @@
 //! What a correlator remembers: three bounded caches, cut into shards for many threads.
 //!
-//! Each cache is a sharded map, and the shards of one number belong together: one lock, beside them, guards the entries of
-//! all three, and an event's own keys all lie under the number of its source, object and type ([`shard_of`]). So a
-//! decision waits for one lock at most, and two threads meet only when their objects share one of the [`SHARDS`]. Who has
-//! that lock may take the lock of one map's shard of that number, and gives it back before the next. Nobody holds two of
-//! one kind, so nobody waits in a circle.
+//! Each cache is a sharded map. The shards of one number belong together: one lock beside them guards the entries of all
+//! three. An event's own keys all lie under the number of its source, object and type ([`shard_of`]). So a decision takes
+//! that lock once, and two threads meet only when their objects share one of the [`SHARDS`]. A thread that has that lock
+//! may take the lock of one map's shard of that number, and gives it back before the next. No thread holds two locks of
+//! one kind, so no threads wait in a circle.
 //!
 //! The bounds hold across shards, and so does the order of who is forgotten:
 //!

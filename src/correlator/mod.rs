@@ -2,8 +2,8 @@
 //!
 //! Three stages, in client-go's order: [`aggregator`] folds similar events, [`observer`] counts equal ones, [`spam_filter`]
 //! cuts off who writes too much. Counting comes before cutting, so skipped events are in the count. Each stage remembers
-//! in a [`cache`] of its own, by [`key`]s made of an event's fields; [`memory`] cuts the three into shards for many threads
-//! and bounds them. A decision is about one event at one moment of the clock.
+//! in a [`cache`] of its own, a sharded map by [`key`]s made of an event's fields; [`memory`] joins the shards of the
+//! three for many threads and bounds them. A decision is about one event at one moment of the clock.
 //!
 //! The stages know nothing of each other, so the order in which they are asked does not matter, only what is made of
 //! their answers. The budget is asked first, because its key is the beginning of the others.
@@ -45,12 +45,12 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 /// object and type (with functions of the user's for the keys: each stage is, for its key), and a count never goes back.
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
-/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses may be taken
-/// in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
+/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses of objects in
+/// different shards may be taken in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
 /// the first cache keeps up to `max_events` - 1 messages.
 ///
-/// A decision allocates what its answer is made of, and nothing when it is to skip. It takes one lock for a moment, which
-/// threads share only if their objects meet in one of 32 shards.
+/// A decision allocates what its answer is made of, and nothing when it is to skip. Threads wait for each other, for a
+/// moment, only where their objects meet in one of 32 shards, or where one thread makes room in another's.
 ///
 /// # Examples
 ///
