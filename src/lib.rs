@@ -2,7 +2,8 @@
 //!
 //! * [`Broadcaster<T>`](Broadcaster) is the bus: [publishers](Publisher) on any threads, any number of
 //!   [watchers](Watcher), each with its own queue and [policy](OverflowPolicy) for when that is full. Every loss is
-//!   counted by its reason and shown to the watcher at its place, as [`Delivery::Lagged`].
+//!   counted by its reason and shown to the watcher at its place, as [`Delivery::Lagged`]. A watcher's queue is bounded
+//!   by credit and takes memory as it fills, so that a long queue costs an idle watcher nothing.
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, an

@@ -72,6 +72,11 @@ pub(crate) fn stamp() -> u64 {
     .unwrap_or_else(|_| block())
 }
 
+/// The maps of the correlator's caches, in the models too: its locks are real ones there. The correlator takes one only
+/// under the [`Mutex`] of the same shard, so nobody ever waits for it, and a model need not see it.
+#[cfg(feature = "recorder")]
+pub(crate) use dashmap::{DashMap, SharedValue};
+
 #[cfg(not(any(eventcast_loom, eventcast_shuttle)))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {

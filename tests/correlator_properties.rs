@@ -1,13 +1,19 @@
 //! What holds for the correlator whatever comes: random events, options and times.
 #![cfg(feature = "recorder")]
+#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
-use std::collections::HashMap;
+mod support;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::{
     Correlation, CorrelatorOptions, Event, EventCorrelator, FakeClock, ObjectReference, Timestamp,
 };
 use proptest::prelude::*;
+use support::watched;
 
 /// One occurrence: what it is about, and how long after the one before.
 #[derive(Clone, Copy, Debug)]
@@ -222,5 +228,144 @@ proptest! {
         prop_assert!(stats.aggregated <= all.len() as u64);
         // No cache takes more than one new entry for each event.
         prop_assert!(stats.evicted <= 3 * (all.len() as u64).saturating_sub(size as u64));
+    }
+
+    /// Against a list that is searched from the front: in each of the three caches exactly the least recently used one
+    /// of all objects goes, wherever they lie, and the cache is full before one does.
+    #[test]
+    fn the_least_recently_used_of_all_objects_goes(
+        uses in prop::collection::vec((0_u16..120, any::<bool>()), 1..800),
+        size in 1_usize..80,
+        burst in 1_u32..6,
+    ) {
+        let mut options = CorrelatorOptions::default();
+        options.lru_cache_size = size;
+        options.spam_filter.as_mut().unwrap().burst = burst;
+        let mut rig = Rig::new(&options);
+        let mut model: VecDeque<(u16, i32)> = VecDeque::new();
+        let mut evicted = 0;
+        for (number, often) in uses {
+            // Some much more often than others.
+            let number = if often { number % 16 } else { number };
+            let found = model.iter().position(|(n, _)| *n == number).and_then(|at| model.remove(at));
+            let count = found.map_or(1, |(_, count)| count + 1);
+            model.push_back((number, count));
+            if model.len() > size {
+                model.pop_front();
+                evicted += 3;
+            }
+            let object = number as u8;
+            match rig.step(Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }) {
+                Answer::Create(_) => prop_assert_eq!(count, 1),
+                Answer::Update(event, _) => prop_assert_eq!(event.count, count),
+                // The budget goes when the count does.
+                Answer::Skip => prop_assert!(count > burst as i32),
+            }
+            prop_assert_eq!(rig.correlator.stats().evicted, evicted);
+        }
+    }
+}
+
+const THREADS: u32 = 4;
+
+/// An event of an object of its own.
+fn of_object(number: u32) -> Event {
+    let mut event = Event::default();
+    event.involved_object = ObjectReference::new("Pod", format!("pod-{number}")).in_namespace("ns");
+    event.source.component = "kubelet".into();
+    event.reason = "BackOff".into();
+    event.message = format!("message of {number}").into();
+    event.type_ = "Normal".into();
+    event.count = 1;
+    event
+}
+
+/// Until all that was there before has gone: how many go for so many new objects, in all three caches.
+fn evicted_by_new(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
+    let before = correlator.stats().evicted;
+    (from..from + objects).for_each(|number| drop(correlator.correlate(&of_object(number))));
+    correlator.stats().evicted - before
+}
+
+/// In every round all threads use their own few objects and then bring new ones, fewer than the cache has room for
+/// beside the few. However the threads take turns, the few stay and old ones go.
+#[test]
+fn what_several_threads_use_again_stays() {
+    const SIZE: u32 = 1000;
+    const OWN: u32 = 5;
+    const NEW: u32 = 50;
+    const ROUNDS: u32 = 100;
+    let mut options = CorrelatorOptions::default();
+    options.lru_cache_size = SIZE as usize;
+    options.spam_filter.as_mut().unwrap().burst = ROUNDS;
+    let correlator = EventCorrelator::new(options).unwrap();
+    let barrier = Barrier::new(THREADS as usize);
+    let run = |thread: u32| {
+        for round in 1..=ROUNDS {
+            barrier.wait();
+            for own in 0..OWN {
+                let answer = correlator.correlate(&of_object(thread * OWN + own));
+                let (Correlation::Create { event, .. } | Correlation::Update { event, .. }) = answer else {
+                    panic!("{answer:?}: the budget was not {ROUNDS}");
+                };
+                assert_eq!(event.count, round.cast_signed(), "it was forgotten");
+            }
+            barrier.wait();
+            for new in 0..NEW {
+                let number = 1_000_000 + (round * THREADS + thread) * NEW + new;
+                let answer = correlator.correlate(&of_object(number));
+                assert!(matches!(answer, Correlation::Create { .. }));
+            }
+        }
+    };
+    thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || run(thread)))));
+    let made = u64::from(THREADS * (OWN + ROUNDS * NEW));
+    assert_eq!(correlator.stats().evicted, 3 * (made - u64::from(SIZE)), "each cache is exactly full");
+}
+
+/// With keys of the user's one decision goes to three shards, and with a small cache to those of others too. Threads that
+/// go through the same objects in opposite directions never wait for each other in a circle.
+#[test]
+fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
+    const OBJECTS: u32 = 97;
+    const EACH: u32 = 3000;
+    for size in [1, 40] {
+        watched(move || {
+            let mut options = CorrelatorOptions::default();
+            options.lru_cache_size = size as usize;
+            options.aggregation.as_mut().unwrap().max_events = 2;
+            let filter = options.spam_filter.as_mut().unwrap();
+            (filter.burst, filter.qps, filter.summaries) = (2, 1_000.0, true);
+            let own_keys = options
+                .clone()
+                .aggregate_key(|event| (event.reason.clone(), event.message.clone()))
+                .spam_key(|event| event.message.clone());
+            let correlators = [options, own_keys].map(|options| EventCorrelator::new(options).unwrap());
+            let barrier = Barrier::new(THREADS as usize);
+            let run = |thread: u32| {
+                barrier.wait();
+                for i in 0..EACH {
+                    let number = if thread % 2 == 0 { i % OBJECTS } else { OBJECTS - i % OBJECTS };
+                    for correlator in &correlators {
+                        let mut event = of_object(number);
+                        event.reason = format!("reason {}", number * 7 % 31).into();
+                        match correlator.correlate(&event) {
+                            Correlation::Create { event, key, .. }
+                            | Correlation::Update { event, key, .. } => correlator.confirm(key, &event),
+                            _ => {}
+                        }
+                    }
+                }
+            };
+            thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || run(thread)))));
+            for correlator in &correlators {
+                let stats = correlator.stats();
+                assert_eq!(stats.created + stats.updated + stats.filtered, u64::from(THREADS * EACH));
+            }
+            // Whatever they did to each other, each cache has its size and no more.
+            let [plain, _] = &correlators;
+            evicted_by_new(plain, 1_000_000, size);
+            assert_eq!(evicted_by_new(plain, 2_000_000, size), 3 * u64::from(size));
+        });
     }
 }

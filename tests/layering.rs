@@ -27,6 +27,7 @@ const FACADE_ONLY: &[&str] = &[
     "crossbeam_channel",
     "crossbeam_queue",
     "crossbeam_utils",
+    "dashmap",
     "parking_lot",
     "loom::",
     "shuttle::",

@@ -173,6 +173,25 @@ fn an_idle_watcher_takes_what_the_documents_say() {
     }
 }
 
+/// The bound is no slots that are taken up at once: a long queue costs as little as a short one.
+#[test]
+fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
+    const WATCHERS: i64 = 100;
+    let _alone = alone();
+    for policy in POLICIES {
+        let bus = Broadcaster::<u64>::with_options(BusOptions::default()).unwrap();
+        bus.flush(LONG).unwrap();
+        let before = live();
+        let watch = |_| bus.watch_builder().overflow(policy).queue_len(1_000_000).watch().unwrap();
+        let watchers: Vec<_> = (0..WATCHERS).map(watch).collect();
+        bus.flush(LONG).unwrap();
+        let idle = (live() - before) / WATCHERS;
+        assert!(idle <= 1536, "{policy}: {idle} bytes idle");
+        drop(watchers);
+        end(&bus);
+    }
+}
+
 /// Says when the dispatcher has let go of a watcher's filter.
 struct Says(Sender<()>);
 

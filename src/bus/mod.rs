@@ -25,7 +25,7 @@
 //! 3. For each watcher, `decided` is a position below which every event is in the queue, delivered or lost. A reader that
 //!    finds its queue empty behind a position that is decided has found a gap.
 //! 4. What is in a queue or in its reader's hand never is more than its length: the dispatcher sends what it has credit
-//!    for.
+//!    for. The credit is the bound, the queue itself has none: slots for all would cost every idle watcher their memory.
 //! 5. After its last word to a watcher (`set_closed`) the dispatcher puts nothing into its queue; after `set_gone` the
 //!    reader takes nothing out except to throw it away. Both may empty the queue of one that has gone: what each takes
 //!    out, it counts.

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
+use super::memory::beside;
 use crate::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
 
@@ -74,10 +75,9 @@ pub(super) struct Turn<'a> {
     pub(super) base: BaseFields<'a>,
     pub(super) hashes: Hashes,
     pub(super) now: Timestamp,
-    pub(super) stamp: u64,
 }
 
-/// The hashes of an event's keys, each field hashed once.
+/// The hashes of an event's keys, each field hashed once. All but the message's choose one shard: that of the base.
 #[derive(Clone, Copy)]
 pub(super) struct Hashes {
     pub(super) base: u64,
@@ -102,7 +102,8 @@ impl Hashes {
         let mut same = reason;
         same.write_u64(message);
         same.write(event.involved_object.field_path.as_bytes());
-        Self { base: base.finish(), group: group.finish(), event: same.finish(), message }
+        let base = base.finish();
+        Self { base, group: beside(base, group.finish()), event: beside(base, same.finish()), message }
     }
 }
 
@@ -114,8 +115,7 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
 
 /// A key in the caches of groups and of events.
 pub(super) struct Key {
-    /// Where it lies: its shard goes by `place`, its slot by `hash`.
-    pub(super) place: u64,
+    /// Where it lies: its shard and its slot.
     pub(super) hash: u64,
     subject: Subject,
 }
@@ -180,23 +180,23 @@ impl Key {
     pub(super) fn event(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
         let Turn { event, hashes, .. } = turn;
         let subject = Subject::Event(base_of(turn, known), event_fields(event).map(Text::clone));
-        Self { place: hashes.base, hash: hashes.event, subject }
+        Self { hash: hashes.event, subject }
     }
 
     pub(super) fn group(turn: &Turn<'_>, known: Option<&Arc<Base>>) -> Self {
         let Turn { event, hashes, .. } = turn;
         let subject = Subject::Group(base_of(turn, known), group_fields(event).map(Text::clone));
-        Self { place: hashes.base, hash: hashes.group, subject }
+        Self { hash: hashes.group, subject }
     }
 
     pub(super) fn custom(text: Text, hash: u64) -> Self {
-        Self { place: hash, hash, subject: Subject::Custom(text) }
+        Self { hash, subject: Subject::Custom(text) }
     }
 
     /// Of the summaries of a budget, in the budget's shard.
     pub(super) fn summary(budget: &BudgetKey, hash: u64) -> Self {
         // Any other number: the two are in different caches, but others of this shard are near by.
-        Self { place: hash, hash: hash.rotate_left(17), subject: Subject::Summary(budget.clone()) }
+        Self { hash: beside(hash, hash.rotate_left(17)), subject: Subject::Summary(budget.clone()) }
     }
 
     /// Whether it is the key by which this event is counted.
@@ -247,7 +247,7 @@ pub struct CorrelationKey(pub(super) Arc<Key>);
 impl CorrelationKey {
     /// The same number for the same key, to divide keys among some.
     pub(crate) fn share(&self, parts: usize) -> usize {
-        // The upper half: shards and slots go by the lower bits.
+        // The upper half: slots go by the lowest bits.
         ((self.0.hash >> 32) % parts as u64) as usize
     }
 }

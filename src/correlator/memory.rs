@@ -1,135 +1,176 @@
 //! What a correlator remembers: three bounded caches, cut into shards for many threads.
 //!
-//! A shard holds a part of all three caches under one lock, and an event's own keys all lie in one shard, the one of its
-//! source, object and type. So a decision takes one lock, for its own time; two threads meet only when their objects
-//! share one of the [`SHARDS`].
+//! Each cache is a sharded map. The shards of one number belong together: one lock beside them guards the entries of all
+//! three. An event's own keys all lie under the number of its source, object and type ([`shard_of`]). So a decision takes
+//! that lock once, and two threads meet only when their objects share one of the [`SHARDS`]. A thread that has that lock
+//! may take the lock of one map's shard of that number, and gives it back before the next. No thread holds two locks of
+//! one kind, so no threads wait in a circle.
 //!
 //! The bounds hold across shards, and so does the order of who is forgotten:
 //!
 //! * Each cache has its `len`. Who has added an entry looks, with no lock held, whether there are too many; if so, takes
 //!   the surplus out of `len`, and then an entry out of a shard. So a cache holds at most `capacity` entries, and one more
 //!   for each thread that is between the two.
-//! * Each shard publishes a lower bound for the last use of its oldest entry. Who looks for a victim goes to the shard
-//!   with the lowest bound and has it made exact; if it is still the lowest, that is the one.
+//! * In a shard the entries are linked in the order of their uses, and each use has a stamp. Each shard publishes a lower
+//!   bound for the stamp of its oldest entry. Who looks for a victim goes to the shard with the lowest bound and makes it
+//!   exact; if it is still the lowest, that is the one.
 //! * From one thread the entry that goes is exactly the least recently used one. Threads number their uses in blocks,
-//!   without asking each other (`sync::stamp`), so between threads the order is right but for the latest hundred uses.
+//!   without asking each other (`sync::stamp`), so between shards that several threads use, the order is right but for
+//!   the latest hundred uses.
 
-use super::cache::{Cache, NEVER};
+use super::cache::{Cache, Map};
 use super::key::{BudgetKey, Key};
+use super::slab::{NEVER, Slab, Slot};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, CachePadded, Mutex};
+use crate::sync::{Arc, CachePadded, DashMap, Mutex, stamp};
 
 /// Enough for two threads seldom to meet, few enough to look through for the oldest entry.
 const SHARDS: usize = 32;
 
+/// Below the seven bits that a table takes for its tags, far above those by which it finds a slot.
+const SHARD_SHIFT: u32 = 64 - 7 - SHARDS.ilog2();
+const SHARD_BITS: u64 = (SHARDS as u64 - 1) << SHARD_SHIFT;
+
+/// The number of the shards in which a key with this hash lies.
+fn shard_of(hash: u64) -> usize {
+    ((hash & SHARD_BITS) >> SHARD_SHIFT) as usize
+}
+
+/// A hash with the shard of another.
+pub(super) fn beside(other: u64, hash: u64) -> u64 {
+    (hash & !SHARD_BITS) | (other & SHARD_BITS)
+}
+
 pub(super) struct Memory {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
-    groups: Limit,
-    events: Limit,
-    budgets: Limit,
+    shards: Box<[CachePadded<Mutex<Slabs>>]>,
+    groups: Bounded<Arc<Key>>,
+    events: Bounded<Arc<Key>>,
+    budgets: Bounded<BudgetKey>,
 }
 
-pub(super) type Events = Cache<Arc<Key>, Seen>;
-
-pub(super) struct Shard {
-    pub(super) groups: Cache<Arc<Key>, Group>,
-    pub(super) events: Events,
-    pub(super) budgets: Cache<BudgetKey, Bucket>,
+/// The entries of one shard.
+struct Slabs {
+    groups: Slab<Arc<Key>, Group>,
+    events: Slab<Arc<Key>, Seen>,
+    budgets: Slab<BudgetKey, Bucket>,
 }
 
-/// The bound of one cache, and where its oldest entries are.
-struct Limit {
+pub(super) type Events<'a> = Cache<'a, Arc<Key>, Seen>;
+
+/// One shard's part of all three caches.
+pub(super) struct Shard<'a> {
+    pub(super) groups: Cache<'a, Arc<Key>, Group>,
+    pub(super) events: Events<'a>,
+    pub(super) budgets: Cache<'a, BudgetKey, Bucket>,
+}
+
+/// The keys of one cache, its bound, and where its oldest entries are.
+struct Bounded<K> {
+    map: Map<K>,
     capacity: usize,
     len: CachePadded<AtomicUsize>,
     evicted: AtomicU64,
     bounds: Box<[AtomicU64]>,
 }
 
-/// How many new entries the caches got.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Added {
-    pub(super) groups: usize,
-    pub(super) events: usize,
-    pub(super) budgets: usize,
-}
-
 impl Memory {
     pub(super) fn new(capacity: usize) -> Self {
-        let shard = || Shard { groups: Cache::new(), events: Cache::new(), budgets: Cache::new() };
+        // Seeded by the system: the names of objects come from outside.
+        let hasher = ahash::RandomState::new();
+        let slabs = || Slabs { groups: Slab::new(), events: Slab::new(), budgets: Slab::new() };
         Self {
-            shards: (0..SHARDS).map(|_| CachePadded::new(Mutex::new(shard()))).collect(),
-            groups: Limit::new(capacity),
-            events: Limit::new(capacity),
-            budgets: Limit::new(capacity),
+            shards: (0..SHARDS).map(|_| CachePadded::new(Mutex::new(slabs()))).collect(),
+            groups: Bounded::new(capacity, hasher.clone()),
+            events: Bounded::new(capacity, hasher.clone()),
+            budgets: Bounded::new(capacity, hasher),
         }
     }
 
-    /// Works on the shard of `place`, a hash. The work must be short, and call nothing of the user's. What it adds makes
-    /// old entries go before this returns.
-    pub(super) fn with<R>(&self, place: u64, work: impl FnOnce(&mut Shard, &mut Added) -> R) -> R {
-        let mut added = Added::default();
-        // The table takes the hash's other ends.
-        let index = (place >> 40) as usize % SHARDS;
-        let result = {
-            let mut shard = self.shards[index].lock();
-            let result = work(&mut shard, &mut added);
-            self.groups.added(index, &shard.groups, added.groups);
-            self.events.added(index, &shard.events, added.events);
-            self.budgets.added(index, &shard.budgets, added.budgets);
-            result
+    /// What makes all hashes.
+    pub(super) fn hasher(&self) -> &ahash::RandomState {
+        self.events.map.hasher()
+    }
+
+    /// Works on the shard of `hash`. The work must be short, and call nothing of the user's. What it adds makes old
+    /// entries go before this returns.
+    pub(super) fn with<R>(&self, hash: u64, work: impl FnOnce(&mut Shard<'_>) -> R) -> R {
+        let index = shard_of(hash);
+        let (result, [groups, events, budgets]) = {
+            let mut slabs = self.shards[index].lock();
+            // Under the lock, so that no other use here is later and yet has a lower number from long ago.
+            let stamp = stamp();
+            let Slabs { groups, events, budgets } = &mut *slabs;
+            let mut shard = Shard {
+                groups: self.groups.part(index, groups, stamp),
+                events: self.events.part(index, events, stamp),
+                budgets: self.budgets.part(index, budgets, stamp),
+            };
+            let result = work(&mut shard);
+            let Shard { groups, events, budgets } = &shard;
+            (result, [self.groups.added(groups), self.events.added(events), self.budgets.added(budgets)])
         };
-        self.make_room(&self.groups, added.groups, |shard| &mut shard.groups);
-        self.make_room(&self.events, added.events, |shard| &mut shard.events);
-        self.make_room(&self.budgets, added.budgets, |shard| &mut shard.budgets);
+        if groups + events + budgets > 0 {
+            self.make_room(&self.groups, groups, |slabs| &mut slabs.groups);
+            self.make_room(&self.events, events, |slabs| &mut slabs.events);
+            self.make_room(&self.budgets, budgets, |slabs| &mut slabs.budgets);
+        }
         result
     }
 
     /// How many entries were forgotten.
     pub(super) fn evicted(&self) -> u64 {
-        [&self.groups, &self.events, &self.budgets]
+        // Relaxed, as where they are counted.
+        let Self { groups, events, budgets, .. } = self;
+        [&groups.evicted, &events.evicted, &budgets.evicted]
             .iter()
-            .map(|limit| limit.evicted.load(Ordering::Relaxed))
+            .map(|evicted| evicted.load(Ordering::Relaxed))
             .sum()
     }
 
     /// Forgets the oldest entries if there are too many, one for each that was added.
-    fn make_room<K, V>(&self, limit: &Limit, added: usize, cache: fn(&mut Shard) -> &mut Cache<K, V>) {
+    fn make_room<K: Clone + Eq, V>(
+        &self,
+        cache: &Bounded<K>,
+        added: usize,
+        slab: fn(&mut Slabs) -> &mut Slab<K, V>,
+    ) {
         for _ in 0..added {
-            self.forget_one(limit, cache);
+            if cache.take_surplus() {
+                self.forget_one(cache, slab);
+            }
         }
     }
 
-    fn forget_one<K, V>(&self, limit: &Limit, cache: fn(&mut Shard) -> &mut Cache<K, V>) {
-        if !limit.take_surplus() {
-            return;
-        }
+    fn forget_one<K: Clone + Eq, V>(&self, cache: &Bounded<K>, slab: fn(&mut Slabs) -> &mut Slab<K, V>) {
         // From one thread every shard is looked at once at most. Others may use entries faster than they are looked at;
         // then one goes that has been used a moment ago.
         let mut looks = 2 * SHARDS;
         loop {
-            let Some((index, runner_up)) = limit.lowest() else { return limit.put_back() };
-            let mut shard = self.shards[index].lock();
-            let oldest = cache(&mut shard).oldest();
+            let Some((index, runner_up)) = cache.lowest() else { return cache.put_back() };
             looks = looks.saturating_sub(1);
-            if oldest <= runner_up || looks == 0 {
-                let is_forgotten = cache(&mut shard).forget_oldest();
-                limit.publish(index, cache(&mut shard));
-                if is_forgotten {
-                    // Relaxed: nothing is read on the strength of a counter.
-                    limit.evicted.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-            } else {
-                limit.publish(index, cache(&mut shard));
+            // What goes is dropped when the lock is free again.
+            let forgotten: Option<Slot<K, V>> = {
+                let mut slabs = self.shards[index].lock();
+                let mut part = cache.part(index, slab(&mut slabs), NEVER);
+                let goes = part.slab.oldest_use() <= runner_up || looks == 0;
+                let forgotten = if goes { part.forget_oldest() } else { None };
+                cache.publish(&part);
+                forgotten
+            };
+            if forgotten.is_some() {
+                // Relaxed: nothing is read on the strength of a counter.
+                cache.evicted.fetch_add(1, Ordering::Relaxed);
+                return;
             }
         }
     }
 }
 
-impl Limit {
-    fn new(capacity: usize) -> Self {
+impl<K: Clone + Eq> Bounded<K> {
+    fn new(capacity: usize, hasher: ahash::RandomState) -> Self {
         Self {
+            map: DashMap::with_hasher_and_shard_amount(hasher, SHARDS),
             capacity,
             len: CachePadded::new(AtomicUsize::new(0)),
             evicted: AtomicU64::new(0),
@@ -137,21 +178,27 @@ impl Limit {
         }
     }
 
-    /// Called under the shard's lock.
-    fn added<K, V>(&self, index: usize, cache: &Cache<K, V>, count: usize) {
-        if count > 0 {
-            self.publish(index, cache);
+    /// One shard's part. `slab` is that of its number, locked.
+    fn part<'a, V>(&'a self, index: usize, slab: &'a mut Slab<K, V>, stamp: u64) -> Cache<'a, K, V> {
+        Cache { map: &self.map, index, slab, stamp, added: 0 }
+    }
+
+    /// Counts what was added. Called under the shard's lock.
+    fn added<V>(&self, part: &Cache<'_, K, V>) -> usize {
+        if part.added > 0 {
+            // What is published for other entries remains a lower bound.
+            if self.bounds[part.index].load(Ordering::Relaxed) == NEVER {
+                self.publish(part);
+            }
             // Release: who counts this entry also sees the bound of its shard.
-            self.len.fetch_add(count, Ordering::Release);
+            self.len.fetch_add(part.added, Ordering::Release);
         }
+        part.added
     }
 
     /// Called under the shard's lock, so that bounds are published in their order.
-    fn publish<K, V>(&self, index: usize, cache: &Cache<K, V>) {
-        let bound = cache.bound();
-        if self.bounds[index].load(Ordering::Relaxed) != bound {
-            self.bounds[index].store(bound, Ordering::Relaxed);
-        }
+    fn publish<V>(&self, part: &Cache<'_, K, V>) {
+        self.bounds[part.index].store(part.slab.oldest_use(), Ordering::Relaxed);
     }
 
     /// Whether there is an entry too many, which this thread is to take out.

@@ -2,8 +2,8 @@
 //!
 //! Three stages, in client-go's order: [`aggregator`] folds similar events, [`observer`] counts equal ones, [`spam_filter`]
 //! cuts off who writes too much. Counting comes before cutting, so skipped events are in the count. Each stage remembers
-//! in a [`cache`] of its own, by [`key`]s made of an event's fields; [`memory`] cuts the three into shards for many threads
-//! and bounds them. A decision is about one event at one moment of the clock.
+//! in a [`cache`] of its own, a sharded map by [`key`]s made of an event's fields; [`memory`] joins the shards of the
+//! three for many threads and bounds them. A decision is about one event at one moment of the clock.
 //!
 //! The stages know nothing of each other, so the order in which they are asked does not matter, only what is made of
 //! their answers. The budget is asked first, because its key is the beginning of the others.
@@ -16,6 +16,7 @@ mod key;
 mod memory;
 mod observer;
 mod options;
+mod slab;
 mod spam_filter;
 
 use std::fmt;
@@ -23,12 +24,12 @@ use std::fmt;
 use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
 use crate::event::{Event, EventPatch, Text, Timestamp, name};
-use crate::sync::{Arc, stamp};
+use crate::sync::Arc;
 
 use aggregator::{Aggregator, Group};
 use counters::Counters;
 use key::{Base, BudgetKey, Hashes, Key, Turn, base_fields, text_hash};
-use memory::{Added, Events, Memory, Shard};
+use memory::{Events, Memory, Shard};
 use observer::{Seen, Stored};
 use spam_filter::{Bucket, Filter};
 
@@ -58,12 +59,12 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 /// the user's for the keys: each stage is, for its key), and a count never goes back.
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
-/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses may be taken
-/// in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
+/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses of objects in
+/// different shards may be taken in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
 /// the first cache keeps up to `max_events` - 1 messages.
 ///
-/// A decision allocates what its answer is made of, and nothing when it is to skip. It takes one lock for a moment, which
-/// threads share only if their objects meet in one of 32 shards.
+/// A decision allocates what its answer is made of, and nothing when it is to skip. Threads wait for each other, for a
+/// moment, only where their objects meet in one of 32 shards, or where one thread makes room in another's.
 ///
 /// # Examples
 ///
@@ -91,7 +92,6 @@ pub struct EventCorrelator {
     filter: Option<Filter>,
     memory: Memory,
     counters: Counters,
-    hasher: ahash::RandomState,
 }
 
 /// What the second stage says.
@@ -126,8 +126,6 @@ impl EventCorrelator {
             filter: spam_filter.map(|filter| Filter::new(filter, functions.spam_key)),
             memory: Memory::new(lru_cache_size),
             counters: Counters::default(),
-            // Seeded by the system: the names of objects come from outside.
-            hasher: ahash::RandomState::new(),
         })
     }
 
@@ -143,14 +141,14 @@ impl EventCorrelator {
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let base = base_fields(event);
-        let turn = Turn { event, base, hashes: Hashes::of(event, &base, &self.hasher), now, stamp: stamp() };
+        let turn = Turn { event, base, hashes: Hashes::of(event, &base, self.memory.hasher()), now };
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
         let fold = match custom_group {
             None => Fold::ByFields,
             Some(texts) => Fold::Done(self.fold_custom(&turn, texts)),
         };
         let (mut passage, Observed { key, is_folded, found }) =
-            self.memory.with(turn.hashes.base, |shard, added| self.pass(&turn, fold, shard, added));
+            self.memory.with(turn.hashes.base, |shard| self.pass(&turn, fold, shard));
         let is_repeat = matches!(found, Found::Repeat(_));
         let skip = || {
             self.counters.decided(is_folded, false, is_repeat);
@@ -201,8 +199,8 @@ impl EventCorrelator {
         let keeps_name = !renamed
             && key.is_of_group()
             && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
-        self.memory.with(key.place, |shard, added| {
-            let (_, seen) = entry_of(key, &mut shard.events, stamp(), added);
+        self.memory.with(key.hash, |shard| {
+            let (_, seen) = entry_of(key, &mut shard.events);
             seen.confirm(stored, keeps_name);
             seen.name().clone()
         })
@@ -214,17 +212,15 @@ impl EventCorrelator {
     }
 
     /// All that lies in the shard of the event's own keys.
-    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard, added: &mut Added) -> (Passage, Observed) {
+    fn pass(&self, turn: &Turn<'_>, fold: Fold, shard: &mut Shard<'_>) -> (Passage, Observed) {
         let Shard { groups, events, budgets } = shard;
-        let Turn { event, hashes, now, stamp, .. } = *turn;
+        let Turn { event, hashes, now, .. } = *turn;
         let mut base = None;
         let mut passage = Passage::Free;
         if let Some(filter) = self.filter.as_ref().filter(|filter| !filter.has_custom_key()) {
             let make = || (BudgetKey::Base(Arc::new(Base::of(&turn.base))), filter.full(now));
-            let (key, bucket, is_new) =
-                budgets.entry(hashes.base, stamp, |key| key.is_base(&turn.base), make);
-            added.budgets += usize::from(is_new);
-            passage = self.passage(turn, filter, (key, hashes.base), bucket, events, added);
+            let (key, bucket) = budgets.entry(hashes.base, |key| key.is_base(&turn.base), make);
+            passage = self.passage(turn, filter, (key, hashes.base), bucket, events);
             base = key.base();
         }
         let folded = match (fold, &self.aggregator) {
@@ -232,18 +228,15 @@ impl EventCorrelator {
             (Fold::ByFields, None) => None,
             (Fold::ByFields, Some(aggregator)) => {
                 let make = || (Arc::new(Key::group(turn, base)), Group::new(now));
-                let (key, group, is_new) =
-                    groups.entry(hashes.group, stamp, |key| key.is_group(turn, base), make);
-                added.groups += usize::from(is_new);
+                let (key, group) = groups.entry(hashes.group, |key| key.is_group(turn, base), make);
                 base = base.or(key.base());
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
-                is_folded.then(|| self.observe_group(turn, key, events, added))
+                is_folded.then(|| self.observe_group(turn, key, events))
             }
         };
         let observed = folded.unwrap_or_else(|| {
             let make = || (Arc::new(Key::event(turn, base)), Seen::nothing());
-            let (key, seen, is_new) = events.entry(hashes.event, stamp, |key| key.is_event(turn, base), make);
-            added.events += usize::from(is_new);
+            let (key, seen) = events.entry(hashes.event, |key| key.is_event(turn, base), make);
             let found = if seen.count() {
                 Found::Repeat(seen.stored())
             } else {
@@ -262,8 +255,7 @@ impl EventCorrelator {
         filter: &Filter,
         (key, hash): (&BudgetKey, u64),
         bucket: &mut Bucket,
-        events: &mut Events,
-        added: &mut Added,
+        events: &mut Events<'_>,
     ) -> Passage {
         if filter.exempts(turn.event) {
             return Passage::Free;
@@ -274,7 +266,7 @@ impl EventCorrelator {
             // The summary is counted as an event is.
             Some(skipped) => {
                 let key = Arc::new(Key::summary(key, hash));
-                let (_, seen) = entry_of(&key, events, stamp(), added);
+                let (_, seen) = entry_of(&key, events);
                 let found = self.observe_own(turn, seen, Numbers::take);
                 Passage::After(Box::new((skipped, Observed { key, is_folded: false, found })))
             }
@@ -284,26 +276,18 @@ impl EventCorrelator {
     /// The first two stages where the user has said what is similar; `None` if the event stays one of its own.
     fn fold_custom(&self, turn: &Turn<'_>, (group, member): (Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
-        let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, &self.hasher));
-        self.memory.with(hash, |shard, added| {
+        let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, self.memory.hasher()));
+        self.memory.with(hash, |shard| {
             let make = || (Arc::new(Key::custom(group.clone(), hash)), Group::new(turn.now));
-            let (key, group, is_new) =
-                shard.groups.entry(hash, turn.stamp, |key| key.is_custom(&group), make);
-            added.groups += usize::from(is_new);
+            let (key, group) = shard.groups.entry(hash, |key| key.is_custom(&group), make);
             let is_folded = aggregator.folds(group, &member, member_hash, turn.now);
-            is_folded.then(|| self.observe_group(turn, key, &mut shard.events, added))
+            is_folded.then(|| self.observe_group(turn, key, &mut shard.events))
         })
     }
 
     /// The second stage for the event that stands for a group.
-    fn observe_group(
-        &self,
-        turn: &Turn<'_>,
-        key: &Arc<Key>,
-        events: &mut Events,
-        added: &mut Added,
-    ) -> Observed {
-        let (key, seen) = entry_of(key, events, turn.stamp, added);
+    fn observe_group(&self, turn: &Turn<'_>, key: &Arc<Key>, events: &mut Events<'_>) -> Observed {
+        let (key, seen) = entry_of(key, events);
         let number = match &self.aggregator {
             Some(aggregator) if aggregator.has_own_names() => Numbers::take,
             _ => Numbers::share,
@@ -327,13 +311,12 @@ impl EventCorrelator {
     /// The last stage where the user has said what shares a budget, by the event as it would be stored.
     fn pass_custom(&self, turn: &Turn<'_>, filter: &Filter, result: &Event) -> Passage {
         let Some(budget) = filter.custom_key(result) else { return Passage::Free };
-        let hash = text_hash(&budget, &self.hasher);
-        self.memory.with(hash, |shard, added| {
+        let hash = text_hash(&budget, self.memory.hasher());
+        self.memory.with(hash, |shard| {
             let Shard { events, budgets, .. } = shard;
             let make = || (BudgetKey::Custom(budget.clone()), filter.full(turn.now));
-            let (key, bucket, is_new) = budgets.entry(hash, turn.stamp, |key| key.is_custom(&budget), make);
-            added.budgets += usize::from(is_new);
-            self.passage(turn, filter, (key, hash), bucket, events, added)
+            let (key, bucket) = budgets.entry(hash, |key| key.is_custom(&budget), make);
+            self.passage(turn, filter, (key, hash), bucket, events)
         })
     }
 
@@ -384,16 +367,9 @@ enum Fold {
 }
 
 /// The entry of a key that exists already.
-fn entry_of<'a>(
-    key: &Arc<Key>,
-    events: &'a mut Events,
-    stamp: u64,
-    added: &mut Added,
-) -> (&'a Arc<Key>, &'a mut Seen) {
+fn entry_of<'a>(key: &Arc<Key>, events: &'a mut Events<'_>) -> (&'a Arc<Key>, &'a mut Seen) {
     let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
-    let (key, seen, is_new) = events.entry(key.hash, stamp, same, || (key.clone(), Seen::nothing()));
-    added.events += usize::from(is_new);
-    (key, seen)
+    events.entry(key.hash, same, || (key.clone(), Seen::nothing()))
 }
 
 impl fmt::Debug for EventCorrelator {
