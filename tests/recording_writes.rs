@@ -392,8 +392,8 @@ fn a_write_takes_no_longer_when_many_events_wait() {
             recording.stats().last_failure.is_some() && recording.stats().watcher.queued == waiting as u64
         });
         let one = |number: u64| {
-            record(&events, "good", &format!("Good-{number}"));
             let start = Instant::now();
+            record(&events, "good", &format!("Good-{number}"));
             until(|| recording.stats().created == number);
             start.elapsed()
         };
