@@ -127,7 +127,7 @@ pub use crate::sink::{
     EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
     SinkOp, Tee, TeeStats,
 };
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 pub use crate::sink::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
     SqliteSynchronous,
@@ -139,7 +139,7 @@ pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, Watcher
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]
 mod documents {
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     #[doc = include_str!("../README.md")]
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]

@@ -1,5 +1,5 @@
 //! The store in a file, through its public face: what it keeps, how it answers, how it is asked.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/folder.rs"]
 mod folder;

@@ -2,7 +2,7 @@
 //! and holds every event whose write had been acknowledged.
 //!
 //! `EVENTCAST_SEED` chooses other points, `EVENTCAST_CASES` multiplies them.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
 mod child;

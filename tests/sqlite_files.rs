@@ -1,6 +1,6 @@
 //! Files that are no store, are damaged, or cannot grow: each is a clear error, and a file that is refused stays as it is,
 //! byte for byte, with nothing beside it.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
 mod child;

@@ -1,5 +1,5 @@
 //! Several processes, one file: readers beside a writer, two writers at once, and many that open it at the same moment.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
 mod child;

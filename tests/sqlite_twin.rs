@@ -1,6 +1,6 @@
 //! The store in a file and the store in memory are one: the same random operations get the same answers, and the same
 //! questions too, also after the file was closed and opened again.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/cases.rs"]
 mod cases;

@@ -71,9 +71,9 @@ pub struct SqliteChanges {
 /// process, and the machine's power; several processes may have the file open; and time is the wall clock's, because no
 /// other goes on while nothing runs. Where that is set forward, events expire that much earlier.
 ///
-/// Features `sqlite`, with the system's SQLite, and `sqlite-bundled`, with one that is compiled along. A link error about
-/// `sqlite3_set_clientdata` means that the system's is older than rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
-/// (`cargo update -p rusqlite --precise 0.40.2`), or `sqlite-bundled`.
+/// Feature `sqlite`, with a SQLite that is compiled along, or `sqlite-system`, with the system's. With the system's, a link
+/// error about `sqlite3_set_clientdata` means that it is older than rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
+/// (`cargo update -p rusqlite --precise 0.40.2`), or the feature `sqlite`.
 ///
 /// # Durability
 ///
