@@ -40,7 +40,7 @@ impl Random {
 
 fn open(path: &Path) -> SqliteSink {
     let mut options = SqliteSinkOptions::default();
-    options.max_events = 1_000_000;
+    options.max_events = Some(1_000_000);
     SqliteSink::with_options(path, options).unwrap()
 }
 

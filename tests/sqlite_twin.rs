@@ -118,7 +118,7 @@ fn the_two_stores_give_the_same_answers() {
             memory.max_events = 4;
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
             let mut options = SqliteSinkOptions::default();
-            options.max_events = 4;
+            options.max_events = Some(4);
             // Nobody pulls the plug here.
             options.synchronous = SqliteSynchronous::Normal;
             let open = || SqliteSink::with_clock(folder.file("events.db"), options, clock.clock()).unwrap();

@@ -119,7 +119,11 @@ fn configuration_keys_are_those_of_the_document() {
         MemorySinkOptions = MemorySinkOptions::default(),
     };
     #[cfg(feature = "sqlite-system")]
-    let code = with(code, &keys_of! { SqliteSinkOptions = eventcast::SqliteSinkOptions::default() });
+    let code = {
+        let mut options = eventcast::SqliteSinkOptions::default();
+        options.max_events = Some(1);
+        with(code, &keys_of! { SqliteSinkOptions = options })
+    };
     assert_eq!(compiled(table("Configuration")), code);
     // And none is read that is not written: an unknown key's error lists all there are.
     let refusals: [(&str, String); 3] = [
