@@ -312,6 +312,84 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
     }
 }
 
+/// A child that writes an event of each name that it hears, and says whether it was acknowledged.
+#[cfg(unix)]
+fn write_what_is_told(path: &Path) {
+    let sink = SqliteSink::open(path).unwrap();
+    child::say("ready");
+    loop {
+        let name = child::listen();
+        if name.is_empty() {
+            return;
+        }
+        match sink.create(&event(&name, 1)) {
+            Ok(_) => child::say("acknowledged"),
+            Err(error) => child::say(&error.to_string()),
+        }
+    }
+}
+
+/// The same, where the two have nothing in common except the files.
+#[cfg(unix)]
+#[test]
+fn two_processes_meet_again_after_their_file_was_taken_away() {
+    let test = "two_processes_meet_again_after_their_file_was_taken_away";
+    if let Some(orders) = child::orders() {
+        return write_what_is_told(orders[0].as_ref());
+    }
+    for (what, take, _) in thefts() {
+        let folder = Folder::new();
+        let path = folder.file("events.db");
+        let mut children = ["a", "b"].map(|who| start(test, &path, who));
+        let mut write = |number: usize, name: &str| {
+            children[number].tell(name);
+            children[number].hear().expect("it answers")
+        };
+        for (number, name) in ["before-a", "before-b"].into_iter().enumerate() {
+            assert_eq!(write(number, name), "acknowledged");
+        }
+        take(&path);
+        let mut stored = BTreeSet::new();
+        let mut refused = [0, 0];
+        for round in 0..8 {
+            for (number, refused) in refused.iter_mut().enumerate() {
+                let name = format!("after-{number}-{round}");
+                if write(number, &name) == "acknowledged" {
+                    stored.insert(name);
+                } else {
+                    *refused += 1;
+                }
+            }
+        }
+        assert!(refused.iter().all(|refused| (1..7).contains(refused)), "{what}: {refused:?}");
+        let found: BTreeSet<_> = names(&SqliteSink::open_read_only(&path).unwrap()).into_iter().collect();
+        let lost: Vec<_> = stored.difference(&found).collect();
+        assert!(lost.is_empty(), "{what}: {lost:?} were acknowledged");
+        for mut child in children {
+            child.tell("");
+            child.end();
+        }
+        check(&path);
+    }
+}
+
+/// The log alone goes, and a reader stays: the log's events go back into the database before it is closed.
+#[cfg(unix)]
+#[test]
+fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    let sink = SqliteSink::open(&path).unwrap();
+    let reader = SqliteSink::open_read_only(&path).unwrap();
+    sink.create(&event("before", 1)).unwrap();
+    assert_eq!(reader.len().unwrap(), 1);
+    fs::remove_file(beside(&path, "-wal")).unwrap();
+    assert_eq!(write_on(&sink, "the log removed").len(), 5);
+    assert_eq!(sink.len().unwrap(), 6);
+    drop((reader, sink));
+    assert_eq!(names(&SqliteSink::open(&path).unwrap())[0], "before");
+}
+
 /// A recording tries again what was refused, so what it recorded is in one file or the other.
 #[cfg(unix)]
 #[test]

@@ -44,6 +44,8 @@ enum Left {
     Nothing,
     /// The database has gone, and left its log behind.
     Log,
+    /// Only the log has gone.
+    AllButLog,
     /// Another database lies beside the log of the one before.
     LogOfAnother,
 }
@@ -104,9 +106,13 @@ impl Files {
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
+            Left::AllButLog => {
+                // Otherwise a reader that stays would keep the events of the log out of the database when this is closed.
+                write_back(connection);
+                Ok(())
+            }
             Left::Log => {
-                // Whether that worked shows in the size of the log.
-                let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+                write_back(connection);
                 if size(&beside(&self.real, "-wal")) > 0 {
                     return moved("its log is still in use");
                 }
@@ -125,8 +131,12 @@ impl Files {
     fn left(&self) -> Left {
         let database = Identity::of_database(&self.path);
         let log = beside(&self.real, "-wal");
+        if database == self.database && Identity::at(&log).is_none() {
+            let has_index = Identity::at(&beside(&self.real, "-shm")) == self.index;
+            return if has_index { Left::AllButLog } else { Left::Nothing };
+        }
         let is_elsewhere = self.path.exists() && real(&self.path) != self.real;
-        if database == self.database || is_elsewhere || self.log.is_none() || Identity::at(&log) != self.log {
+        if database == self.database || is_elsewhere || Identity::at(&log) != self.log {
             return Left::Nothing;
         }
         match database {
@@ -151,6 +161,11 @@ impl Still {
     pub(super) fn has_log(&self) -> bool {
         self.size_of_log > 0
     }
+}
+
+/// Writes the log back into the database and empties it. If somebody still reads it, the log keeps what is left.
+fn write_back(connection: &Connection) {
+    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
 /// Follows links, as SQLite does before it looks for the other two files.

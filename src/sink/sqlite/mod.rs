@@ -110,6 +110,8 @@ pub struct SqliteChanges {
 /// - A batch that was refused may be in a file that was moved away. Then it is in both files after the next try.
 /// - If only the database is moved, the store writes its log back into it first. If somebody puts another database beside
 ///   the log, each write is refused until the log is gone.
+/// - A process that only reads keeps the old files open. If the database stayed and the index beside it was removed, writes
+///   may be refused until that process closes them.
 /// - Files that are cut or overwritten in place are damaged files, and not noticed by this.
 /// - A store that was opened for reading only goes on with the file that it opened. So do reads until the next write.
 /// - Windows does not let anybody remove or rename an open file, and other systems than Unix and Windows are not watched.
