@@ -15,6 +15,26 @@ const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 pub(super) const MAX_EVENTS: usize = 100_000;
 
 /// Options of a [`SqliteSink`](super::SqliteSink).
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-options-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::{SqliteSink, SqliteSinkOptions};
+///
+/// let mut options = SqliteSinkOptions::default();
+/// options.max_events = Some(5_000);
+/// let store = SqliteSink::with_options(&path, options)?;
+///
+/// // The limit is the file's, so a process without one of its own has the same.
+/// let other = SqliteSink::open(&path)?;
+/// assert_eq!(other.stats()?.max_events, 5_000);
+/// # drop((store, other));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
