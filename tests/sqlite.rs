@@ -465,7 +465,7 @@ fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     assert!(sink.apply(&ops).iter().all(Result::is_ok));
 }
 
-/// Whoever opens the file without a limit of their own does not throw away what another wants to keep, or keep more.
+/// A process without a limit of its own neither throws away what another one keeps nor keeps more.
 #[test]
 fn the_file_has_one_limit_for_all_who_write_to_it() {
     let folder = Folder::new();
@@ -517,7 +517,7 @@ fn a_lowered_limit_is_reached_step_by_step() {
     assert_eq!(sink.events().unwrap()[99].metadata.name, "c-8999");
 }
 
-/// What one write under a wrong clock must not do: take along what is alive.
+/// One write under a wrong clock does not remove what is alive.
 #[test]
 fn a_clock_that_jumps_ahead_takes_nothing_along() {
     let folder = Folder::new();
@@ -540,7 +540,8 @@ fn a_clock_that_jumps_ahead_takes_nothing_along() {
     assert_eq!(names(&sink.events().unwrap()), ["b", "d"]);
 }
 
-/// A store that nobody wrote to for longer than events live: they are let go with the write after the first.
+/// A store that nobody wrote to for longer than events live: they are let go with the write after
+/// the first.
 #[test]
 fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
     let folder = Folder::new();
@@ -583,7 +584,7 @@ fn an_index_that_was_dropped_is_made_again() {
         let found: i64 =
             rusqlite::Connection::open(&path).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert_eq!(found, 2, "{index}");
-        // One of that name that is another one.
+        // Another index of the same name.
         by_hand(&format!("DROP INDEX {index}; CREATE INDEX {index} ON events (message)"));
         let error = SqliteSink::open(&path).unwrap_err();
         assert_eq!(error.kind(), SqliteErrorKind::Corrupt);

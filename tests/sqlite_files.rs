@@ -465,13 +465,13 @@ fn on_what_cannot_be_written(orders: &[String]) {
             "{error}"
         );
     }
-    // Who reads needs no more than the file, if there is no log.
+    // A reader needs no more than the file, if there is no log.
     let sink = SqliteSink::open_read_only(&whole).unwrap();
     assert_eq!((sink.len().unwrap(), sink.events().unwrap().len()), (3, 3));
     assert!(sink.table().unwrap().contains("Started") && !sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
-    // What is in a log that cannot be used is not left out in silence.
+    // A log that cannot be used is not left out in silence.
     let logged = Path::new(&orders[2]).join("events.db");
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
@@ -480,7 +480,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
         "{error}"
     );
 
-    // Another one may be able to write, whose folder it is by another name.
+    // Another process can write the same folder by another name.
     let (theirs, ours) = (Path::new(&orders[4]).join("events.db"), Path::new(&orders[3]).join("events.db"));
     let sink = SqliteSink::open_read_only(&ours).unwrap();
     assert_eq!(sink.len().unwrap(), 3);
@@ -578,7 +578,8 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
     assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 1);
 }
 
-/// To read the whole file takes long, so it is read where it may have suffered: after an end that left a log.
+/// To read the whole file takes long, so it is read where it may have suffered: after an end that
+/// left a log.
 #[test]
 fn the_whole_file_is_read_after_an_unclean_end_only() {
     let live = Folder::new();

@@ -1,5 +1,5 @@
-//! Several processes, one file: readers beside a writer, two writers at once, many that open it at the same moment, and
-//! somebody who takes the file away while it is open.
+//! Several processes, one file: readers beside a writer, two writers at once, many that open it at
+//! the same moment, and somebody who takes the file away while it is open.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
@@ -185,7 +185,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}{end}", path.display()))
 }
 
-/// Writes until the file takes it again: each write is refused as one that may be tried again, or is at the path.
+/// Writes until the file takes it again: each write is refused as one that may be tried again, or
+/// is at the path.
 #[cfg(unix)]
 fn write_on(sink: &SqliteSink, what: &str) -> Vec<String> {
     let mut stored = Vec::new();
@@ -210,7 +211,8 @@ fn remove_all(path: &Path) {
     }
 }
 
-/// What is done to the files, and the end of the name under which those are afterwards that were there before.
+/// A change to the files, and the end of the name that the old database has afterwards, if it is
+/// still there.
 #[cfg(unix)]
 type Theft = (&'static str, fn(&Path), Option<&'static str>);
 
@@ -250,7 +252,8 @@ fn thefts() -> [Theft; 8] {
     ]
 }
 
-/// A program that cleans up, one that rotates logs, and one that means well: no write is acknowledged that nobody finds.
+/// A program that cleans up, one that rotates logs, and one that means well: no write is
+/// acknowledged that nobody finds.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
@@ -276,7 +279,8 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
     }
 }
 
-/// Two that have the file open, none of which knows of the other: both come to write the same new one.
+/// Two stores have the file open and do not know of each other. Both come to write the same new
+/// file.
 #[cfg(unix)]
 #[test]
 fn two_writers_meet_again_after_their_file_was_taken_away() {
@@ -373,7 +377,8 @@ fn two_processes_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// The log alone goes, and a reader stays: the log's events go back into the database before it is closed.
+/// The log alone goes, and a reader stays: the log's events go back into the database before it is
+/// closed.
 #[cfg(unix)]
 #[test]
 fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
@@ -417,7 +422,7 @@ fn a_recording_goes_on_in_the_new_file() {
     assert_eq!(sink.events().unwrap().iter().map(|e| e.reason.to_string()).collect::<Vec<_>>(), ["After"]);
 }
 
-/// It goes between the beginning of a write and its end: the writer waits for a lock meanwhile.
+/// The file goes between the beginning of a write and its end, while the writer waits for a lock.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
@@ -437,7 +442,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
                 sink.create(&event("during", 1))
             });
             begins.recv().unwrap();
-            // Time for it to come to the lock. If that was not enough, it is refused before it begins.
+            // Time for it to come to the lock. If that was not enough, it is refused before it
+            // begins.
             for _ in 0..200 {
                 std::thread::yield_now();
             }
@@ -471,7 +477,8 @@ fn a_store_outlives_its_folder() {
     assert_eq!(names(&SqliteSink::open_read_only(&path).unwrap()), ["after"]);
 }
 
-/// The database of a backup, copied over a store that is open: the log that is there belongs to the one before.
+/// The database of a backup, copied over a store that is open: the log that is there belongs to the
+/// one before.
 #[cfg(unix)]
 #[test]
 fn another_database_beside_the_old_log_is_not_written() {

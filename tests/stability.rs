@@ -70,7 +70,8 @@ fn features_are_those_of_the_document() {
     );
 }
 
-/// A new program links whatever SQLite its system has. The code asks for `sqlite-system`, so both features have all of it.
+/// A new program links whatever SQLite its system has. The code asks for `sqlite-system`, so both
+/// features have all of it.
 #[test]
 fn the_feature_sqlite_compiles_sqlite_along() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();

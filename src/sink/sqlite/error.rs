@@ -76,7 +76,8 @@ pub enum SqliteErrorKind {
     Busy,
     /// The file cannot be written, or was opened for reading only.
     ReadOnly,
-    /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was open.
+    /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was
+    /// open.
     Moved,
     /// The disk or the file system fails.
     Io,

@@ -1,9 +1,9 @@
 //! The files of a store, and whether they still are where the store opened them.
 //!
-//! SQLite goes on with a file that somebody has removed or moved, and what it commits then is gone when the file is
-//! closed. So a store compares what lies at its path with what it has opened, by device and inode, after each commit.
-//! It only asks the system about the paths: to open a file and close it again takes away the locks that the process has
-//! on that file.
+//! SQLite goes on with a file that somebody has removed or moved, and what it commits then is gone
+//! when the file is closed. So a store compares what lies at its path with what it has opened, by
+//! device and inode, after each commit. It only asks the system about the paths: to open a file and
+//! close it again takes away the locks that the process has on that file.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -14,7 +14,8 @@ use rusqlite::Connection;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind};
 
-/// Which file lies at a path, where the system tells files apart. Windows does not let anybody remove an open file.
+/// Which file lies at a path, where the system tells files apart. Windows does not let anybody
+/// remove an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -29,7 +30,8 @@ pub(super) struct Files {
     index: Option<Identity>,
 }
 
-/// A database that is read without locks because nobody should be able to write it: whether somebody does nevertheless.
+/// A database that is read without locks because nobody should be able to write it: whether
+/// somebody does nevertheless.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Still {
     database: Option<Identity>,
@@ -95,19 +97,22 @@ impl Files {
             && Identity::at(&beside(&self.real, "-shm")) == self.index
     }
 
-    /// Makes the path fit for a new store after the old one has gone from there. The old one's log goes back into the old
-    /// database, wherever that is now. Afterwards the connections can be closed.
+    /// Makes the path fit for a new store after the old one has gone from there. The old one's log
+    /// goes back into the old database, wherever that is now. Afterwards the connections can be
+    /// closed.
     ///
     /// # Errors
     ///
-    /// The log at the path cannot be told from that of another database, or somebody still reads it.
+    /// The log at the path cannot be told from that of another database, or somebody still reads
+    /// it.
     pub(super) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
             Left::AllButLog => {
-                // Otherwise a reader that stays would keep the events of the log out of the database when this is closed.
+                // Otherwise a reader that stays would keep the events of the log out of the
+                // database when this is closed.
                 write_back(connection);
                 Ok(())
             }
@@ -163,7 +168,8 @@ impl Still {
     }
 }
 
-/// Writes the log back into the database and empties it. If somebody still reads it, the log keeps what is left.
+/// Writes the log back into the database and empties it. If somebody still reads it, the log keeps
+/// what is left.
 fn write_back(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }

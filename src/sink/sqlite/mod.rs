@@ -39,8 +39,8 @@ pub struct SqliteSinkStats {
     pub created: u64,
     /// Updates and patches of stored events.
     pub updated: u64,
-    /// Gone because nobody wrote them for too long. Those whose rows are still there are counted by the clock, so this goes
-    /// back by as many as come to life again when the clock is set back.
+    /// Gone because nobody wrote them for too long. Those whose rows are still there are counted by
+    /// the clock, so this goes back by as many as come to life again when the clock is set back.
     pub expired: u64,
     /// Gone to make room.
     pub evicted: u64,
@@ -48,8 +48,8 @@ pub struct SqliteSinkStats {
     pub bytes: u64,
     /// How many events the file may hold: see [`SqliteSinkOptions::max_events`].
     pub max_events: u64,
-    /// How often reads through this store and its clones have left out a row that holds no event, since it was opened. A row
-    /// that is read twice counts twice.
+    /// How often reads through this store and its clones have left out a row that holds no event,
+    /// since it was opened. A row that is read twice counts twice.
     pub unreadable: u64,
 }
 
@@ -79,12 +79,13 @@ pub struct SqliteChanges {
 /// It answers as a [`MemorySink`](crate::MemorySink) does, which is as an API server does: names, uids, resource versions,
 /// times, what is invalid, what a patch and an update change, what expires and what makes room. But it outlives the
 /// process, and the machine's power; several processes may have the file open; and time is the wall clock's, because no
-/// other goes on while nothing runs. Where that is set forward, events expire that much earlier. A transaction whose clock
-/// is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl) removes nothing that has expired, in case the
-/// clock is wrong. The next one does.
+/// other goes on while nothing runs. Where that is set forward, events expire that much earlier. A
+/// transaction whose clock is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl)
+/// removes nothing that has expired, in case the clock is wrong. The next one does.
 ///
-/// Feature `sqlite`, with a SQLite that is compiled along, or `sqlite-system`, with the system's. With the system's, a link
-/// error about `sqlite3_set_clientdata` means that it is older than rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
+/// Feature `sqlite`, with a SQLite that is compiled along, or `sqlite-system`, with the system's.
+/// With the system's, a link error about `sqlite3_set_clientdata` means that it is older than
+/// rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
 /// (`cargo update -p rusqlite --precise 0.40.2`), or the feature `sqlite`.
 ///
 /// # Durability
@@ -95,34 +96,40 @@ pub struct SqliteChanges {
 /// else may happen to the machine.
 ///
 /// While it is open there are two more files beside it, `-wal` and `-shm`, which belong to it: never move or copy the one
-/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), even while it is
-/// written. A disk of the network mostly cannot hold such a file.
+/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or
+/// `VACUUM INTO`), even while it is written. A disk of the network mostly cannot hold such a file.
 ///
 /// # When the file goes away
 ///
-/// A program that cleans up or rotates logs may remove, move or replace the file while it is open, or one of the two beside
-/// it. Each write looks for that before it begins and after its commit, by device and inode. If the files have changed,
-/// the answer is [`SinkError::retry`] with [`Moved`](SqliteErrorKind::Moved) as the cause, and the next write opens the
-/// path anew, as [`open`](Self::open) does. A recording tries again, so its events go on in the new file. An acknowledged
-/// write was in the file at the path when it was acknowledged. These windows are left:
+/// A program that cleans up or rotates logs may remove, move or replace the file while it is open,
+/// or one of the two beside it. Each write looks for that before it begins and after its commit, by
+/// device and inode. If the files have changed, the answer is [`SinkError::retry`] with
+/// [`Moved`](SqliteErrorKind::Moved) as the cause, and the next write opens the path anew, as
+/// [`open`](Self::open) does. A recording tries again, so its events go on in the new file. An
+/// acknowledged write was in the file at the path when it was acknowledged. These windows are left:
 ///
-/// - A file that is removed later takes its events with it. The next write tells, and without a next write nothing does.
-/// - A batch that was refused may be in a file that was moved away. Then it is in both files after the next try.
-/// - If only the database is moved, the store writes its log back into it first. If somebody puts another database beside
-///   the log, each write is refused until the log is gone.
-/// - A process that only reads keeps the old files open. If the database stayed and the index beside it was removed, writes
-///   may be refused until that process closes them.
+/// - A file that is removed later takes its events with it. The next write tells, and without a
+///   next write nothing does.
+/// - A batch that was refused may be in a file that was moved away. Then it is in both files after
+///   the next try.
+/// - If only the database is moved, the store writes its log back into it first. If somebody puts
+///   another database beside the log, each write is refused until the log is gone.
+/// - A process that only reads keeps the old files open. If the database stayed and the index
+///   beside it was removed, writes may be refused until that process closes them.
 /// - Files that are cut or overwritten in place are damaged files, and not noticed by this.
-/// - A store that was opened for reading only goes on with the file that it opened. So do reads until the next write.
-/// - Windows does not let anybody remove or rename an open file, and other systems than Unix and Windows are not watched.
+/// - A store that was opened for reading only goes on with the file that it opened. So do reads
+///   until the next write.
+/// - Windows does not let anybody remove or rename an open file, and other systems than Unix and
+///   Windows are not watched.
 ///
 /// # What goes wrong
 ///
 /// A file that is not a store (no database, another program's, a newer version's, a damaged one) is refused when it is
-/// opened, and stays as it is, byte for byte: see [`SqliteErrorKind`]. To find damage inside, opening for writing reads the
-/// whole file where a log lies beside it, as after an unclean end, or where
-/// [`full_check`](SqliteSinkOptions::full_check) asks for it: that takes some tenths of a second for 100 MB. An index that
-/// somebody has dropped is made again. A new file has the mode 0600, the files beside it have the same.
+/// opened, and stays as it is, byte for byte: see [`SqliteErrorKind`]. To find damage inside,
+/// opening for writing reads the whole file where a log lies beside it, as after an unclean end, or
+/// where [`full_check`](SqliteSinkOptions::full_check) asks for it: that takes some tenths of a
+/// second for 100 MB. An index that somebody has dropped is made again. A new file has the mode
+/// 0600, the files beside it have the same.
 ///
 /// When a write fails because the disk is full or fails, or another process writes for longer than
 /// [`busy_timeout`](SqliteSinkOptions::busy_timeout), nothing of the batch is done and every operation's answer is
@@ -131,9 +138,11 @@ pub struct SqliteChanges {
 ///
 /// # Bounds
 ///
-/// The file holds at most [`max_events`](SqliteSinkOptions::max_events), which the file itself says, so all who write to it
-/// agree. One transaction lets at most 4,096 expired events go, and at most 4,096 more than it adds to make room: after the
-/// limit was lowered, each write takes the file a step nearer to it. What goes leaves space that is used again. The log beside it is written back when it has grown to 16 MiB, and grows beyond only while somebody reads
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events), which the file itself
+/// says, so all who write to it agree. One transaction lets at most 4,096 expired events go, and at
+/// most 4,096 more than it adds to make room: after the limit was lowered, each write takes the
+/// file a step nearer to it. What goes leaves space that is used again. The log beside it is
+/// written back when it has grown to 16 MiB, and grows beyond only while somebody reads
 /// for long. Besides that each store takes up to 18 MiB of memory for pages.
 ///
 /// # Blocking
@@ -209,7 +218,7 @@ struct Reader {
     still: Option<Still>,
 }
 
-/// Whoever has it locked may lock the reader too, never the other way round.
+/// A thread that holds this lock may take the reader's, never the other way round.
 struct Writer {
     /// `None` as the reader is.
     connection: Option<Connection>,
@@ -270,10 +279,11 @@ impl SqliteSink {
     /// Opens the store in this file for reading only, as a second process does while another one writes. What is written
     /// to it is rejected.
     ///
-    /// SQLite makes the two files beside it where they are not there, so an empty `-wal` and a `-shm` may be left. Where it
-    /// cannot make them, as on a read-only medium, and there is no log to be read, the file is read without locks. If
-    /// somebody writes it nevertheless, a read that may have seen a part of that is an error,
-    /// [`Busy`](SqliteErrorKind::Busy), and the next one reads what is there then. Damage is found when it is read.
+    /// SQLite makes the two files beside it where they are not there, so an empty `-wal` and a
+    /// `-shm` may be left. Where it cannot make them, as on a read-only medium, and there is no log
+    /// to be read, the file is read without locks. If somebody writes it nevertheless, a read that
+    /// may have seen a part of that is an error, [`Busy`](SqliteErrorKind::Busy), and the next one
+    /// reads what is there then. Damage is found when it is read.
     ///
     /// # Errors
     ///
@@ -323,7 +333,8 @@ impl SqliteSink {
         SqliteError::new(SqliteErrorKind::Moved, &self.shared.path, "")
     }
 
-    /// Writes a batch to the files at the path, or to none. A write to files that are no longer there is not acknowledged.
+    /// Writes a batch to the files at the path, or to none. A write to files that are no longer
+    /// there is not acknowledged.
     fn write(
         &self,
         writer: &mut Writer,
@@ -354,7 +365,8 @@ impl SqliteSink {
         if let Some(connection) = &writer.connection {
             writer.files.leave(connection)?;
         }
-        // First the old ones: SQLite shares the index of the log among a process's connections to one file.
+        // First the old ones: SQLite shares the index of the log among a process's connections to
+        // one file.
         reader.connection = None;
         writer.connection = None;
         let opened = open::read_write(path, options, clock.now().into())?;

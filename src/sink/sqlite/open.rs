@@ -90,8 +90,8 @@ pub(super) fn read_write(
     }
     writer.set_db_config(spare, false).map_err(fail)?;
     let reader = connect(&path, &path, reading(), options.busy_timeout)?;
-    // The first look opens the log, so all files are open now. If the path still leads to the file that it led to before,
-    // these are the ones.
+    // The first look opens the log, so all files are open now. If the path still leads to the file
+    // that it led to before, these are the ones.
     schema::user_version(&reader).map_err(fail)?;
     let files = Files::at(&path);
     if !files.are_complete(opened) {
@@ -121,7 +121,8 @@ pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
         Ok(connection)
     };
     let (connection, still) = match open(&path, reading()) {
-        // The two files beside it are not there and cannot be made, and without a log there is no need for them.
+        // The two files beside it are not there and cannot be made, and without a log there is no
+        // need for them.
         Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
             let uri = immutable(&path);
             (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
@@ -174,8 +175,8 @@ fn look(path: &Path) -> Result<Found, SqliteError> {
     if look_once(path)? == Found::Store {
         return Ok(Found::Store);
     }
-    // A process that makes a store marks the file before it has a log. So an empty file with a log either is marked by
-    // now, or has the log of another database.
+    // A process that makes a store marks the file before it has a log. So an empty file with a log
+    // either is marked by now, or has the log of another database.
     if size_of_log(path) > 0 && look_once(path)? == Found::Empty {
         return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
     }

@@ -39,11 +39,12 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
 pub struct SqliteSinkOptions {
-    /// How many events the file holds. When there would be more, the one that was written longest ago makes room. 1 to
-    /// 16,777,216.
+    /// How many events the file holds. When there would be more, the one that was written longest
+    /// ago makes room. 1 to 16,777,216.
     ///
-    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes the limit that the file
-    /// has, which for a new file is 100,000. A number changes the limit of the file when the store is opened.
+    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
+    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
+    /// the file when the store is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_events: Option<usize>,
     /// How long after its last write an event is kept, by the wall clock. More than zero, default an hour, as an API
@@ -56,8 +57,9 @@ pub struct SqliteSinkOptions {
     /// milliseconds, default 5 seconds.
     #[serde(with = "crate::duration")]
     pub busy_timeout: Duration,
-    /// Whether opening for writing reads the whole file, to find damage before anything is written. Default false: it does
-    /// so only where a log lies beside the file, which an unclean end leaves there, or another process that writes.
+    /// Whether opening for writing reads the whole file, to find damage before anything is written.
+    /// Default false: it does so only where a log lies beside the file, which an unclean end leaves
+    /// there, or another process that writes.
     pub full_check: bool,
 }
 

@@ -11,8 +11,9 @@ use super::row::{self, columns, signed};
 use super::write::Counters;
 use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
 
-/// Each of these reads what had been committed when it began, waits for no writer, and holds up none. A row that somebody
-/// else has written and that holds no event is left out, and counted in [`SqliteSinkStats::unreadable`].
+/// Each of these reads what had been committed when it began, waits for no writer, and holds up
+/// none. A row that somebody else has written and that holds no event is left out, and counted in
+/// [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///

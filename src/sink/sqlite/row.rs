@@ -206,8 +206,8 @@ pub(super) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     Ok(event)
 }
 
-/// The event of a row of all columns, unless somebody else has written what is no event. Such a row is counted and left out,
-/// so that it does not hide the others.
+/// The event of a row of all columns, unless somebody else has written what is no event. Such a row
+/// is counted and left out, so that it does not hide the others.
 pub(super) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     let event = event_of(row).ok();
     if event.is_none() {

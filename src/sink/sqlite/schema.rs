@@ -63,7 +63,8 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
-    // 3: the limit that holds for all who write, and when they did so last, in microseconds since 1970.
+    // 3: the limit that holds for all who write, and when they did so last, in microseconds since
+    // 1970.
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
@@ -119,7 +120,8 @@ impl From<rusqlite::Error> for IndexError {
     }
 }
 
-/// Makes the indexes again that somebody has dropped. Without the one for names, a name could be used twice.
+/// Makes the indexes again that somebody has dropped. Without the one for names, a name could be
+/// used twice.
 pub(super) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
     // The steps themselves say which there are.
     let model = Connection::open_in_memory()?;

@@ -12,9 +12,10 @@ use crate::sink::{SinkError, SinkOp, rules};
 use super::SqliteSinkOptions;
 use super::row::{self, columns, marks, signed};
 
-/// The most events that one transaction lets go because they have expired, and the most that it lets go because there are
-/// too many, beyond those that it adds. A store that was left alone for long, or whose limit was lowered, does not hold up
-/// its writers. Nobody sees those that have expired and are left.
+/// The most events that one transaction lets go because they have expired, and the most that it
+/// lets go because there are too many, beyond those that it adds. A store that was left alone for
+/// long, or whose limit was lowered, does not hold up its writers. Nobody sees those that have
+/// expired and are left.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
@@ -191,7 +192,8 @@ impl<'a> Batch<'a> {
             before,
             counters: before,
         };
-        // A clock that has gone on by more than an event's life may be wrong. The next write, by the same clock, trusts it.
+        // A clock that has gone on by more than an event's life may be wrong. The next write, by
+        // the same clock, trusts it.
         let since = row::unix_micros(now).saturating_sub(before.written);
         if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
             batch.expire()?;
