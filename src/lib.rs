@@ -132,7 +132,7 @@ pub use crate::sink::{
     EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
     SinkOp, Tee, TeeStats,
 };
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 pub use crate::sink::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
     SqliteSynchronous,
@@ -144,7 +144,7 @@ pub use crate::stats::{RecordingStats, SinkFailure};
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]
 mod documents {
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     #[doc = include_str!("../README.md")]
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]

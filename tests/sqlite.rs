@@ -1,5 +1,5 @@
 //! The store in a file, through its public face: what it keeps, how it answers, how it is asked.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/folder.rs"]
 mod folder;
@@ -335,9 +335,11 @@ fn queries_use_the_indexes() {
 fn options_are_read_from_text() {
     let options: SqliteSinkOptions =
         serde_json::from_str(r#"{"ttl": "90m", "synchronous": "normal", "busy_timeout": "250ms"}"#).unwrap();
-    assert_eq!((options.max_events, options.synchronous), (100_000, SqliteSynchronous::Normal));
+    assert_eq!((options.max_events, options.synchronous), (None, SqliteSynchronous::Normal));
     let text = serde_json::to_string(&options).unwrap();
-    assert_eq!(text, r#"{"max_events":100000,"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms"}"#);
+    assert_eq!(text, r#"{"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms","full_check":false}"#);
+    let limited: SqliteSinkOptions = serde_json::from_str(r#"{"max_events": 7}"#).unwrap();
+    assert_eq!(limited.max_events, Some(7));
     assert_eq!(serde_json::from_str::<SqliteSinkOptions>(&text).unwrap(), options);
     for json in [r#"{"path": "x"}"#, r#"{"synchronous": "off"}"#, "[]"] {
         assert!(serde_json::from_str::<SqliteSinkOptions>(json).is_err(), "{json}");
@@ -378,7 +380,8 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     let stored = sink.create(&event("a")).unwrap();
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("UPDATE events SET lastTimestamp = 'yesterday', rest = '{'").unwrap();
-    assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
+    assert!(sink.events().unwrap().is_empty());
+    assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
     // One event that cannot be read is no reason not to write another.
     let answers =
         sink.apply(&[SinkOp::Patch(stored.clone(), EventPatch::new(&stored)), SinkOp::Create(event("b"))]);
@@ -429,4 +432,194 @@ fn clones_are_one_store_for_many_threads() {
         sink.events().unwrap().iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
     assert_eq!(versions, (1..=40).collect::<Vec<_>>());
     assert!(format!("{sink:?}").contains("events.db"));
+}
+
+/// One row that is no event does not hide those that are.
+#[test]
+fn a_row_that_cannot_be_read_is_left_out_and_counted() {
+    for damage in [
+        "lastTimestamp = 'yesterday'",
+        "rest = '{'",
+        "message = x'ff'",
+        "reason = x'c328'",
+        "count = 4294967296",
+        "count = 'many'",
+        "creationTimestamp = 7.5",
+    ] {
+        let folder = Folder::new();
+        let sink = store(&folder);
+        let ops: Vec<_> = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+        let stored: Vec<_> = sink.apply(&ops).into_iter().map(Result::unwrap).collect();
+        let others: Vec<_> = stored.iter().filter(|event| event.metadata.name != "7").cloned().collect();
+        let by_hand = rusqlite::Connection::open(folder.file("events.db")).unwrap();
+        assert_eq!(sink.stats().unwrap().unreadable, 0);
+        let spoil = format!("UPDATE events SET {damage} WHERE name = '7'");
+        assert_eq!(by_hand.execute(&spoil, []).unwrap(), 1);
+        assert_eq!(sink.events().unwrap(), others, "{damage}");
+        assert_eq!(sink.stats().unwrap().unreadable, 1, "{damage}");
+        assert_eq!(sink.changes_since(0).unwrap().events, others, "{damage}");
+        assert_eq!(sink.table().unwrap().lines().count(), 20, "{damage}");
+        assert!(sink.describe(&stored[0].involved_object).unwrap().contains("started"));
+        assert_eq!(sink.stats().unwrap().unreadable, 4, "{damage}");
+        assert_eq!(sink.get("default", "7").unwrap_err().kind(), SqliteErrorKind::Corrupt, "{damage}");
+        let last = sink.find(&EventQuery::new().limit(14)).unwrap();
+        assert_eq!(last, others[others.len() - 14..], "{damage}: a limit counts events, not rows");
+        // Its name stays taken until it goes like any other.
+        assert_eq!(sink.create(&event("7")).unwrap_err().kind(), SinkErrorKind::Rejected);
+    }
+}
+
+fn limited(max_events: usize) -> SqliteSinkOptions {
+    let mut options = SqliteSinkOptions::default();
+    options.max_events = Some(max_events);
+    options
+}
+
+fn create_all(sink: &SqliteSink, name: &str, count: usize) {
+    let ops: Vec<_> = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
+    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+}
+
+/// A process without a limit of its own neither throws away what another one keeps nor keeps more.
+#[test]
+fn the_file_has_one_limit_for_all_who_write_to_it() {
+    let folder = Folder::new();
+    let clock = clock();
+    let maker = open(&folder, &clock, limited(150_000));
+    let other = open(&folder, &clock, SqliteSinkOptions::default());
+    assert_eq!((maker.stats().unwrap().max_events, other.stats().unwrap().max_events), (150_000, 150_000));
+    drop((maker, other));
+
+    // An explicit limit is the file's from then on, and holds for those that have it open.
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let small = open(&folder, &clock, limited(20));
+    assert_eq!(sink.stats().unwrap().max_events, 20);
+    create_all(&sink, "a", 30);
+    assert_eq!((sink.len().unwrap(), small.stats().unwrap().evicted), (20, 10));
+    drop((sink, small));
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let large = open(&folder, &clock, limited(25));
+    create_all(&sink, "b", 30);
+    assert_eq!((sink.len().unwrap(), large.stats().unwrap().evicted), (25, 35));
+    // A new file without one has room for a hundred thousand.
+    let new = SqliteSink::open(folder.file("new.db")).unwrap();
+    assert_eq!(new.stats().unwrap().max_events, 100_000);
+    // To be read only, it takes none.
+    let reader = SqliteSink::open_read_only(folder.file("events.db")).unwrap();
+    assert_eq!(reader.stats().unwrap().max_events, 25);
+}
+
+#[test]
+fn a_lowered_limit_is_reached_step_by_step() {
+    let folder = Folder::new();
+    let clock = clock();
+    create_all(&open(&folder, &clock, limited(20_000)), "a", 10_000);
+    let sink = open(&folder, &clock, limited(100));
+    assert_eq!(sink.len().unwrap(), 10_000, "opening alone lets nothing go");
+    let mut before = sink.stats().unwrap();
+    for round in 0..4 {
+        sink.create(&event(&format!("b-{round}"))).unwrap();
+        let stats = sink.stats().unwrap();
+        assert!(stats.evicted - before.evicted <= 4096 + 1, "{stats}");
+        assert!(stats.stored < before.stored || stats.stored == 100, "{stats}");
+        assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+        before = stats;
+    }
+    assert_eq!(before.stored, 100);
+    // The limit holds after a batch of any length.
+    create_all(&sink, "c", 9000);
+    assert_eq!(sink.len().unwrap(), 100);
+    assert_eq!(sink.events().unwrap()[99].metadata.name, "c-8999");
+}
+
+/// One write under a wrong clock does not remove what is alive.
+#[test]
+fn a_clock_that_jumps_ahead_takes_nothing_along() {
+    let folder = Folder::new();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    create_all(&sink, "a", 5000);
+    clock.advance(Duration::from_secs(60));
+    let ahead = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + 70 * 31_557_600));
+    let wrong = open(&folder, &ahead, SqliteSinkOptions::default());
+    wrong.create(&event("b")).unwrap();
+    assert_eq!(wrong.len().unwrap(), 1, "by that clock the others have expired");
+    assert_eq!(sink.len().unwrap(), 5001);
+    let stats = sink.stats().unwrap();
+    assert_eq!((stats.stored, stats.created, stats.expired, stats.evicted), (5001, 5001, 0, 0));
+    sink.create(&event("c")).unwrap();
+    assert_eq!(sink.len().unwrap(), 5002);
+    // An hour without a write is an hour for all.
+    clock.advance(Duration::from_secs(3600));
+    sink.create(&event("d")).unwrap();
+    assert_eq!(names(&sink.events().unwrap()), ["b", "d"]);
+}
+
+/// A store that nobody wrote to for longer than events live: they are let go with the write after
+/// the first.
+#[test]
+fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
+    let folder = Folder::new();
+    let clock = clock();
+    let sink = open(&folder, &clock, limited(10));
+    create_all(&sink, "a", 10);
+    clock.advance(Duration::from_secs(36_000));
+    let rows = || -> i64 {
+        let connection = rusqlite::Connection::open(folder.file("events.db")).unwrap();
+        connection.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap()
+    };
+    // To make room, one that has expired goes as such.
+    sink.create(&event("b")).unwrap();
+    let stats = sink.stats().unwrap();
+    assert_eq!((rows(), stats.stored, stats.expired, stats.evicted), (10, 1, 10, 0));
+    sink.create(&event("c")).unwrap();
+    let stats = sink.stats().unwrap();
+    assert_eq!((rows(), stats.stored, stats.expired, stats.evicted), (2, 2, 10, 0));
+}
+
+#[test]
+fn an_index_that_was_dropped_is_made_again() {
+    for index in [
+        "eventsByName",
+        "eventsByExpiry",
+        "eventsByObject",
+        "eventsByType",
+        "eventsByReason",
+        "eventsByLastSeen",
+    ] {
+        let folder = Folder::new();
+        let path = folder.file("events.db");
+        store(&folder).create(&event("a")).unwrap();
+        let by_hand = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        by_hand(&format!("DROP INDEX {index}; CREATE INDEX mine ON events (message)"));
+        let sink = store(&folder);
+        assert_eq!(sink.create(&event("a")).unwrap_err().kind(), SinkErrorKind::AlreadyExists, "{index}");
+        drop(sink);
+        let sql = format!("SELECT count(*) FROM sqlite_master WHERE name IN ('{index}', 'mine')");
+        let found: i64 =
+            rusqlite::Connection::open(&path).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(found, 2, "{index}");
+        // Another index of the same name.
+        by_hand(&format!("DROP INDEX {index}; CREATE INDEX {index} ON events (message)"));
+        let error = SqliteSink::open(&path).unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::Corrupt);
+        assert!(error.to_string().contains(&format!("the index {index} is not as it was made")), "{error}");
+    }
+}
+
+#[test]
+fn names_that_are_there_twice_are_damage() {
+    let folder = Folder::new();
+    let path = folder.file("events.db");
+    let sink = store(&folder);
+    sink.create(&event("a")).unwrap();
+    sink.create(&event("b")).unwrap();
+    drop(sink);
+    let by_hand = rusqlite::Connection::open(&path).unwrap();
+    by_hand.execute_batch("DROP INDEX eventsByName; UPDATE events SET name = 'a'").unwrap();
+    drop(by_hand);
+    let error = SqliteSink::open(&path).unwrap_err();
+    assert_eq!(error.kind(), SqliteErrorKind::Corrupt);
+    assert!(error.to_string().contains("the index eventsByName was dropped"), "{error}");
+    assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 2);
 }

@@ -2,7 +2,7 @@
 //! and holds every event whose write had been acknowledged.
 //!
 //! `EVENTCAST_SEED` chooses other points, `EVENTCAST_CASES` multiplies them.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
 mod child;
@@ -40,7 +40,7 @@ impl Random {
 
 fn open(path: &Path) -> SqliteSink {
     let mut options = SqliteSinkOptions::default();
-    options.max_events = 1_000_000;
+    options.max_events = Some(1_000_000);
     SqliteSink::with_options(path, options).unwrap()
 }
 

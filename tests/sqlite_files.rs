@@ -1,6 +1,6 @@
 //! Files that are no store, are damaged, or cannot grow: each is a clear error, and a file that is refused stays as it is,
 //! byte for byte, with nothing beside it.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
 mod child;
@@ -47,9 +47,20 @@ fn assert_refused(folder: &Folder, kind: SqliteErrorKind) -> String {
 
 #[track_caller]
 fn assert_not_written(folder: &Folder, kind: SqliteErrorKind) -> String {
+    assert_not_written_by(folder, SqliteSinkOptions::default(), kind)
+}
+
+fn full_check() -> SqliteSinkOptions {
+    let mut options = SqliteSinkOptions::default();
+    options.full_check = true;
+    options
+}
+
+#[track_caller]
+fn assert_not_written_by(folder: &Folder, options: SqliteSinkOptions, kind: SqliteErrorKind) -> String {
     let path = folder.file("events.db");
     let before = kept(folder);
-    let error = SqliteSink::open(&path).unwrap_err();
+    let error = SqliteSink::with_options(&path, options).unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     assert_eq!(error.path(), path);
     assert!(error.to_string().starts_with(path.to_str().unwrap()), "{error}");
@@ -138,7 +149,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     filled(&folder.file("events.db"), 10);
     sql(&folder.file("events.db"), "PRAGMA user_version = 99");
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
-    assert!(error.contains("(version 99, known are 1 to 2)"), "{error}");
+    assert!(error.contains("(version 99, known are 1 to 3)"), "{error}");
 
     // The same where only the log says so.
     let live = Folder::new();
@@ -163,7 +174,7 @@ fn a_damaged_file_is_left_alone() {
     for bytes in [wrong_page, wrong_schema, bytes[..bytes.len() / 2].to_vec(), bytes[..5000].to_vec()] {
         let folder = Folder::new();
         fs::write(folder.file("events.db"), bytes).unwrap();
-        let error = assert_not_written(&folder, SqliteErrorKind::Corrupt);
+        let error = assert_not_written_by(&folder, full_check(), SqliteErrorKind::Corrupt);
         assert!(error.contains("the file is damaged"), "{error}");
         let read = SqliteSink::open_read_only(folder.file("events.db")).and_then(|sink| sink.events());
         assert_eq!(read.unwrap_err().kind(), SqliteErrorKind::Corrupt);
@@ -304,7 +315,7 @@ fn a_file_of_an_older_version_is_brought_up_to_date() {
     assert_eq!(indexes(&path), 6);
     let version: i32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
 }
 
 #[test]
@@ -414,17 +425,28 @@ fn a_store_that_cannot_be_written_is_refused() {
     if let Some(orders) = child::orders() {
         return on_what_cannot_be_written(&orders);
     }
-    let (whole, lone) = (Folder::new(), Folder::new());
-    for folder in [&whole, &lone] {
+    let (whole, lone, live, theirs, ours) =
+        (Folder::new(), Folder::new(), Folder::new(), Folder::new(), Folder::new());
+    for folder in [&whole, &lone, &live, &theirs] {
         filled(&folder.file("events.db"), 3);
     }
+    let open = SqliteSink::open(live.file("events.db")).unwrap();
+    open.create(&event("in the log")).unwrap();
+    let logged = crashed(&live);
+    fs::remove_file(logged.file("events.db-shm")).unwrap();
     let lone = lone.file("events.db");
-    let [whole, lone] = [whole.path(), &lone].map(|path| path.to_str().unwrap());
-    let mount = "for it in \"$1\" \"$2\"; do mount --bind \"$it\" \"$it\" && mount -o remount,bind,ro \"$it\" || exit; \
-                 done; shift 2; exec \"$@\"";
-    let through = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", whole, lone];
+    let folders = [whole.path(), &lone, logged.path(), ours.path(), theirs.path()];
+    let folders = folders.map(|path| path.to_str().unwrap());
+    let mount = "mount --bind \"$5\" \"$4\" && mount -o remount,bind,ro \"$4\" || exit; \
+                 for it in \"$1\" \"$2\" \"$3\"; do \
+                 mount --bind \"$it\" \"$it\" && mount -o remount,bind,ro \"$it\" || exit; \
+                 done; shift 5; exec \"$@\"";
+    let through: Vec<_> = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+        .into_iter()
+        .chain(folders)
+        .collect();
     let test = "a_store_that_cannot_be_written_is_refused";
-    let mut child = child::Running::start_by(&through, test, &[whole, lone]);
+    let mut child = child::Running::start_by(&through, test, &folders);
     if child.hear().is_none() {
         println!("SKIPPED: nothing can be made read-only here");
         return;
@@ -444,14 +466,36 @@ fn on_what_cannot_be_written(orders: &[String]) {
             "{error}"
         );
     }
-    // Who reads needs the two files beside it, and says so.
-    let error = SqliteSink::open_read_only(&whole).unwrap_err();
+    // A reader needs no more than the file, if there is no log.
+    let sink = SqliteSink::open_read_only(&whole).unwrap();
+    assert_eq!((sink.len().unwrap(), sink.events().unwrap().len()), (3, 3));
+    assert!(sink.table().unwrap().contains("Started") && !sink.stats().unwrap().to_string().is_empty());
+    assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
+
+    // A log that cannot be used is not left out in silence.
+    let logged = Path::new(&orders[2]).join("events.db");
+    let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
     assert!(
         error.to_string().ends_with("; the file and its folder must be readable and writable"),
         "{error}"
     );
-    assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
+
+    // Another process can write the same folder by another name.
+    let (theirs, ours) = (Path::new(&orders[4]).join("events.db"), Path::new(&orders[3]).join("events.db"));
+    let sink = SqliteSink::open_read_only(&ours).unwrap();
+    assert_eq!(sink.len().unwrap(), 3);
+    let writer = SqliteSink::open(&theirs).unwrap();
+    for number in 0..3 {
+        writer.create(&event(&format!("new-{number}"))).unwrap();
+        assert_eq!(sink.len().unwrap(), 4 + number);
+    }
+    drop(writer);
+    assert_eq!(sink.len().unwrap(), 6);
+    let writer = SqliteSink::open(&theirs).unwrap();
+    writer.create(&event("last")).unwrap();
+    drop(writer);
+    assert_eq!(sink.len().unwrap(), 7);
     child::say("done");
 }
 
@@ -533,4 +577,43 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
     sink.create(&event("new")).unwrap();
     drop(sink);
     assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 1);
+}
+
+/// To read the whole file takes long, so it is read where it may have suffered: after an end that
+/// left a log.
+#[test]
+fn the_whole_file_is_read_after_an_unclean_end_only() {
+    let live = Folder::new();
+    filled(&live.file("events.db"), 200);
+    let damage = |folder: &Folder| {
+        let path = folder.file("events.db");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[100_000..140_000].fill(0x5A);
+        fs::write(path, bytes).unwrap();
+    };
+    let clean = crashed(&live);
+    damage(&clean);
+    let sink = SqliteSink::open(live.file("events.db")).unwrap();
+    sink.create(&event("last")).unwrap();
+    let unclean = crashed(&live);
+    damage(&unclean);
+    assert_not_written(&unclean, SqliteErrorKind::Corrupt);
+    assert_not_written_by(&clean, full_check(), SqliteErrorKind::Corrupt);
+
+    // Otherwise the damage is found where it is, and nothing is acknowledged that lies there.
+    let sink = SqliteSink::open(clean.file("events.db")).unwrap();
+    assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
+}
+
+/// A file of the second version had no limit of its own: what it holds by now is not thrown away.
+#[test]
+fn an_older_file_keeps_what_it_holds() {
+    for (created, limit) in [(7, 100_000), (300_009, 300_003)] {
+        let folder = Folder::new();
+        let path = folder.file("events.db");
+        version_1(&path);
+        sql(&path, &format!("UPDATE store SET created = {created}, expired = 2, evicted = 4"));
+        let sink = SqliteSink::with_clock(&path, SqliteSinkOptions::default(), at_birth().clock()).unwrap();
+        assert_eq!(sink.stats().unwrap().max_events, limit);
+    }
 }

@@ -1,6 +1,6 @@
 //! The store in a file and the store in memory are one: the same random operations get the same answers, and the same
 //! questions too, also after the file was closed and opened again.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 
 #[path = "support/cases.rs"]
 mod cases;
@@ -118,7 +118,7 @@ fn the_two_stores_give_the_same_answers() {
             memory.max_events = 4;
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
             let mut options = SqliteSinkOptions::default();
-            options.max_events = 4;
+            options.max_events = Some(4);
             // Nobody pulls the plug here.
             options.synchronous = SqliteSynchronous::Normal;
             let open = || SqliteSink::with_clock(folder.file("events.db"), options, clock.clock()).unwrap();

@@ -38,7 +38,7 @@ fn keys(value: &impl Serialize) -> BTreeSet<String> {
 
 type Keys = BTreeMap<String, BTreeSet<String>>;
 
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 fn with(mut keys: Keys, more: &Keys) -> Keys {
     keys.extend(more.clone());
     keys
@@ -46,7 +46,7 @@ fn with(mut keys: Keys, more: &Keys) -> Keys {
 
 /// The rows of types that there are with these features.
 fn compiled(mut rows: Keys) -> Keys {
-    rows.retain(|name, _| cfg!(feature = "sqlite") || !name.starts_with("Sqlite"));
+    rows.retain(|name, _| cfg!(feature = "sqlite-system") || !name.starts_with("Sqlite"));
     rows
 }
 
@@ -70,6 +70,22 @@ fn features_are_those_of_the_document() {
     );
 }
 
+/// A new program links whatever SQLite its system has. The code asks for `sqlite-system`, so both
+/// features have all of it.
+#[test]
+fn the_feature_sqlite_compiles_sqlite_along() {
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+    let parts = |feature: &str| -> Vec<String> { manifest["features"][feature].clone().try_into().unwrap() };
+    assert_eq!(parts("sqlite"), ["sqlite-system", "rusqlite/bundled"]);
+    assert_eq!(parts("sqlite-system"), ["recorder", "dep:rusqlite"]);
+    for target in ["example", "test"] {
+        for program in manifest[target].as_array().unwrap() {
+            let needed = program["required-features"].as_array().unwrap();
+            assert!(needed.iter().all(|feature| feature.as_str() != Some("sqlite")), "{program}");
+        }
+    }
+}
+
 #[test]
 fn fields_of_statistics_are_those_of_the_document() {
     let code = keys_of! {
@@ -85,7 +101,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         MemorySinkStats = MemorySinkStats::default(),
         TeeStats = TeeStats::default(),
     };
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     let code = with(code, &keys_of! { SqliteSinkStats = eventcast::SqliteSinkStats::default() });
     assert_eq!(compiled(table("Statistics")), code);
 }
@@ -104,8 +120,12 @@ fn configuration_keys_are_those_of_the_document() {
         RetryPolicy = RetryPolicy::default(),
         MemorySinkOptions = MemorySinkOptions::default(),
     };
-    #[cfg(feature = "sqlite")]
-    let code = with(code, &keys_of! { SqliteSinkOptions = eventcast::SqliteSinkOptions::default() });
+    #[cfg(feature = "sqlite-system")]
+    let code = {
+        let mut options = eventcast::SqliteSinkOptions::default();
+        options.max_events = Some(1);
+        with(code, &keys_of! { SqliteSinkOptions = options })
+    };
     assert_eq!(compiled(table("Configuration")), code);
     // And none is read that is not written: an unknown key's error lists all there are.
     let refusals: [(&str, String); 3] = [

@@ -299,7 +299,7 @@ fn a_hostile_command_does_no_harm_to_the_terminal() {
     }
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 mod with_a_file {
     use super::*;
 
@@ -381,7 +381,7 @@ mod with_a_file {
     }
 }
 
-#[cfg(not(feature = "sqlite"))]
+#[cfg(not(feature = "sqlite-system"))]
 #[test]
 fn a_store_in_a_file_needs_its_feature() {
     let ended = start(&["--store", "events.db", "true"]).end();

@@ -69,7 +69,7 @@ fn tables_and_descriptions() {
     assert_eq!(store.events()[0].message, PAYLOAD);
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 #[test]
 fn tables_and_descriptions_of_a_file() {
     let folder = std::env::temp_dir().join(format!("eventcast-terminal-{}", std::process::id()));

@@ -61,7 +61,7 @@ fn files(criterion: &mut Criterion) {
     let mut normal = full;
     normal.synchronous = SqliteSynchronous::Normal;
     let mut small = full;
-    small.max_events = 5_000;
+    small.max_events = Some(5_000);
     let mut group = group(criterion, "sinks/sqlite", FILED);
     for (name, options) in [
         ("create, in batches", full),

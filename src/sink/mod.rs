@@ -8,7 +8,7 @@ mod filter;
 mod memory;
 mod query;
 mod rules;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 mod sqlite;
 mod table;
 mod tee;
@@ -25,7 +25,7 @@ use crate::sync::Arc;
 pub use filter::Filter;
 pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 pub use sqlite::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
     SqliteSynchronous,

@@ -131,7 +131,7 @@ fn store(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
     if path.is_empty() {
         return Err("--store needs a file, as in --store events.db".to_owned());
     }
-    if cfg!(not(feature = "sqlite")) {
+    if cfg!(not(feature = "sqlite-system")) {
         let build = "cargo run --features sqlite --example supervise";
         return Err(format!(
             "--store needs the feature `sqlite`, which this program was built without: {build}"
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    #[cfg(not(feature = "sqlite"))]
+    #[cfg(not(feature = "sqlite-system"))]
     #[test]
     fn a_store_in_a_file_needs_its_feature() {
         let error = parse(["a", "--store", "events.db"]).map(|_| ()).unwrap_err();
@@ -216,7 +216,7 @@ mod tests {
         assert!(error.contains("--features sqlite"), "{error}");
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     #[test]
     fn a_store_may_be_a_file() {
         assert_eq!(run(&["a", "--store=events.db"]).store, Some("events.db".into()));

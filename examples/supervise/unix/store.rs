@@ -1,21 +1,24 @@
 //! Where the events are kept: in memory, or in a file that outlives the program.
-#![cfg_attr(not(feature = "sqlite"), allow(clippy::unnecessary_wraps, reason = "only a file can fail"))]
+#![cfg_attr(
+    not(feature = "sqlite-system"),
+    allow(clippy::unnecessary_wraps, reason = "only a file can fail")
+)]
 
 use std::error::Error;
 use std::path::Path;
 
 use eventcast::{EventBroadcaster, MemorySink};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 use eventcast::{EventQuery, SqliteSink, Timestamp};
 
 /// How many events of earlier runs are shown.
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 const SHOWN: usize = 10;
 
 pub(crate) enum Store {
     Memory(MemorySink),
     /// The file, and the second in which this run began: what was seen since is shown as its own.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     File(SqliteSink, Timestamp),
 }
 
@@ -23,13 +26,13 @@ impl Store {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         match path {
             None => Ok(Self::Memory(MemorySink::new())),
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-system")]
             Some(path) => {
                 // Events carry whole seconds.
                 let start = Timestamp::from(std::time::SystemTime::now()).whole_seconds();
                 Ok(Self::File(SqliteSink::open(path)?, start))
             }
-            #[cfg(not(feature = "sqlite"))]
+            #[cfg(not(feature = "sqlite-system"))]
             Some(_) => Err("this program was built without the feature `sqlite`".into()),
         }
     }
@@ -38,7 +41,7 @@ impl Store {
     pub(crate) fn left(&self) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-system")]
             Self::File(store, _) => {
                 let count = store.len()?;
                 if count == 0 {
@@ -56,7 +59,7 @@ impl Store {
     pub(crate) fn start(&self, events: &EventBroadcaster) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Memory(store) => events.start_recording_to_sink(store.clone())?,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-system")]
             Self::File(store, _) => events.start_recording_to_sink(store.clone())?,
         };
         Ok(())
@@ -66,7 +69,7 @@ impl Store {
     pub(crate) fn table(&self) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.table()),
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-system")]
             Self::File(store, start) => Ok(store.table_of(&EventQuery::new().since(*start))?),
         }
     }
@@ -75,7 +78,7 @@ impl Store {
     pub(crate) fn json(&self) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.to_list_json()),
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-system")]
             Self::File(store, start) => {
                 let events = store.find(&EventQuery::new().since(*start))?;
                 let items: Vec<String> = events.iter().map(eventcast::Event::to_json).collect();

@@ -76,6 +76,9 @@ pub enum SqliteErrorKind {
     Busy,
     /// The file cannot be written, or was opened for reading only.
     ReadOnly,
+    /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was
+    /// open.
+    Moved,
     /// The disk or the file system fails.
     Io,
     /// Anything else.
@@ -123,6 +126,11 @@ impl SqliteError {
         &self.path
     }
 
+    /// Says the same once more, for another operation. The system's own error stays with this one.
+    pub(super) fn again(&self) -> Self {
+        Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
+    }
+
     /// What a recording should do about an event that could not be written because of this.
     pub(super) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
@@ -130,10 +138,15 @@ impl SqliteError {
             // An operator can make room, mend the rights, or end the other process. Each may also
             // pass by itself. Each is said of the file, so no other event could be written now.
             // Each attempt may also take the busy timeout.
-            Kind::Full | Kind::Busy | Kind::Io | Kind::Denied | Kind::ReadOnly | Kind::Missing => {
-                SinkError::unreachable(self)
-            }
-            Kind::Other => SinkError::retry(self),
+            Kind::Full
+            | Kind::Busy
+            | Kind::Io
+            | Kind::Denied
+            | Kind::ReadOnly
+            | Kind::Missing
+            | Kind::NoParent => SinkError::unreachable(self),
+            // The next write opens the path anew.
+            Kind::Moved | Kind::Other => SinkError::retry(self),
             // It will not get better while this process has it open, and to wait would only hold up what comes next.
             _ => SinkError::rejected(self),
         }
@@ -199,6 +212,10 @@ impl fmt::Display for SqliteError {
             Kind::ReadOnly => {
                 ("it cannot be written", "make the file and its folder writable, and open it for writing")
             }
+            Kind::Moved => (
+                "the file was removed, moved or replaced while it was open",
+                "try again, which opens what is there now",
+            ),
             Kind::Io => ("the disk or the file system fails", "look at the system's log"),
             Kind::Other => ("it failed", ""),
         };

@@ -4,7 +4,6 @@
 //! (`immutable`). It is SQLite that looks, not this library: who opens and closes a file by himself takes away the locks
 //! that the process has on it elsewhere.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -18,8 +17,10 @@ use crate::clock::Clock;
 use crate::event::Timestamp;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind, kind_of};
+use super::files::{Files, Identity, Still, size_of_log};
 use super::options::{SqliteSinkOptions, SqliteSynchronous};
-use super::{schema, write};
+use super::schema::IndexError;
+use super::{Reader, schema, write};
 
 /// The log is written back when it has grown to so many pages, and not kept longer than that: 16 MiB.
 const WAL_PAGES: u32 = 4096;
@@ -34,6 +35,7 @@ pub(super) struct Opened {
     pub(super) path: PathBuf,
     pub(super) writer: Connection,
     pub(super) reader: Connection,
+    pub(super) files: Files,
 }
 
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, SqliteError> {
@@ -50,10 +52,11 @@ pub(super) fn read_write(
     let path = absolute(path)?;
     options.check().map_err(|error| SqliteError::option(&path, error))?;
     create(&path)?;
+    let opened = Identity::at(&path);
     let found = look(&path)?;
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut writer = connect(&path, flags, options.busy_timeout)?;
+    let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
     // SQLite opens for reading what may not be written, and says so to none but who asks.
     if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
         return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
@@ -68,21 +71,37 @@ pub(super) fn read_write(
         claim(&path, &mut writer)?;
     }
     verify(&path, &writer)?;
-    check_pages(&path, &writer)?;
+    if has_log || options.full_check {
+        check_pages(&path, &writer)?;
+    }
     wal(&path, &mut writer, options.busy_timeout)?;
     settle(&writer, options).map_err(fail)?;
     schema::migrate(&mut writer, now).map_err(fail)?;
+    schema::restore_indexes(&mut writer).map_err(|error| match error {
+        IndexError::Wrong(detail) => SqliteError::new(Kind::Corrupt, &path, detail),
+        IndexError::Sqlite(error) => fail(error),
+    })?;
     write::prepare(&writer).map_err(|error| match kind_of(&error) {
         Kind::Other => SqliteError::new(Kind::Corrupt, &path, error),
         kind => SqliteError::new(kind, &path, error),
     })?;
+    if let Some(max_events) = options.max_events {
+        write::limit(&mut writer, max_events).map_err(fail)?;
+    }
     writer.set_db_config(spare, false).map_err(fail)?;
-    let reader = connect(&path, reading(), options.busy_timeout)?;
-    Ok(Opened { path, writer, reader })
+    let reader = connect(&path, &path, reading(), options.busy_timeout)?;
+    // The first look opens the log, so all files are open now. If the path still leads to the file
+    // that it led to before, these are the ones.
+    schema::user_version(&reader).map_err(fail)?;
+    let files = Files::at(&path);
+    if !files.are_complete(opened) {
+        return Err(SqliteError::new(Kind::Moved, &path, "right now"));
+    }
+    Ok(Opened { path, writer, reader, files })
 }
 
 /// Opens a store for reading only.
-pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf, Connection), SqliteError> {
+pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf, Reader), SqliteError> {
     let path = absolute(path)?;
     match fs::metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -95,13 +114,26 @@ pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
     if look(&path)? == Found::Empty {
         return Err(older(&path, 0));
     }
-    let reader = connect(&path, reading(), busy_timeout)?;
-    verify(&path, &reader)?;
-    let version = schema::user_version(&reader).map_err(|error| SqliteError::sqlite(&path, &error))?;
+    let still = Still::of(&path);
+    let open = |file: &Path, flags| -> Result<_, SqliteError> {
+        let connection = connect(&path, file, flags, busy_timeout)?;
+        verify(&path, &connection)?;
+        Ok(connection)
+    };
+    let (connection, still) = match open(&path, reading()) {
+        // The two files beside it are not there and cannot be made, and without a log there is no
+        // need for them.
+        Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
+            let uri = immutable(&path);
+            (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
+        }
+        found => (found?, None),
+    };
+    let version = schema::user_version(&connection).map_err(|error| SqliteError::sqlite(&path, &error))?;
     if version < schema::VERSION {
         return Err(older(&path, version));
     }
-    Ok((path, reader))
+    Ok((path, Reader { connection: Some(connection), still }))
 }
 
 fn reading() -> OpenFlags {
@@ -140,6 +172,18 @@ enum Found {
 
 /// Tells a store from everything else, without a trace.
 fn look(path: &Path) -> Result<Found, SqliteError> {
+    if look_once(path)? == Found::Store {
+        return Ok(Found::Store);
+    }
+    // A process that makes a store marks the file before it has a log. So an empty file with a log
+    // either is marked by now, or has the log of another database.
+    if size_of_log(path) > 0 && look_once(path)? == Found::Empty {
+        return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
+    }
+    Ok(Found::Empty)
+}
+
+fn look_once(path: &Path) -> Result<Found, SqliteError> {
     let fail = |error: rusqlite::Error| opening(path, &error);
     // SQLite would overwrite what is shorter than its shortest page.
     let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
@@ -159,9 +203,6 @@ fn look(path: &Path) -> Result<Found, SqliteError> {
     }
     if application != 0 || version != 0 || !schema::is_empty(&connection).map_err(fail)? {
         return Err(foreign(path, application));
-    }
-    if size_of_log(path) > 0 {
-        return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
     }
     Ok(Found::Empty)
 }
@@ -247,10 +288,15 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
     connection.pragma_update_and_check(None, name, value, |_| Ok(()))
 }
 
-/// What holds for every connection.
-fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Connection, SqliteError> {
+/// What holds for every connection to the store at a path, whose file SQLite may be told as a URI.
+fn connect(
+    path: &Path,
+    file: &Path,
+    flags: OpenFlags,
+    busy_timeout: Duration,
+) -> Result<Connection, SqliteError> {
     let open = || {
-        let connection = Connection::open_with_flags(path, flags)?;
+        let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // A file from elsewhere may hold a schema that calls functions.
@@ -292,12 +338,6 @@ fn immutable(path: &Path) -> String {
     }
     uri.push_str("?immutable=1");
     uri
-}
-
-fn size_of_log(path: &Path) -> u64 {
-    let mut log = OsString::from(path);
-    log.push("-wal");
-    fs::metadata(log).map_or(0, |found| found.len())
 }
 
 fn not_a_file(path: &Path, found: &fs::Metadata) -> SqliteError {

@@ -11,14 +11,42 @@ use crate::sink::rules;
 /// SQLite counts the timeout in an `int` of milliseconds; whoever waits this long waits for ever.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 
+/// The limit of a new file, unless it is made with another.
+pub(super) const MAX_EVENTS: usize = 100_000;
+
 /// Options of a [`SqliteSink`](super::SqliteSink).
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-options-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::{SqliteSink, SqliteSinkOptions};
+///
+/// let mut options = SqliteSinkOptions::default();
+/// options.max_events = Some(5_000);
+/// let store = SqliteSink::with_options(&path, options)?;
+///
+/// // The limit is the file's, so a process without one of its own has the same.
+/// let other = SqliteSink::open(&path)?;
+/// assert_eq!(other.stats()?.max_events, 5_000);
+/// # drop((store, other));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
 pub struct SqliteSinkOptions {
-    /// How many events it holds; when there would be more, the one that was written longest ago makes room. 1 to
-    /// 16,777,216, default 100,000.
-    pub max_events: usize,
+    /// How many events the file holds. When there would be more, the one that was written longest
+    /// ago makes room. 1 to 16,777,216.
+    ///
+    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
+    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
+    /// the file when the store is opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_events: Option<usize>,
     /// How long after its last write an event is kept, by the wall clock. More than zero, default an hour, as an API
     /// server keeps events. It is decided when the event is written: another value counts from the next write on.
     #[serde(with = "crate::duration")]
@@ -29,6 +57,10 @@ pub struct SqliteSinkOptions {
     /// milliseconds, default 5 seconds.
     #[serde(with = "crate::duration")]
     pub busy_timeout: Duration,
+    /// Whether opening for writing reads the whole file, to find damage before anything is written.
+    /// Default false: it does so only where a log lies beside the file, which an unclean end leaves
+    /// there, or another process that writes.
+    pub full_check: bool,
 }
 
 document!(SqliteSinkOptions);
@@ -58,17 +90,18 @@ impl Default for SqliteSinkOptions {
     fn default() -> Self {
         // An hour is the API server's `--event-ttl`.
         Self {
-            max_events: 100_000,
+            max_events: None,
             ttl: Duration::from_secs(3600),
             synchronous: SqliteSynchronous::Full,
             busy_timeout: Duration::from_secs(5),
+            full_check: false,
         }
     }
 }
 
 impl SqliteSinkOptions {
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        rules::check_bounds(self.max_events, self.ttl)?;
+        rules::check_bounds(self.max_events.unwrap_or(MAX_EVENTS), self.ttl)?;
         if self.busy_timeout > MAX_BUSY_TIMEOUT {
             return Err(BuildError::new(
                 "busy_timeout",

@@ -4,13 +4,16 @@ use rusqlite::{Connection, ToSql, params};
 
 use crate::event::{Event, ObjectReference, Timestamp};
 use crate::sink::{EventQuery, table};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::SqliteError;
 use super::row::{self, columns, signed};
 use super::write::Counters;
 use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
 
-/// Each of these reads what had been committed when it began, waits for no writer, and holds up none.
+/// Each of these reads what had been committed when it began, waits for no writer, and holds up
+/// none. A row that somebody else has written and that holds no event is left out, and counted in
+/// [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///
@@ -22,7 +25,8 @@ impl SqliteSink {
         self.find(&EventQuery::new())
     }
 
-    /// The event of this name.
+    /// The event of this name. A row of this name that holds no event is the error
+    /// [`Corrupt`](super::SqliteErrorKind::Corrupt).
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
         let now = self.now();
         self.read(|connection| {
@@ -62,7 +66,7 @@ impl SqliteSink {
     /// ```
     pub fn find(&self, query: &EventQuery) -> Result<Vec<Event>, SqliteError> {
         let now = self.now();
-        self.read(|connection| find(connection, query, now))
+        self.read(|connection| find(connection, query, now, &self.shared.unreadable))
     }
 
     /// The events as `kubectl get events` shows them, as [`MemorySink::table`](crate::MemorySink::table).
@@ -112,6 +116,9 @@ impl SqliteSink {
                 expired: counters.expired + counters.rows().saturating_sub(stored),
                 evicted: counters.evicted,
                 bytes: size.unsigned_abs(),
+                max_events: counters.max_events,
+                // Relaxed: only the number counts.
+                unreadable: self.shared.unreadable.load(Ordering::Relaxed),
             })
         })
     }
@@ -157,8 +164,11 @@ impl SqliteSink {
                 " FROM events WHERE resourceVersion > ? AND +expires > ? ORDER BY resourceVersion"
             );
             let mut statement = reading.prepare_cached(sql)?;
-            let rows = statement.query_map(params![signed(version), row::micros(now)], row::event_of)?;
-            let events = rows.collect::<rusqlite::Result<_>>()?;
+            let mut rows = statement.query(params![signed(version), row::micros(now)])?;
+            let mut events = Vec::new();
+            while let Some(row) = rows.next()? {
+                events.extend(row::readable(row, &self.shared.unreadable));
+            }
             Ok(SqliteChanges { events, version: newest })
         })
     }
@@ -171,7 +181,12 @@ fn held(connection: &Connection, now: Timestamp) -> rusqlite::Result<u64> {
 }
 
 /// SQLite narrows it down, the query itself decides.
-fn find(connection: &Connection, query: &EventQuery, now: Timestamp) -> rusqlite::Result<Vec<Event>> {
+fn find(
+    connection: &Connection,
+    query: &EventQuery,
+    now: Timestamp,
+    unreadable: &AtomicU64,
+) -> rusqlite::Result<Vec<Event>> {
     let now = row::micros(now);
     let since = query.since.map(row::micros);
     let mut parameters: Vec<&dyn ToSql> = vec![&now];
@@ -204,10 +219,7 @@ fn find(connection: &Connection, query: &EventQuery, now: Timestamp) -> rusqlite
     let limit = query.limit.unwrap_or(usize::MAX);
     while found.len() < limit {
         let Some(row) = rows.next()? else { break };
-        let event = row::event_of(row)?;
-        if query.matches(&event) {
-            found.push(event);
-        }
+        found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
     }
     found.reverse();
     Ok(found)

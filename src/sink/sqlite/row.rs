@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, EventSeries, ObjectReference, Text, Timestamp};
 use crate::sink::table;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The columns, in the order in which [`event_of`] and [`write()`] number them.
 macro_rules! columns {
@@ -121,6 +122,13 @@ pub(super) fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
+/// Microseconds since 1970.
+pub(super) fn unix_micros(at: Timestamp) -> i64 {
+    let micros = at.unix_nanoseconds().div_euclid(1000);
+    // A timestamp's years have four digits.
+    i64::try_from(micros).unwrap_or(i64::MAX)
+}
+
 fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
 }
@@ -196,6 +204,17 @@ pub(super) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
         rest.add_to(&mut event);
     }
     Ok(event)
+}
+
+/// The event of a row of all columns, unless somebody else has written what is no event. Such a row
+/// is counted and left out, so that it does not hide the others.
+pub(super) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
+    let event = event_of(row).ok();
+    if event.is_none() {
+        // Relaxed: only the number counts.
+        unreadable.fetch_add(1, Ordering::Relaxed);
+    }
+    event
 }
 
 /// The number of the last write of a row of all columns.

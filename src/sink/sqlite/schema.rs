@@ -1,17 +1,18 @@
 //! The tables, and the steps by which a file of each earlier version becomes one of this version.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 
 use crate::event::Timestamp;
 use crate::sink::rules;
 
-use super::row::signed;
+use super::options::MAX_EVENTS;
+use super::row::{self, signed};
 
 /// `evca`: tells a store from the database of another program.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
 /// The version of the files that are written: `user_version`.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 
 /// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -62,6 +63,11 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
+    // 3: the limit that holds for all who write, and when they did so last, in microseconds since
+    // 1970.
+    "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
+    ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
+    UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
 ];
 
 /// Brings the file up to date, in one transaction: all of it or nothing.
@@ -76,8 +82,10 @@ pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::
         transaction.execute_batch(step)?;
     }
     if version == 0 {
+        let sql = "INSERT INTO store (born, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
+            VALUES (?, 0, 0, 0, 0, 0, ?, ?)";
         let born = signed(rules::birth(now));
-        transaction.execute("INSERT INTO store VALUES (?1, 0, 0, 0, 0, 0)", [born])?;
+        transaction.execute(sql, [born, signed(MAX_EVENTS as u64), row::unix_micros(now)])?;
     }
     if version < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
@@ -97,4 +105,66 @@ pub(super) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
 pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
     connection.query_row(is_empty, [], |row| row.get(0))
+}
+
+/// What is the matter with the indexes of a file.
+pub(super) enum IndexError {
+    /// This one cannot be made again, or is not what the steps make.
+    Wrong(String),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for IndexError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Makes the indexes again that somebody has dropped. Without the one for names, a name could be
+/// used twice.
+pub(super) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
+    // The steps themselves say which there are.
+    let model = Connection::open_in_memory()?;
+    for step in STEPS {
+        model.execute_batch(step)?;
+    }
+    let mut statement =
+        model.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")?;
+    let indexes = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut missing = Vec::new();
+    for index in indexes {
+        let (name, sql): (String, String) = index?;
+        match definition(connection, &name)? {
+            None => missing.push((name, sql)),
+            Some(found) if words(&found) == words(&sql) => {}
+            Some(_) => return Err(IndexError::Wrong(format!("the index {name} is not as it was made"))),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (name, sql) in missing {
+        // Another process may have been quicker.
+        if definition(&transaction, &name)?.is_none() {
+            transaction.execute_batch(&sql).map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => {
+                    IndexError::Wrong(format!("the index {name} was dropped, and {error}"))
+                }
+                _ => IndexError::Sqlite(error),
+            })?;
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+/// The statement that made an index, if it is there.
+fn definition(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?";
+    connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// A statement without its layout.
+fn words(sql: &str) -> Vec<&str> {
+    sql.split_whitespace().collect()
 }

@@ -12,9 +12,11 @@ use crate::sink::{SinkError, SinkOp, rules};
 use super::SqliteSinkOptions;
 use super::row::{self, columns, marks, signed};
 
-/// The most events that one transaction lets go because they have expired: a store that was left alone for long does not
-/// hold up its first writer. Nobody sees those that are left.
-const MOST_EXPIRED: u32 = 4096;
+/// The most events that one transaction lets go because they have expired, and the most that it
+/// lets go because there are too many, beyond those that it adds. A store that was left alone for
+/// long, or whose limit was lowered, does not hold up its writers. Nobody sees those that have
+/// expired and are left.
+const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
 /// One statement, by the name: either both or neither of removing and inserting is done.
@@ -26,16 +28,28 @@ const EXPIRE: &str = "DELETE FROM events WHERE resourceVersion IN \
     (SELECT resourceVersion FROM events WHERE expires <= ? ORDER BY expires LIMIT ?)";
 const EVICT: &str = "DELETE FROM events WHERE resourceVersion IN \
     (SELECT resourceVersion FROM events ORDER BY resourceVersion LIMIT ?)";
-const READ: &str = "SELECT born, resourceVersion, created, updated, expired, evicted FROM store";
+const EXPIRED_FIRST: &str = "SELECT count(*) FROM \
+    (SELECT expires FROM events ORDER BY resourceVersion LIMIT ?) WHERE expires <= ?";
+const READ: &str =
+    "SELECT born, resourceVersion, created, updated, expired, evicted, maxEvents, written FROM store";
 const COUNT: &str =
-    "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?";
+    "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?, written = ?";
 
 /// Compiles what will be needed: whether the tables are what their version says.
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, COUNT] {
+    for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, EXPIRED_FIRST, COUNT] {
         connection.prepare_cached(sql)?;
     }
     Counters::read(connection).map(|_| ())
+}
+
+/// Changes how many events the file may hold, for all who write to it.
+pub(super) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite::Result<()> {
+    let max_events = max_events as u64;
+    if Counters::read(connection)?.max_events != max_events {
+        connection.execute("UPDATE store SET maxEvents = ?", [signed(max_events)])?;
+    }
+    Ok(())
 }
 
 /// Why one operation was not done.
@@ -77,7 +91,7 @@ pub(super) fn apply(
     ops: &[SinkOp],
 ) -> Result<Vec<Result<Event, SinkError>>, rusqlite::Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut batch = Batch::begin(&transaction, options, clock.now().into())?;
+    let mut batch = Batch::begin(&transaction, options, clock.now().into(), ops.len())?;
     let mut answers = Vec::with_capacity(ops.len());
     for op in ops {
         match batch.perform(op) {
@@ -100,6 +114,10 @@ pub(super) struct Counters {
     pub(super) updated: u64,
     pub(super) expired: u64,
     pub(super) evicted: u64,
+    /// How many events there may be.
+    pub(super) max_events: u64,
+    /// The time of the last write, in microseconds since 1970.
+    written: i64,
 }
 
 impl Counters {
@@ -114,14 +132,18 @@ impl Counters {
                 updated: number(3)?,
                 expired: number(4)?,
                 evicted: number(5)?,
+                max_events: number(6)?,
+                written: row.get(7)?,
             })
         })
     }
 
     fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Self { born: _, version, created, updated, expired, evicted } = *self;
+        let Self { born: _, version, created, updated, expired, evicted, max_events: _, written } = *self;
+        let [version, created, updated, expired, evicted] =
+            [version, created, updated, expired, evicted].map(signed);
         let mut statement = connection.prepare_cached(COUNT)?;
-        statement.execute([version, created, updated, expired, evicted].map(signed))?;
+        statement.execute([version, created, updated, expired, evicted, written])?;
         Ok(())
     }
 
@@ -136,7 +158,10 @@ struct Batch<'a> {
     transaction: &'a Transaction<'a>,
     /// Here, because to look for it takes as long as a part of what it does.
     insert: CachedStatement<'a>,
-    max_events: u64,
+    /// How many events may still be let go because there are too many.
+    evictions: u64,
+    /// Whether events that have expired may still be there.
+    is_behind: bool,
     /// One moment for all of the batch.
     now: Timestamp,
     now_text: String,
@@ -152,12 +177,14 @@ impl<'a> Batch<'a> {
         transaction: &'a Transaction<'a>,
         options: &SqliteSinkOptions,
         now: Timestamp,
+        ops: usize,
     ) -> rusqlite::Result<Self> {
         let before = Counters::read(transaction)?;
         let mut batch = Self {
             transaction,
             insert: transaction.prepare_cached(INSERT)?,
-            max_events: options.max_events as u64,
+            evictions: u64::from(MOST) + ops as u64,
+            is_behind: true,
             now,
             now_text: row::micros(now),
             expires: row::micros(now.saturating_add(options.ttl)),
@@ -165,13 +192,22 @@ impl<'a> Batch<'a> {
             before,
             counters: before,
         };
-        batch.expire()?;
+        // A clock that has gone on by more than an event's life may be wrong. The next write, by
+        // the same clock, trusts it.
+        let since = row::unix_micros(now).saturating_sub(before.written);
+        if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
+            batch.expire()?;
+        }
         Ok(batch)
     }
 
     fn end(mut self) -> rusqlite::Result<()> {
         self.make_room()?;
-        if self.counters == self.before { Ok(()) } else { self.counters.write(self.transaction) }
+        if self.counters == self.before {
+            return Ok(());
+        }
+        self.counters.written = row::unix_micros(self.now);
+        self.counters.write(self.transaction)
     }
 
     fn perform(&mut self, op: &SinkOp) -> Result<Event, Refusal> {
@@ -292,17 +328,30 @@ impl<'a> Batch<'a> {
 
     fn expire(&mut self) -> rusqlite::Result<()> {
         let mut statement = self.transaction.prepare_cached(EXPIRE)?;
-        self.counters.expired += statement.execute(params![self.now_text, MOST_EXPIRED])? as u64;
+        let expired = statement.execute(params![self.now_text, MOST])?;
+        self.is_behind = expired >= MOST as usize;
+        self.counters.expired += expired as u64;
         Ok(())
     }
 
     /// The events written longest ago make room. As long as nobody asks for a name, this can be done for several at once.
     fn make_room(&mut self) -> rusqlite::Result<()> {
-        let excess = self.counters.rows().saturating_sub(self.max_events);
-        if excess > 0 {
-            let mut statement = self.transaction.prepare_cached(EVICT)?;
-            self.counters.evicted += statement.execute([signed(excess)])? as u64;
+        let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
+        if excess == 0 {
+            return Ok(());
         }
+        let expired = if self.is_behind {
+            let mut statement = self.transaction.prepare_cached(EXPIRED_FIRST)?;
+            statement
+                .query_row(params![signed(excess), self.now_text], |row| row.get::<_, i64>(0))?
+                .unsigned_abs()
+        } else {
+            0
+        };
+        let gone = self.transaction.prepare_cached(EVICT)?.execute([signed(excess)])? as u64;
+        self.evictions -= excess;
+        self.counters.expired += expired;
+        self.counters.evicted += gone.saturating_sub(expired);
         Ok(())
     }
 }
