@@ -63,7 +63,6 @@ mod document;
 #[cfg(feature = "serde")]
 mod duration;
 mod error;
-#[cfg(feature = "recorder")]
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
@@ -104,6 +103,7 @@ pub use crate::error::Stopped;
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };
+pub use crate::escape::Escaped;
 #[cfg(feature = "recorder")]
 pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,

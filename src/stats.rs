@@ -10,7 +10,6 @@
 
 use std::fmt;
 
-#[cfg(feature = "recorder")]
 use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
 
@@ -179,7 +178,7 @@ impl WatcherStats {
 
 impl fmt::Display for WatcherStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): ", self.name.escape_debug(), self.policy)?;
+        write!(f, "{} ({}): ", escaped(&self.name), self.policy)?;
         self.write_figures(f)
     }
 }
@@ -228,7 +227,7 @@ impl fmt::Display for BusStats {
             write!(f, "; {watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}: ", self.departed.name.escape_debug())?;
+            write!(f, "; {}: ", escaped(&self.departed.name))?;
             self.departed.write_figures(f)?;
         }
         Ok(())
@@ -323,7 +322,7 @@ impl fmt::Display for RecordingStats {
         write!(
             f,
             "{}: created {}, updated {}, skipped {}",
-            self.watcher.name.escape_debug(),
+            escaped(&self.watcher.name),
             self.created,
             self.updated,
             self.skipped

@@ -37,7 +37,8 @@ Options:
   -V, --version               Print the version
 
 A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. The store is only read, and another
-program may write it meanwhile. Control characters are escaped, in JSON as JSON does it.
+program may write it meanwhile. Control characters and invisible ones are escaped, in JSON as
+JSON does it.
 
 Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad usage.
 ";

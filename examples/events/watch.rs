@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Event, EventQuery, SqliteSink};
+use eventcast::{Escaped, Event, EventQuery, SqliteSink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::args::Form;
 use super::support::output::complain;
-use super::support::text::{harmless, harmless_json};
+use super::support::text::{harmless_json, plain};
 
 /// How long Ctrl-C may have to wait.
 const NAP: Duration = Duration::from_millis(50);
@@ -116,8 +116,8 @@ fn line(event: &Event, form: Form) -> String {
     let slash = if object.name.is_empty() { "" } else { "/" };
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };
-    let [type_, reason, object, message] =
-        [type_.as_str(), reason.as_str(), &object, message.trim()].map(harmless);
+    let [type_, reason, object] = [type_.as_str(), reason.as_str(), &object].map(plain);
+    let message = Escaped::message(message.trim());
     format!("{at:20}  {type_:7}  {reason}  {object}  {message}{times}")
 }
 

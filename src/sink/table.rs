@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::escape::escaped;
+use crate::escape::{Escaped, escaped};
 use crate::event::{Event, Timestamp};
 
 /// The table of `kubectl get events`: one line for each event, a newline at the end of each.
@@ -79,8 +79,9 @@ fn row(event: &Event, now: Timestamp) -> [String; 5] {
     } else {
         last
     };
-    [seen.as_str(), &event.type_, &event.reason, &target, event.message.trim()]
-        .map(|cell| escaped(cell).to_string())
+    let [seen, type_, reason, target] =
+        [seen.as_str(), &event.type_, &event.reason, &target].map(|cell| escaped(cell).to_string());
+    [seen, type_, reason, target, message(event)]
 }
 
 /// Not quite as in the table: the event time goes before the first timestamp, and a series says its count even if it is 1.
@@ -94,8 +95,13 @@ fn described(event: &Event, now: Timestamp) -> [String; 5] {
     };
     let component = &event.source.component;
     let from = if component.is_empty() { &event.reporting_controller } else { component };
-    [&event.type_, &event.reason, seen.as_str(), from, event.message.trim()]
-        .map(|cell| escaped(cell).to_string())
+    let [type_, reason, seen, from] =
+        [&event.type_, &event.reason, seen.as_str(), from].map(|cell| escaped(cell).to_string());
+    [type_, reason, seen, from, message(event)]
+}
+
+fn message(event: &Event) -> String {
+    Escaped::message(event.message.trim()).to_string()
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
