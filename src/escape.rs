@@ -218,11 +218,12 @@ fn is_symbol(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{escaped, escaped_to};
+    use std::collections::HashSet;
 
     #[test]
     fn exactly_the_dangerous_characters_are_escaped() {
         // Controls, then `DerivedCoreProperties.txt` in its order, then U+FFF9 to U+FFFC.
-        let dangerous: Vec<u32> = (0..=0x1F)
+        let dangerous: HashSet<u32> = (0..=0x1F)
             .chain(0x7F..=0x9F)
             .chain([0x2028, 0x2029])
             .chain([0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5])

@@ -124,13 +124,13 @@ pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Re
 pub use crate::recording::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
-    EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
-    SinkOp, Tee, TeeStats,
+    EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats,
+    SinkError, SinkErrorKind, SinkOp, Tee, TeeStats,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::sink::{
-    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
-    SqliteSynchronous,
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
+    SqliteSinkStats, SqliteSynchronous,
 };
 #[cfg(feature = "recorder")]
 pub use crate::stats::RecordingStats;

@@ -12,10 +12,53 @@ use crate::event::{Event, Timestamp};
 
 /// The table of `kubectl get events`: one line for each event, a newline at the end of each.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
-    let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
-    let mut table = String::new();
-    align(&mut table, "", 3, [head].into_iter().chain(events.iter().map(|event| row(event, now))));
-    table
+    EventTable::new(now).rows(events)
+}
+
+/// The table of `kubectl get events` in parts, for as many events as there are: each part is text to be written out.
+///
+/// The first part begins with the head, and its cells say how wide the columns are. A later cell that is wider widens its
+/// column from its part on.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventTable, ObjectReference, Timestamp};
+///
+/// let mut event = Event::default();
+/// event.involved_object = ObjectReference::new("Pod", "web-0");
+/// (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), "it runs".into());
+/// let mut table = EventTable::new(Timestamp::UNIX_EPOCH);
+/// assert_eq!(
+///     table.rows(&[event.clone()]),
+///     "LAST SEEN   TYPE     REASON    OBJECT      MESSAGE\n\
+///      <unknown>   Normal   Started   pod/web-0   it runs\n"
+/// );
+/// assert_eq!(table.rows(&[event]), "<unknown>   Normal   Started   pod/web-0   it runs\n");
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventTable {
+    now: Timestamp,
+    widths: [usize; 5],
+    has_head: bool,
+}
+
+impl EventTable {
+    /// A table whose ages are as of `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self { now, widths: [0; 5], has_head: false }
+    }
+
+    /// The next lines, one for each event, with a newline at the end of each.
+    pub fn rows(&mut self, events: &[Event]) -> String {
+        let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
+        let head = (!self.has_head).then_some(head);
+        self.has_head = true;
+        let mut lines = String::new();
+        let rows = events.iter().map(|event| row(event, self.now));
+        align(&mut lines, "", 3, &mut self.widths, head.into_iter().chain(rows));
+        lines
+    }
 }
 
 /// The section `Events` of `kubectl describe`: the event that was last seen longest ago first.
@@ -32,6 +75,7 @@ pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
         &mut section,
         "  ",
         2,
+        &mut [0; 5],
         [head, line].into_iter().chain(events.iter().map(|event| described(event, now))),
     );
     section
@@ -47,18 +91,23 @@ pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
 }
 
 /// Appends rows, each after `indent`, the columns `padding` apart. The last one ends where it ends.
-fn align(out: &mut String, indent: &str, padding: usize, rows: impl Iterator<Item = [String; 5]>) {
-    let rows: Vec<[String; 5]> = rows.collect();
-    let mut widths = [0; 5];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
+/// Goes through them twice: first for the widths, which grow as needed.
+fn align(
+    out: &mut String,
+    indent: &str,
+    padding: usize,
+    widths: &mut [usize; 5],
+    rows: impl Iterator<Item = [String; 5]> + Clone,
+) {
+    for row in rows.clone() {
+        for (width, cell) in widths.iter_mut().zip(&row) {
             *width = cell.width().max(*width);
         }
     }
-    for row in &rows {
-        let [columns @ .., last] = row;
+    for row in rows {
+        let [columns @ .., last] = &row;
         out.push_str(indent);
-        for (cell, width) in columns.iter().zip(widths) {
+        for (cell, width) in columns.iter().zip(&*widths) {
             out.push_str(cell);
             out.extend(std::iter::repeat_n(' ', width + padding - cell.width()));
         }

@@ -23,6 +23,7 @@ use super::{EventSink, SinkError, SinkOp};
 
 pub use error::{SqliteError, SqliteErrorKind};
 pub use options::{SqliteSinkOptions, SqliteSynchronous};
+pub use read::SqliteEvents;
 
 /// What has become of the events of a [`SqliteSink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

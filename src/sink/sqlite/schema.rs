@@ -11,7 +11,7 @@ use super::row::signed;
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
 /// The version of the files that are written: `user_version`.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 
 /// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -62,6 +62,8 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
+    // 3: a namespace's events in the order of the writes, so that a limit or a page ends the search.
+    "CREATE INDEX eventsByNamespace ON events (namespace);",
 ];
 
 /// Brings the file up to date, in one transaction: all of it or nothing.
