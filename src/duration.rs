@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserializer, Serializer, de};
 
+use crate::escape::escaped_to;
+
 /// Units and their nanoseconds, the largest first.
 const UNITS: [(&str, u128); 7] = [
     ("d", 86_400_000_000_000),
@@ -41,7 +43,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
             parse(text).ok_or_else(|| {
-                let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
+                let shown = escaped_to(text, 64);
                 E::custom(format_args!("`{shown}` is no duration such as 10m"))
             })
         }

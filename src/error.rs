@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::escape::escaped;
+
 /// An event, or a batch, that a bus did not take. It comes back inside.
 ///
 /// # Examples
@@ -212,7 +214,7 @@ impl fmt::Display for FlushError {
                     if i > 0 {
                         f.write_str(", ")?;
                     }
-                    write!(f, "{}", name.escape_debug())?;
+                    write!(f, "{}", escaped(name))?;
                 }
                 Ok(())
             }
@@ -253,7 +255,7 @@ impl BuildError {
     pub(crate) fn thread(name: &str, source: std::io::Error) -> Self {
         Self {
             option: "thread_name",
-            value: name.escape_debug().to_string(),
+            value: escaped(name).to_string(),
             allowed: "a thread that the system grants".into(),
             source: Some(source.into()),
         }
@@ -264,7 +266,7 @@ impl BuildError {
     pub(crate) fn client(url: &str, why: String) -> Self {
         Self {
             option: "config",
-            value: url.escape_debug().to_string(),
+            value: escaped(url).to_string(),
             allowed: "one that a client can be made of".into(),
             source: Some(why.into()),
         }

@@ -3,26 +3,81 @@
 //! An event's message is written by whatever program failed, and ends on somebody's terminal or in a log. A control
 //! character there can move the cursor, forge a line, or turn the reading direction round, so everything the library
 //! writes for people goes through here. JSON and stores keep the text as it is.
+//!
+//! An invisible character makes two different names look alike, or hides a whole sentence. Every character that Unicode
+//! calls `Default_Ignorable_Code_Point` is escaped too, assigned or not, and so are the interlinear annotations and the
+//! object replacement character. Blanks that have a width stay as they are.
 
 use std::fmt::{self, Write as _};
 
-/// Shows `text` with every control character escaped: C0 (newline, carriage return and tab among them), DEL, C1, the
-/// line and paragraph separators, and the characters that change the writing direction. Everything else is as it was.
+/// [`Escaped::new`], for the library's own texts.
 pub(crate) fn escaped(text: &str) -> Escaped<'_> {
-    Escaped { text, limit: usize::MAX }
+    Escaped::new(text)
 }
 
 /// As [`escaped`], but at most `limit` characters long in all. What is cut ends in `...`; an escape sequence is shown
 /// whole or not at all.
+#[cfg(feature = "serde")]
 pub(crate) fn escaped_to(text: &str, limit: usize) -> Escaped<'_> {
-    Escaped { text, limit }
+    Escaped { limit, ..Escaped::new(text) }
 }
 
-/// What [`escaped`] returns: writes itself escaped.
-#[derive(Clone, Copy)]
-pub(crate) struct Escaped<'a> {
+/// Text from outside as it can be shown to a person: displays itself with every character escaped that a terminal obeys
+/// or does not show.
+///
+/// These are escaped, in the form `\u{200b}`, or `\n`, `\r` and `\t`:
+///
+/// - the control characters (C0, DEL and C1) and the line and paragraph separators;
+/// - the characters that change the writing direction;
+/// - the invisible ones: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
+///
+/// Everything else stays, a backslash too. The tables, logs and errors of this crate show texts so.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Escaped;
+///
+/// assert_eq!(Escaped::new("pod-\u{200b}0\u{1b}[2J").to_string(), r"pod-\u{200b}0\u{1b}[2J");
+/// assert_eq!(Escaped::new("größe").to_string(), "größe");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a> {
     text: &'a str,
     limit: usize,
+    in_message: bool,
+}
+
+impl<'a> Escaped<'a> {
+    /// A name, or any other text that has to be told from one that only looks like it.
+    pub fn new(text: &'a str) -> Self {
+        Self { text, limit: usize::MAX, in_message: false }
+    }
+
+    /// A message. Some invisible characters stay, because the text reads differently without them:
+    ///
+    /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII. Persian, the scripts
+    ///   of India and emoji need it.
+    /// - A variation selector (U+FE0E, U+FE0F) behind a symbol, and within a keycap.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Escaped;
+    ///
+    /// let farmer = "\u{1f468}\u{200d}\u{1f33e}";
+    /// assert_eq!(Escaped::message(farmer).to_string(), farmer);
+    /// assert_eq!(Escaped::message("pod-\u{200d}0").to_string(), r"pod-\u{200d}0");
+    /// ```
+    #[cfg(feature = "recorder")]
+    pub fn message(text: &'a str) -> Self {
+        Self { in_message: true, ..Self::new(text) }
+    }
+
+    /// Whether a name is shown with this character escaped.
+    pub fn is_needed(c: char) -> bool {
+        needs_escape(c)
+    }
 }
 
 /// What stands at the end of a text that was cut.
@@ -31,7 +86,7 @@ const MARK: &str = "...";
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.limit == usize::MAX || shown_len(self.text, self.limit).is_some() {
-            return write_escaped(f, self.text);
+            return write_escaped(f, self.text, self.in_message);
         }
         let mark = &MARK[..MARK.len().min(self.limit)];
         let mut room = self.limit - mark.len();
@@ -67,46 +122,123 @@ fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     if needs_escape(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) }
 }
 
-fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let mut rest = text;
-    while let Some(at) = rest.find(needs_escape) {
-        let (clean, tail) = rest.split_at(at);
-        f.write_str(clean)?;
-        let mut chars = tail.chars();
-        if let Some(c) = chars.next() {
-            write_char(f, c)?;
+fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, in_message: bool) -> fmt::Result {
+    // Up to here everything is written.
+    let mut written = 0;
+    for (at, c) in text.char_indices() {
+        if c.is_ascii_graphic() || !needs_escape(c) {
+            continue;
         }
-        rest = chars.as_str();
+        let end = at + c.len_utf8();
+        if in_message && stays_in_message(&text[..at], c, &text[end..]) {
+            continue;
+        }
+        f.write_str(&text[written..at])?;
+        write_char(f, c)?;
+        written = end;
     }
-    f.write_str(rest)
+    f.write_str(&text[written..])
 }
 
-/// `char::is_control` is C0, DEL and C1. The directions are UAX #9's formatting characters.
+/// `char::is_control` is C0, DEL and C1. Among the ignorable ones are UAX #9's formatting characters.
 fn needs_escape(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{2028}'
-                | '\u{2029}'
-                | '\u{061C}'
-                | '\u{200E}'
-                | '\u{200F}'
-                | '\u{202A}'..='\u{202E}'
-                | '\u{2066}'..='\u{2069}'
-        )
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`: fonts do not show them.
+fn is_ignorable(c: char) -> bool {
+    matches!(
+        c,
+        '\u{00AD}'
+            | '\u{034F}'
+            | '\u{061C}'
+            | '\u{115F}'..='\u{1160}'
+            | '\u{17B4}'..='\u{17B5}'
+            | '\u{180B}'..='\u{180F}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{3164}'
+            | '\u{FE00}'..='\u{FE0F}'
+            | '\u{FEFF}'
+            | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFF8}'
+            | '\u{1BCA0}'..='\u{1BCA3}'
+            | '\u{1D173}'..='\u{1D17A}'
+            | '\u{E0000}'..='\u{E0FFF}'
+    )
+}
+
+/// Whether a message keeps `c`, which stands between these: see [`Escaped::message`].
+#[cfg(feature = "recorder")]
+fn stays_in_message(before: &str, c: char, after: &str) -> bool {
+    let mut backwards = before.chars().rev();
+    let (last, next) = (backwards.next(), after.chars().next());
+    match c {
+        '\u{200C}' | '\u{200D}' => {
+            // A selector that stays belongs to its symbol.
+            let last = match last {
+                Some('\u{FE0E}' | '\u{FE0F}') => backwards.next().filter(|symbol| is_symbol(*symbol)),
+                last => last,
+            };
+            let (Some(last), Some(next)) = (last, next) else { return false };
+            is_joined(last) && is_joined(next) && !(last.is_ascii() && next.is_ascii())
+        }
+        '\u{FE0E}' | '\u{FE0F}' => match last {
+            Some('0'..='9' | '#' | '*') => next == Some('\u{20E3}'),
+            last => last.is_some_and(is_symbol),
+        },
+        _ => false,
+    }
+}
+
+/// Without the recorder there are no messages.
+#[cfg(not(feature = "recorder"))]
+fn stays_in_message(_: &str, _: char, _: &str) -> bool {
+    false
+}
+
+/// A letter, a mark on one (the virama of the scripts of India among them), or a symbol.
+#[cfg(feature = "recorder")]
+fn is_joined(c: char) -> bool {
+    let is_mark = || unicode_width::UnicodeWidthChar::width(c) == Some(0);
+    !needs_escape(c) && (c.is_alphabetic() || is_symbol(c) || is_mark())
+}
+
+/// The blocks of arrows, symbols and emoji, and the few emoji that stand elsewhere.
+#[cfg(feature = "recorder")]
+fn is_symbol(c: char) -> bool {
+    matches!(
+        c,
+        '\u{A9}' | '\u{AE}' | '\u{203C}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{2BFF}'
+            | '\u{3030}' | '\u{303D}' | '\u{3297}' | '\u{3299}' | '\u{1F000}'..='\u{1FAFF}'
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::{escaped, escaped_to};
+    use std::collections::HashSet;
 
     #[test]
     fn exactly_the_dangerous_characters_are_escaped() {
-        let dangerous: Vec<u32> = (0..=0x1F)
+        // Controls, then `DerivedCoreProperties.txt` in its order, then U+FFF9 to U+FFFC.
+        let dangerous: HashSet<u32> = (0..=0x1F)
             .chain(0x7F..=0x9F)
-            .chain([0x2028, 0x2029, 0x061C, 0x200E, 0x200F])
+            .chain([0x2028, 0x2029])
+            .chain([0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5])
+            .chain(0x180B..=0x180F)
+            .chain(0x200B..=0x200F)
             .chain(0x202A..=0x202E)
-            .chain(0x2066..=0x2069)
+            .chain(0x2060..=0x206F)
+            .chain([0x3164])
+            .chain(0xFE00..=0xFE0F)
+            .chain([0xFEFF, 0xFFA0])
+            .chain(0xFFF0..=0xFFF8)
+            .chain(0x1BCA0..=0x1BCA3)
+            .chain(0x1D173..=0x1D17A)
+            .chain(0xE0000..=0xE0FFF)
+            .chain(0xFFF9..=0xFFFC)
             .collect();
         for code in 0..=0x0010_FFFF {
             let Some(c) = char::from_u32(code) else { continue };

@@ -68,7 +68,6 @@ mod document;
 #[cfg(feature = "serde")]
 mod duration;
 mod error;
-#[cfg(feature = "recorder")]
 mod escape;
 #[cfg(feature = "recorder")]
 mod event;
@@ -109,6 +108,7 @@ pub use crate::error::Stopped;
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };
+pub use crate::escape::Escaped;
 #[cfg(feature = "recorder")]
 pub use crate::event::{
     Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
@@ -129,13 +129,13 @@ pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Re
 pub use crate::recording::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::sink::{
-    EventQuery, EventSink, Filter, MemorySink, MemorySinkOptions, MemorySinkStats, SinkError, SinkErrorKind,
-    SinkOp, Tee, TeeStats,
+    EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats,
+    SinkError, SinkErrorKind, SinkOp, Tee, TeeStats,
 };
 #[cfg(feature = "sqlite-system")]
 pub use crate::sink::{
-    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
-    SqliteSynchronous,
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
+    SqliteSinkStats, SqliteSynchronous,
 };
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
 #[cfg(feature = "recorder")]

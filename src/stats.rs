@@ -10,7 +10,6 @@
 
 use std::fmt;
 
-#[cfg(feature = "recorder")]
 use crate::escape::escaped;
 #[cfg(feature = "recorder")]
 use crate::event::Timestamp;
@@ -181,7 +180,7 @@ impl WatcherStats {
 
 impl fmt::Display for WatcherStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): ", self.name.escape_debug(), self.policy)?;
+        write!(f, "{} ({}): ", escaped(&self.name), self.policy)?;
         self.write_figures(f)
     }
 }
@@ -231,7 +230,7 @@ impl fmt::Display for BusStats {
             write!(f, "; {watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}: ", self.departed.name.escape_debug())?;
+            write!(f, "; {}: ", escaped(&self.departed.name))?;
             self.departed.write_figures(f)?;
         }
         Ok(())
@@ -370,7 +369,7 @@ impl fmt::Display for RecordingStats {
         write!(
             f,
             "{}: created {}, updated {}, skipped {}",
-            self.watcher.name.escape_debug(),
+            escaped(&self.watcher.name),
             self.created,
             self.updated,
             self.skipped

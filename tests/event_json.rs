@@ -412,3 +412,41 @@ fn every_day_has_its_date() {
     }
     assert_eq!(days, 2_932_897);
 }
+
+#[test]
+fn another_document_than_a_core_event_is_refused_with_what_to_do() {
+    let list = r#"{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"reason":"A"}]}"#;
+    let mixed = r#"{"kind":"List","apiVersion":"v1","items":[]}"#;
+    let bare_list = r#"{"metadata":{},"items":[]}"#;
+    let empty_list = r#"{"kind":"EventList","apiVersion":"v1","items":null}"#;
+    let items = "read each of its `items` by itself";
+    let newer = r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"name":"a"},"regarding":{"kind":"Pod"},"note":"n"}"#;
+    let beta = r#"{"kind":"Event","apiVersion":"events.k8s.io/v1beta1"}"#;
+    let bare_newer = r#"{"metadata":{"name":"a"},"reason":"A","regarding":{"kind":"Pod"}}"#;
+    let core = "get the same event as `v1`";
+    for (json, found, advice) in [
+        (list, "found `EventList` of `v1`", items),
+        (mixed, "found `List` of `v1`", items),
+        (bare_list, "found `List` of `v1`", items),
+        (empty_list, "found `EventList` of `v1`", items),
+        (newer, "found `Event` of `events.k8s.io/v1`", core),
+        (beta, "found `Event` of `events.k8s.io/v1beta1`", core),
+        (bare_newer, "found `Event` of `events.k8s.io/v1`", core),
+        (r#"{"type":"ADDED","object":{"kind":"Event"}}"#, "found an event of a watch", "read its `object`"),
+        (r#"{"kind":"Pod","apiVersion":"v1"}"#, "found `Pod` of `v1`", "give an `Event` of `v1`"),
+        ("{\"kind\":\"\u{202e}Pod\"}", r"found `\u{202e}Pod` of `v1`", "give an `Event`"),
+    ] {
+        let error = Event::from_json(json).unwrap_err().to_string();
+        assert!(error.contains(found) && error.contains(advice), "{json}: {error}");
+        assert!(serde_json::from_str::<Event>(json).is_err(), "{json}");
+    }
+    for json in [
+        r#"{"kind":"Event","apiVersion":"v1"}"#,
+        r#"{"kind":"","apiVersion":null}"#,
+        r#"{"items":null,"regarding":null,"note":null,"object":null}"#,
+        // Unknown fields of a core event are ignored.
+        r#"{"involvedObject":{"kind":"Pod"},"note":"n","regarding":{},"object":1}"#,
+    ] {
+        assert!(Event::from_json(json).is_ok(), "{json}");
+    }
+}

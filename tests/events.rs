@@ -247,15 +247,21 @@ fn watch_goes_over_to_the_file_that_takes_the_place() {
 fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     let place = filled("watch-json");
     let mut watching = Watching::start(&place, &["-o", "json", "--reason", "Started"]);
-    let sink = place.sink();
     for name in ["a", "c"] {
         assert_eq!(Event::from_json(&watching.line()).unwrap().metadata.name, name);
     }
     let Watching { mut child, stdout } = watching;
     drop(stdout);
-    // It notices when it has something to say.
-    sink.create(&event("d", "web-0", "Normal", "Started")).unwrap();
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    // Nothing is written to the store any more. The end of its stderr is the program's.
+    let mut stderr = child.0.stderr.take().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut text).unwrap();
+        ended.send(text)
+    });
+    let told = end.recv_timeout(Duration::from_secs(60)).expect("it ends by itself");
+    assert_eq!((told.as_str(), child.0.wait().unwrap().code()), ("", Some(0)));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest. Those of one level do not know each other.
 const LEVELS: &[&[&str]] = &[
-    &["sync", "error", "escape", "guard", "document", "duration"],
+    &["escape"],
+    &["sync", "error", "guard", "document", "duration"],
     &["clock", "policy"],
     &["event"],
     &["stats"],

@@ -312,10 +312,23 @@ fn a_file_of_an_older_version_is_brought_up_to_date() {
     assert_eq!(third.metadata.uid(), "17979cfe-362a-4000-8000-000000000004");
     assert_eq!(sink.stats().unwrap().created, 4);
     drop(sink);
-    assert_eq!(indexes(&path), 6);
+    assert_eq!(indexes(&path), 7);
     let version: i32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
+}
+
+#[test]
+fn a_limit_ends_the_search_in_a_namespace() {
+    let folder = Folder::new();
+    filled(&folder.file("events.db"), 10);
+    let connection = Connection::open(folder.file("events.db")).unwrap();
+    let sql = "EXPLAIN QUERY PLAN SELECT * FROM events WHERE +expires > '' AND namespace = 'a' \
+               ORDER BY resourceVersion DESC LIMIT 10";
+    let mut statement = connection.prepare(sql).unwrap();
+    let plan = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
+    let plan: Vec<String> = plan.map(Result::unwrap).collect();
+    assert_eq!(plan, ["SEARCH events USING INDEX eventsByNamespace (namespace=?)"], "and no sorting");
 }
 
 #[test]

@@ -82,6 +82,53 @@ fn what_a_command_leaves_behind_ends_with_it() {
     assert_eq!(program.end().code, Some(0));
 }
 
+/// In a session of its own, and without its parent: no signal to a group finds it.
+#[cfg(target_os = "linux")]
+const ESCAPING: &str = "(setsid sh -c 'echo ready $$; exec sleep 1000' &) ; exec sleep 1000";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_leaves_its_group_ends_too() {
+    // The second one's parent is alive: it is an orphan only when that is killed.
+    for escaping in [ESCAPING, "setsid sh -c 'echo ready $$; exec sleep 1000' & wait"] {
+        let mut program = start(&["--shell", escaping]);
+        let pid = ready(&mut program);
+        program.signal(Signal::TERM);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        assert!(is_gone(pid));
+    }
+    let mut program = start(&["--shell", "--panic-after", "1s", ESCAPING]);
+    let pid = ready(&mut program);
+    assert_eq!(program.end().code, Some(101));
+    assert!(is_gone(pid));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_adopted_and_has_ended_is_removed() {
+    let mut program = start(&["--shell", "(setsid sh -c 'echo ready $$' &) ; exec sleep 1000"]);
+    let pid = ready(&mut program);
+    let start = std::time::Instant::now();
+    while !is_gone(pid) {
+        assert!(start.elapsed().as_secs() < 60, "it is still a zombie");
+        std::thread::yield_now();
+    }
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn its_commands_are_killed_with_it() {
+    let mut program = start(&["--shell", READY, "trap '' TERM; echo ready $$; exec sleep 1000"]);
+    ready(&mut program);
+    ready(&mut program);
+    program.signal(Signal::KILL);
+    // The end of the pipe that the commands hold too.
+    assert_eq!(program.end().code, None);
+}
+
 #[test]
 fn a_panic_leaves_nobody_behind() {
     let args = ["--shell", "--panic-after", "200ms", READY, STUBBORN];
@@ -362,6 +409,43 @@ mod with_a_file {
         let items = list["items"].as_array().expect("items");
         assert!(items.iter().any(|event| event["involvedObject"]["name"] == "third"), "{list}");
         assert!(third.stderr[0].starts_with("earlier runs left "), "{:#?}", third.stderr);
+    }
+
+    #[test]
+    fn the_events_of_another_run_are_not_its_own() {
+        use eventcast::{Event, EventQuery, EventSink as _, ObjectReference, SqliteSink, Timestamp};
+        let folder = Folder::new("same-second");
+        let path = folder.path("events.db");
+        // Written before the run, and seen in its second or later: another machine's clock may be ahead.
+        let store = SqliteSink::open(&path).expect("a store");
+        let mut event = Event::default();
+        event.metadata.name = "earlier.1".into();
+        event.involved_object = ObjectReference::new("Process", "earlier");
+        event.message = "from another run".into();
+        event.last_timestamp = Some(
+            Timestamp::from(std::time::SystemTime::now()).saturating_add(std::time::Duration::from_secs(60)),
+        );
+        store.create(&event).expect("it is new");
+        // And one that another run writes meanwhile.
+        let mut program = start(&["--store", &path, "false"]);
+        program.wait_for(|line| line.contains("'Created'"));
+        (event.metadata.name, event.involved_object.name) = ("meanwhile.1".into(), "meanwhile".into());
+        store.create(&event).expect("it is new");
+        program.wait_for(|line| line.contains("'BackOff'"));
+        program.signal(Signal::TERM);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        let (left, own) = ended.stdout.split_once("\n\n").expect("a blank line between");
+        assert!(left.contains("process/earlier") && own.contains("process/false"), "{}", ended.stdout);
+        assert!(!own.contains("from another run"), "{own}");
+
+        once(&["--store", &path, "false"]);
+        let events =
+            store.find(&EventQuery::new().object(ObjectReference::new("Process", "false"))).expect("a store");
+        let mut uids: Vec<_> = events.iter().map(|event| event.involved_object.uid.clone()).collect();
+        uids.sort();
+        uids.dedup();
+        assert_eq!(uids.len(), 2, "one for each run");
     }
 
     #[test]

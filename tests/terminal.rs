@@ -11,10 +11,12 @@ use eventcast::{
 };
 
 /// Clears the screen, goes to its corner, changes colours with one byte less, rewrites the line, steps back, deletes,
-/// turns the reading direction round, and begins a line of its own. Then a title that could be answered to a shell.
+/// turns the reading direction round, and begins a line of its own. Then a title that could be answered to a shell, and
+/// what nobody sees: a zero-width space, a joiner that joins nothing, a selector without a symbol, a Hangul filler, a word
+/// in tag characters.
 const PAYLOAD: &str = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\n\
-                       LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}";
-const SHOWN: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\nLAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}";
+                       LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
+const SHOWN: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\nLAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
 
 fn hostile() -> Event {
     let mut event = Event::default();
@@ -42,15 +44,104 @@ fn assert_harmless_error(shown: &str) {
 /// `lines` lines, nothing in them that a terminal obeys, and the payload as text at least `times` times.
 #[track_caller]
 fn assert_harmless(shown: &str, lines: usize, times: usize) {
-    let is_obeyed = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let is_obeyed = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
     assert!(!shown.contains(is_obeyed), "{shown:?}");
     assert_eq!(shown.lines().count(), lines, "{shown}");
     // Kinds are shown in lower case.
     let found = shown.to_lowercase().matches(&SHOWN.to_lowercase()).count();
     assert!(found >= times, "{found} times in {shown}");
+}
+
+/// What changes the writing direction, separates lines, or is not shown.
+fn is_hidden(c: char) -> bool {
+    let single = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{3164}\u{feff}\u{ffa0}";
+    single.contains(c)
+        || matches!(
+            u32::from(c),
+            0x180b..=0x180f | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfe00..=0xfe0f
+                | 0xfff0..=0xfffc | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff
+        )
+}
+
+/// One event of which only the name of the object and the message matter.
+fn saying(name: String, message: String) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = "e".into();
+    event.involved_object = ObjectReference::new("Pod", name);
+    (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), message.into());
+    event
+}
+
+#[test]
+fn no_invisible_character_is_shown_in_any_text() {
+    for c in ('\0'..=char::MAX).filter(|c| is_hidden(*c)) {
+        let event = saying(format!("pod-{c}0"), format!("gone: pod-{c}0"));
+        let escape = c.escape_default().to_string();
+        let store = MemorySink::new();
+        store.create(&event).unwrap();
+        let shown = store.table() + &store.describe(&event.involved_object);
+        assert!(!shown.contains(c), "{escape}");
+        assert_eq!(shown.matches(&format!("pod-{escape}0")).count(), 3, "{shown}");
+    }
+}
+
+#[test]
+fn what_scripts_and_emoji_need_stays_in_a_message() {
+    let texts = [
+        "می\u{200c}خواهم API\u{200c}ها",
+        "क्\u{200d}ष र\u{200d}्य ශ්\u{200d}රී",
+        "\u{1f468}\u{200d}\u{1f33e} \u{1f3f3}\u{fe0f}\u{200d}\u{1f308} \u{26a0}\u{fe0f} 1\u{fe0f}\u{20e3} \u{1f469}\u{1f3fd}\u{200d}\u{1f4bb} \u{2714}\u{fe0e}",
+    ];
+    for text in texts {
+        let event = saying(text.replace(' ', "_"), text.to_owned());
+        let store = MemorySink::new();
+        store.create(&event).unwrap();
+        for shown in [store.table(), store.describe(&event.involved_object)] {
+            assert!(shown.trim_end().ends_with(text), "{shown:?}");
+        }
+        // The name of the object, which could be taken for another one, keeps none of them.
+        assert_eq!(store.table().matches(is_hidden).count(), text.matches(is_hidden).count());
+        let logged = Arc::new(Mutex::new(String::new()));
+        let into = logged.clone();
+        let events = EventBroadcaster::new().unwrap();
+        events.start_logging(move |line| *into.lock().unwrap() = line.to_owned()).unwrap();
+        let object = event.involved_object.clone();
+        events.new_recorder("test").event(object, EventType::Normal, "Started", text.to_owned());
+        events.shutdown();
+        let line = logged.lock().unwrap().clone();
+        assert!(line.ends_with(text), "{line:?}");
+        assert_eq!(line.matches(is_hidden).count(), text.matches(is_hidden).count());
+    }
+    // A joiner between ASCII letters, at an end or behind another one, and a selector behind anything else, are for nobody.
+    for text in [
+        "a\u{200d}b",
+        "\u{200d}ش",
+        "ش\u{200c}",
+        "ش\u{200c}\u{200c}ش",
+        "a\u{fe0f}",
+        "1\u{fe0f}",
+        "\u{26a0}\u{fe0f}\u{fe0f}!",
+        "葛\u{e0100}",
+    ] {
+        let store = MemorySink::new();
+        store.create(&saying("web-0".to_owned(), format!(".{text}."))).unwrap();
+        let kept = usize::from(text.starts_with('\u{26a0}'));
+        let table = store.table();
+        assert_eq!(table.matches(is_hidden).count(), kept, "{table:?}");
+        assert!(table.contains(r"\u{"), "{table:?}");
+    }
+}
+
+/// Names of the bus, which has a build without events.
+#[test]
+fn names_of_watchers_and_options() {
+    let bus = eventcast::Broadcaster::<u8>::new().unwrap();
+    let hidden = "w\u{3164}\u{fe0f}\u{e0041}\u{fffc}";
+    let watcher = bus.watch_builder().name(hidden).watch().unwrap();
+    let shown = watcher.stats().to_string();
+    assert!(shown.starts_with(r"w\u{3164}\u{fe0f}\u{e0041}\u{fffc} ("), "{shown:?}");
+    let error = bus.watch_builder().name(&format!("{hidden}\0")).watch().unwrap_err().to_string();
+    assert!(error.contains(r"w\u{3164}\u{fe0f}\u{e0041}\u{fffc}\u{0}"), "{error:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
+use eventcast::{Escaped, Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
 use lexopt::prelude::{Long, Short};
 use tokio::runtime::{Builder, Handle};
 
@@ -149,6 +149,6 @@ fn happenings() -> Vec<fn(&Recorder)> {
 
 fn row(event: &Event) -> Vec<String> {
     let object = event.involved_object.to_string();
-    [event.count.to_string(), plain(&event.type_), plain(&event.reason), object, plain(&event.message)]
-        .to_vec()
+    let message = Escaped::message(&event.message).to_string();
+    [event.count.to_string(), plain(&event.type_), plain(&event.reason), object, message].to_vec()
 }

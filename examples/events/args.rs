@@ -36,8 +36,12 @@ Options:
   -h, --help                  Print this
   -V, --version               Print the version
 
+Any number of events is printed in little memory; a table's columns are as wide as the
+first 1000 events need. An event that is written meanwhile comes again, as it is then.
+
 A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. The store is only read, and another
-program may write it meanwhile. Control characters are escaped, in JSON as JSON does it.
+program may write it meanwhile. Control characters and invisible ones are escaped, in JSON
+as JSON does it.
 
 Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad usage.
 ";

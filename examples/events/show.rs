@@ -1,22 +1,22 @@
-//! What is in the store, printed once.
+//! What is in the store, printed once, page by page.
 
 use std::error::Error;
+use std::io::{self, BufWriter, StdoutLock, Write as _};
+use std::time::SystemTime;
 
-use eventcast::{Event, EventQuery, ObjectReference, SqliteSink};
+use eventcast::{Event, EventQuery, EventTable, ObjectReference, SqliteSink, Timestamp};
 
 use super::args::Form;
 use super::support::output::{complain, say};
 use super::support::text::harmless_json;
 
+/// So many events are printed together; the first so many say how wide a table's columns are.
+const PART: usize = 1000;
+
 pub(crate) fn get(store: &SqliteSink, query: &EventQuery, form: Form) -> Result<(), Box<dyn Error>> {
-    let events = store.find(query)?;
     match form {
-        Form::Json => say(&list(&events)),
-        Form::Table if events.is_empty() => {
-            complain("events: none found");
-            Ok(())
-        }
-        Form::Table => say(&store.table_of(query)?),
+        Form::Json => list(store, query),
+        Form::Table => table(store, query),
     }
 }
 
@@ -24,9 +24,80 @@ pub(crate) fn describe(store: &SqliteSink, object: &ObjectReference) -> Result<(
     say(&store.describe(object)?)
 }
 
+fn table(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
+    let mut out = Out::new();
+    let now = Timestamp::from(SystemTime::now());
+    let mut table = EventTable::new(now).with_namespaces(has_several_namespaces(store, query)?);
+    let mut events = store.stream(query)?;
+    let mut is_empty = true;
+    loop {
+        let part: Vec<Event> = events.by_ref().take(PART).collect::<Result<_, _>>()?;
+        if part.is_empty() {
+            break;
+        }
+        is_empty = false;
+        if !out.write(&table.rows(&part))? {
+            return Ok(());
+        }
+    }
+    if is_empty {
+        complain("events: none found");
+    }
+    out.flush()
+}
+
+/// Whether the table needs the column that says which namespace an event is in. Reads until the second namespace.
+fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
+    let mut first = None;
+    for event in store.stream(query)? {
+        let namespace = event?.metadata.namespace;
+        if *first.get_or_insert_with(|| namespace.clone()) != namespace {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// A core/v1 `EventList`, an event on each line.
-fn list(events: &[Event]) -> String {
-    let items: Vec<String> = events.iter().map(|event| harmless_json(&event.to_json())).collect();
-    let items = items.join(",\n");
-    format!("{{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"items\":[\n{items}\n]}}\n")
+fn list(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
+    let mut out = Out::new();
+    let mut before = "{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[\n";
+    for event in store.stream(query)? {
+        if !out.write(before)? || !out.write(&harmless_json(&event?.to_json()))? {
+            return Ok(());
+        }
+        before = ",\n";
+    }
+    if before != ",\n" && !out.write(before)? {
+        return Ok(());
+    }
+    out.write("\n]}\n")?;
+    out.flush()
+}
+
+/// Stdout, for as long as somebody reads it.
+struct Out(BufWriter<StdoutLock<'static>>);
+
+impl Out {
+    fn new() -> Self {
+        Self(BufWriter::new(io::stdout().lock()))
+    }
+
+    /// Whether anybody still reads.
+    fn write(&mut self, text: &str) -> Result<bool, Box<dyn Error>> {
+        is_read(self.0.write_all(text.as_bytes()))
+    }
+
+    fn flush(&mut self) -> Result<(), Box<dyn Error>> {
+        is_read(self.0.flush()).map(|_| ())
+    }
+}
+
+/// A reader that has gone, as in `| head`, is no failure.
+pub(crate) fn is_read(written: io::Result<()>) -> Result<bool, Box<dyn Error>> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write to stdout: {error}").into()),
+    }
 }

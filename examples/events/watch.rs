@@ -6,16 +6,16 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Event, EventQuery, SqliteSink};
+use eventcast::{Escaped, Event, EventQuery, SqliteSink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::args::Form;
+use super::show::is_read;
 use super::support::output::complain;
-use super::support::text::{harmless, harmless_json};
+use super::support::text::{harmless_json, plain};
 
 /// How long Ctrl-C may have to wait.
 const NAP: Duration = Duration::from_millis(50);
@@ -33,36 +33,35 @@ pub(crate) fn watch(
             .map_err(|error| format!("cannot wait for signals: {error}"))?;
     }
     let mut file = identity(store.path());
-    let mut changes = store.changes_since(0)?;
-    changes.events.retain(|event| query.matches(event));
     // The limit is about what is there.
-    let excess = changes.events.len().saturating_sub(limit.unwrap_or(usize::MAX));
-    changes.events.drain(..excess);
+    let mut first = limit.map(|limit| query.clone().limit(limit));
+    let mut seen = 0;
     loop {
-        if !print(&changes.events, form)? {
+        let newest = store.version()?;
+        if newest < seen {
+            complain("events: the store has begun anew");
+            seen = 0;
+        }
+        let wanted = first.take().unwrap_or_else(|| query.clone()).after(seen);
+        for event in store.stream(&wanted)? {
+            let event = event?;
+            seen = event.metadata.resource_version().parse()?;
+            if !print(&event, form)? {
+                return Ok(());
+            }
+        }
+        seen = seen.max(newest);
+        if !print_out()? || !rest(interval, &is_over) {
             return Ok(());
         }
-        if !rest(interval, &is_over) {
-            return Ok(());
-        }
-        let mut seen = changes.version;
         // Who has a file open goes on to see it when it has been removed, and nothing comes there any more.
         let now = identity(store.path());
         if now.is_some() && now != file {
             // One that is still being made is no store yet.
-            let Ok(other) = SqliteSink::open_read_only(store.path()) else {
-                changes.events.clear();
-                continue;
-            };
+            let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
             complain("events: there is another file in its place");
             (store, file, seen) = (other, now, 0);
         }
-        changes = store.changes_since(seen)?;
-        if changes.version < seen {
-            complain("events: the store has begun anew");
-            changes = store.changes_since(0)?;
-        }
-        changes.events.retain(|event| query.matches(event));
     }
 }
 
@@ -78,17 +77,16 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Whether anybody still reads.
-fn print(events: &[Event], form: Form) -> Result<bool, Box<dyn Error>> {
-    let lines: String = events.iter().map(|event| line(event, form) + "\n").collect();
-    let mut out = io::stdout().lock();
-    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(format!("cannot write to stdout: {error}").into()),
-    }
+fn print(event: &Event, form: Form) -> Result<bool, Box<dyn Error>> {
+    is_read(io::stdout().lock().write_all((line(event, form) + "\n").as_bytes()))
 }
 
-/// Whether to go on.
+/// As [`print`], of what is still in the buffer.
+fn print_out() -> Result<bool, Box<dyn Error>> {
+    is_read(io::stdout().lock().flush())
+}
+
+/// Whether to go on: nobody has told it to end, and somebody may still read.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -96,8 +94,28 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(NAP));
+        if has_no_reader_within(left.min(NAP)) {
+            return false;
+        }
     }
+    false
+}
+
+/// Waits so long, and no longer than there is a reader of stdout. A file and a terminal always have one.
+#[cfg(unix)]
+fn has_no_reader_within(nap: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = io::stdout();
+    // Nothing is asked for: that the other end was closed is always told.
+    let mut pipe = [PollFd::new(&out, PollFlags::empty())];
+    let nap = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
+    // An error is a signal that came.
+    poll(&mut pipe, Some(&nap)).is_ok() && !pipe[0].revents().is_empty()
+}
+
+#[cfg(not(unix))]
+fn has_no_reader_within(nap: Duration) -> bool {
+    std::thread::sleep(nap);
     false
 }
 
@@ -116,8 +134,8 @@ fn line(event: &Event, form: Form) -> String {
     let slash = if object.name.is_empty() { "" } else { "/" };
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };
-    let [type_, reason, object, message] =
-        [type_.as_str(), reason.as_str(), &object, message.trim()].map(harmless);
+    let [type_, reason, object] = [type_.as_str(), reason.as_str(), &object].map(plain);
+    let message = Escaped::message(message.trim());
     format!("{at:20}  {type_:7}  {reason}  {object}  {message}{times}")
 }
 

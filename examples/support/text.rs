@@ -2,39 +2,28 @@
 
 use std::fmt::Write as _;
 
-/// In quotes, with everything escaped that could do something to a terminal; quotes and backslashes stay as typed.
+use eventcast::Escaped;
+
+/// In quotes, with everything escaped that could do something to a terminal or could not be seen; quotes and
+/// backslashes stay as typed.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", plain(text))
 }
 
 /// As [`quoted`], without the quotes around it.
 pub(crate) fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\'' | '"' | '\\' => shown.push(c),
-            c => shown.extend(c.escape_debug()),
-        }
-    }
-    shown
+    Escaped::new(text).to_string()
 }
 
-/// Text that is shown as it is, in any script, but for what could do something to a terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if obeyed(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
-}
-
-/// JSON with the same content and without what could do something to a terminal: JSON itself lets some of that stand.
+/// JSON with the same content, and with the same characters escaped as in a text: JSON itself lets most of them stand.
 pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // Outside of strings there are only the newlines between lines; and none needs two units of UTF-16.
-        if obeyed(c) && c != '\n' {
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        // Outside of strings there are only the newlines between lines.
+        if Escaped::is_needed(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
         } else {
             shown.push(c);
         }
@@ -42,29 +31,26 @@ pub(crate) fn harmless_json(json: &str) -> String {
     shown
 }
 
-/// Whether a terminal obeys this character instead of showing it: controls, line separators, writing directions.
-fn obeyed(c: char) -> bool {
-    let separators_and_directions = ['\u{061c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
-    c.is_control()
-        || separators_and_directions.contains(&c)
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{harmless, harmless_json, plain, quoted};
+    use super::{harmless_json, plain, quoted};
 
     #[test]
     fn other_scripts_stay_and_what_is_obeyed_does_not() {
-        assert_eq!(harmless("e\u{301} हिन्दी 'x' \"y\" \\"), "e\u{301} हिन्दी 'x' \"y\" \\");
-        assert_eq!(harmless("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
+        assert_eq!(plain("e\u{301} हिन्दी 'x' \"y\" \\"), "e\u{301} हिन्दी 'x' \"y\" \\");
+        assert_eq!(plain("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
     }
 
     #[test]
     fn json_keeps_its_content() {
-        let json = serde_json::to_string_pretty(&["\u{9b}31m\u{202e}\u{7f}\u{1b} é \"\n"]).unwrap();
+        let json =
+            serde_json::to_string_pretty(&["\u{9b}31m\u{202e}\u{7f}\u{1b} é \"\n \u{200b}\u{e0041}\u{fe0f}"])
+                .unwrap();
         let shown = harmless_json(&json);
-        assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{7f}']), "{shown}");
+        assert!(
+            !shown.contains(['\u{9b}', '\u{202e}', '\u{7f}', '\u{200b}', '\u{e0041}', '\u{fe0f}']),
+            "{shown}"
+        );
         assert_eq!(
             serde_json::from_str::<Vec<String>>(&shown).unwrap(),
             serde_json::from_str::<Vec<String>>(&json).unwrap()

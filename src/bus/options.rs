@@ -6,6 +6,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use crate::document::document;
 use crate::error::BuildError;
+use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
 
 /// The longest queue that can be asked for, in events or entries.
@@ -255,7 +256,7 @@ pub(super) fn check_queue_len(events: usize) -> Result<(), BuildError> {
 /// Names become thread names, which the system ends at the first NUL.
 pub(super) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
     if name.contains('\0') {
-        return Err(BuildError::new(option, name.escape_debug(), "a name without NUL"));
+        return Err(BuildError::new(option, escaped(name), "a name without NUL"));
     }
     Ok(())
 }

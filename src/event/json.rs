@@ -11,7 +11,8 @@ impl Event {
     /// The event as Go's encoder writes a core/v1 Event: on one line, without a newline at the end.
     ///
     /// Times are cut to what Kubernetes keeps, whole seconds or microseconds. Reading it back with
-    /// [`from_json`](Self::from_json) gives the same event but for what was cut.
+    /// [`from_json`](Self::from_json) gives the same event but for what was cut, unless `kind` or `apiVersion` was set to
+    /// another than `Event` and `v1`.
     ///
     /// # Examples
     ///
@@ -44,13 +45,16 @@ impl Event {
 
     /// Reads a core/v1 Event as an API server or `kubectl get event -o json` gives it.
     ///
-    /// Unknown fields are ignored, `null` is as good as absent, a time may have any fraction, and neither `kind` nor
-    /// `apiVersion` is asked for.
+    /// Unknown fields are ignored, `null` is as good as absent, a time may have any fraction, and `kind` and
+    /// `apiVersion` may be missing.
     ///
     /// # Errors
     ///
     /// Text that is no JSON object, a field twice or of another type, a count that is no 32-bit integer, a time that
     /// is not RFC 3339 of the years 0000 to 9999, half of a surrogate pair. The error says what and where.
+    ///
+    /// Another document than a core/v1 Event: an `EventList`, an event of events.k8s.io/v1, an event of a watch, any other
+    /// kind. The error says what was found and what to read instead.
     ///
     /// # Examples
     ///
@@ -62,6 +66,9 @@ impl Event {
     ///
     /// let error = Event::from_json("{\"reason\": \"Started\",\n\"count\": 3000000000}").unwrap_err();
     /// assert_eq!((error.line(), error.column()), (2, 19));
+    ///
+    /// let error = Event::from_json(r#"{"kind": "EventList", "apiVersion": "v1", "items": []}"#).unwrap_err();
+    /// assert!(error.to_string().contains("read each of its `items`"));
     /// # Ok::<(), eventcast::EventJsonError>(())
     /// ```
     pub fn from_json(json: &str) -> Result<Self, EventJsonError> {

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document::{ObjectOnly, document};
+use crate::escape::escaped_to;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -88,6 +90,46 @@ struct EventIn {
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
+    // Not core/v1's: other documents about events have these.
+    #[serde(default)]
+    items: Option<IgnoredAny>,
+    #[serde(default)]
+    object: Option<IgnoredAny>,
+    #[serde(default)]
+    regarding: Option<IgnoredAny>,
+    #[serde(default)]
+    note: Option<IgnoredAny>,
+}
+
+impl EventIn {
+    /// Says what the document is and what to do, if it is not a core/v1 Event.
+    fn refusal(&self) -> Option<String> {
+        let Self { kind, api_version, .. } = self;
+        let is_core = api_version.is_empty() || api_version == "v1";
+        let lacks_object = self.involved_object == ObjectReference::default();
+        let shown =
+            |text: &Text, default| escaped_to(if text.is_empty() { default } else { text }, 64).to_string();
+        let group = shown(api_version, "v1");
+        if self.items.is_some() || kind.ends_with("List") {
+            return Some(format!(
+                "found `{}` of `{group}`: read each of its `items` by itself",
+                shown(kind, "List")
+            ));
+        }
+        if !kind.is_empty() && kind != "Event" {
+            return Some(format!("found `{}` of `{group}`: give an `Event` of `v1`", shown(kind, "")));
+        }
+        if !is_core || (lacks_object && (self.regarding.is_some() || self.note.is_some())) {
+            let group = if is_core { "events.k8s.io/v1" } else { &group };
+            return Some(format!(
+                "found `Event` of `{group}`: get the same event as `v1`, as `kubectl get events.v1. -o json` does"
+            ));
+        }
+        if lacks_object && self.object.is_some() {
+            return Some("found an event of a watch: read its `object`".to_owned());
+        }
+        None
+    }
 }
 
 /// As core/v1 writes it; see [`Event::to_json`] for JSON with Go's escapes.
@@ -120,6 +162,9 @@ impl Serialize for Event {
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = EventIn::deserialize(ObjectOnly(deserializer))?;
+        if let Some(refusal) = found.refusal() {
+            return Err(D::Error::custom(refusal));
+        }
         let mut event = Self {
             metadata: found.metadata,
             involved_object: found.involved_object,

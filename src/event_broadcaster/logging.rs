@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::escape::escaped;
+use crate::escape::{Escaped, escaped};
 use crate::event::Event;
 
 /// An event on one line, control characters escaped.
@@ -17,7 +17,7 @@ impl fmt::Display for Line<'_> {
                 write!(f, " {name}={}", escaped(value))?;
             }
         }
-        let (type_, reason, message) = (escaped(type_), escaped(reason), escaped(message));
+        let (type_, reason, message) = (escaped(type_), escaped(reason), Escaped::message(message));
         write!(f, "): type: '{type_}' reason: '{reason}' {message}")
     }
 }
@@ -27,7 +27,7 @@ pub(super) mod structured {
     use tracing::Level;
 
     use crate::bus::Delivery;
-    use crate::escape::escaped;
+    use crate::escape::{Escaped, escaped};
     use crate::event::Event;
 
     /// Records a delivery with client-go's field names.
@@ -51,7 +51,7 @@ pub(super) mod structured {
                             apiVersion = %escaped(&object.api_version),
                             "type" = %escaped(&event.type_),
                             reason = %escaped(&event.reason),
-                            message = %escaped(&event.message),
+                            message = %Escaped::message(&event.message),
                         );
                     }
                     Delivery::Lagged(count) => tracing::event!(name: "Events lost", $level, count),

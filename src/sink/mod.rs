@@ -6,6 +6,7 @@
 mod admission;
 mod filter;
 mod memory;
+mod pages;
 mod query;
 mod rules;
 #[cfg(feature = "sqlite-system")]
@@ -23,13 +24,14 @@ use crate::guard::caught;
 use crate::sync::Arc;
 
 pub use filter::Filter;
-pub use memory::{MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
 #[cfg(feature = "sqlite-system")]
 pub use sqlite::{
-    SqliteChanges, SqliteError, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
-    SqliteSynchronous,
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
+    SqliteSinkStats, SqliteSynchronous,
 };
+pub use table::EventTable;
 pub use tee::{Tee, TeeStats};
 
 /// A store for events.

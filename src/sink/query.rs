@@ -41,7 +41,20 @@ pub struct EventQuery {
     pub(super) type_: Text,
     pub(super) reason: Text,
     pub(super) since: Option<Timestamp>,
-    pub(super) limit: Option<usize>,
+    /// Only what was written after the write of this number.
+    pub(super) after: u64,
+    pub(super) count: Count,
+}
+
+/// How many of the events that a query finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Count {
+    #[default]
+    All,
+    /// Those written first.
+    First(usize),
+    /// Those written last.
+    Last(usize),
 }
 
 impl EventQuery {
@@ -89,13 +102,47 @@ impl EventQuery {
         self
     }
 
-    /// Of all that is found, only so many: those that were written last.
+    /// Of all that is found, only so many: those that were written last. Takes the place of [`first`](Self::first).
     pub fn limit(mut self, events: usize) -> Self {
-        self.limit = Some(events);
+        self.count = Count::Last(events);
         self
     }
 
-    /// Whether this one is looked for. The limit, which no event can reach alone, is left out of it.
+    /// Of all that is found, only so many: those that were written first. Takes the place of [`limit`](Self::limit).
+    ///
+    /// Together with [`after`](Self::after) this is a page. An event that is written between two pages moves behind all
+    /// others: it is found again, as it is then, and no other event is skipped or found twice because of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventQuery, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for name in ["a", "b", "c"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let page = store.find(&EventQuery::new().first(2));
+    /// let last = page[1].metadata.resource_version().parse().unwrap();
+    /// assert_eq!(store.find(&EventQuery::new().after(last).first(2))[0].metadata.name, "c");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
+    pub fn first(mut self, events: usize) -> Self {
+        self.count = Count::First(events);
+        self
+    }
+
+    /// Events whose last write came after the write of this number. A number is an event's resource version in the
+    /// store, 0 before the first one. One from another store means nothing.
+    pub fn after(mut self, version: u64) -> Self {
+        self.after = version;
+        self
+    }
+
+    /// Whether this one is looked for. Position and number ([`after`](Self::after), [`first`](Self::first),
+    /// [`limit`](Self::limit)) are the store's business and left out of it.
     ///
     /// # Examples
     ///
@@ -109,7 +156,7 @@ impl EventQuery {
     /// assert!(!EventQuery::new().reason("Back").matches(&event));
     /// ```
     pub fn matches(&self, event: &Event) -> bool {
-        let Self { namespace, kind, name, uid, type_, reason, since, limit: _ } = self;
+        let Self { namespace, kind, name, uid, type_, reason, since, after: _, count: _ } = self;
         let object = &event.involved_object;
         let is = |wanted: &Text, found: &Text| wanted.is_empty() || wanted == found;
         is(name, &object.name)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::escape::escaped;
+use crate::escape::{Escaped, escaped};
 use crate::event::{Event, Timestamp};
 
 use super::admission::namespace_of;
@@ -15,14 +15,63 @@ use super::admission::namespace_of;
 /// The table of `kubectl get events`: one line for each event, a newline at the end of each. Where
 /// the events are in several namespaces it has the column that kubectl has for `-A`.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
-    let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
-    let rows: Vec<_> = [head].into_iter().chain(events.iter().map(|event| row(event, now))).collect();
-    let is_one_namespace =
-        events.windows(2).all(|events| namespace_of(&events[0]) == namespace_of(&events[1]));
-    let hidden = usize::from(is_one_namespace);
-    let mut table = String::new();
-    align(&mut table, "", 3, rows.iter().map(|row| &row[hidden..]));
-    table
+    let is_several = events.windows(2).any(|events| namespace_of(&events[0]) != namespace_of(&events[1]));
+    EventTable::new(now).with_namespaces(is_several).rows(events)
+}
+
+/// The table of `kubectl get events` in parts, for as many events as there are: each part is text to be written out.
+///
+/// The first part begins with the head, and its cells say how wide the columns are. A later cell that is wider widens its
+/// column from its part on.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventTable, ObjectReference, Timestamp};
+///
+/// let mut event = Event::default();
+/// event.involved_object = ObjectReference::new("Pod", "web-0");
+/// (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), "it runs".into());
+/// let mut table = EventTable::new(Timestamp::UNIX_EPOCH);
+/// assert_eq!(
+///     table.rows(&[event.clone()]),
+///     "LAST SEEN   TYPE     REASON    OBJECT      MESSAGE\n\
+///      <unknown>   Normal   Started   pod/web-0   it runs\n"
+/// );
+/// assert_eq!(table.rows(&[event]), "<unknown>   Normal   Started   pod/web-0   it runs\n");
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventTable {
+    now: Timestamp,
+    widths: [usize; 6],
+    has_namespaces: bool,
+    has_head: bool,
+}
+
+impl EventTable {
+    /// A table whose ages are as of `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self { now, widths: [0; 6], has_namespaces: false, has_head: false }
+    }
+
+    /// Whether the first column names the namespace, as with kubectl's `-A`. Default false.
+    #[must_use]
+    pub fn with_namespaces(mut self, shown: bool) -> Self {
+        self.has_namespaces = shown;
+        self
+    }
+
+    /// The next lines, one for each event, with a newline at the end of each.
+    pub fn rows(&mut self, events: &[Event]) -> String {
+        let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
+        let head = (!self.has_head).then_some(head);
+        self.has_head = true;
+        let rows: Vec<_> = head.into_iter().chain(events.iter().map(|event| row(event, self.now))).collect();
+        let hidden = usize::from(!self.has_namespaces);
+        let mut lines = String::new();
+        align(&mut lines, "", 3, &mut self.widths[hidden..], rows.iter().map(|row| &row[hidden..]));
+        lines
+    }
 }
 
 /// The section `Events` of `kubectl describe`: the event that was last seen longest ago first.
@@ -37,7 +86,7 @@ pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
     let mut section = "Events:\n".to_owned();
     let rows: Vec<_> =
         [head, line].into_iter().chain(events.iter().map(|event| described(event, now))).collect();
-    align(&mut section, "  ", 2, rows.iter().map(|row| &row[..]));
+    align(&mut section, "  ", 2, &mut [0; 5], rows.iter().map(|row| &row[..]));
     section
 }
 
@@ -51,15 +100,15 @@ pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
 }
 
 /// Appends rows, each after `indent`, the columns `padding` apart. The last one ends where it ends.
+/// Goes through them twice: first for the widths, which grow as needed.
 fn align<'a>(
     out: &mut String,
     indent: &str,
     padding: usize,
+    widths: &mut [usize],
     rows: impl Iterator<Item = &'a [String]> + Clone,
 ) {
-    let mut widths = Vec::new();
     for row in rows.clone() {
-        widths.resize(row.len(), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
@@ -67,7 +116,7 @@ fn align<'a>(
     for row in rows {
         let Some((last, columns)) = row.split_last() else { continue };
         out.push_str(indent);
-        for (cell, width) in columns.iter().zip(&widths) {
+        for (cell, width) in columns.iter().zip(&*widths) {
             out.push_str(cell);
             out.extend(std::iter::repeat_n(' ', width + padding - cell.width()));
         }
@@ -88,8 +137,10 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     } else {
         last
     };
-    [namespace_of(event), seen.as_str(), &event.type_, &event.reason, &target, event.message.trim()]
-        .map(|cell| escaped(cell).to_string())
+    let [namespace, seen, type_, reason, target] =
+        [namespace_of(event), seen.as_str(), &event.type_, &event.reason, &target]
+            .map(|cell| escaped(cell).to_string());
+    [namespace, seen, type_, reason, target, message(event)]
 }
 
 /// Not quite as in the table: the event time goes before the first timestamp, a series says its
@@ -104,15 +155,16 @@ fn described(event: &Event, now: Timestamp) -> [String; 5] {
     };
     let component = &event.source.component;
     let from = if component.is_empty() { &event.reporting_controller } else { component };
-    let (part, message) = (event.involved_object.field_path.as_str(), event.message.trim());
-    let whole;
-    let message = if part.is_empty() {
-        message
-    } else {
-        whole = format!("{part}: {message}");
-        &whole
-    };
-    [&event.type_, &event.reason, seen.as_str(), from, message].map(|cell| escaped(cell).to_string())
+    let [type_, reason, seen, from] =
+        [&event.type_, &event.reason, seen.as_str(), from].map(|cell| escaped(cell).to_string());
+    let part = event.involved_object.field_path.as_str();
+    let message = message(event);
+    let message = if part.is_empty() { message } else { format!("{}: {message}", escaped(part)) };
+    [type_, reason, seen, from, message]
+}
+
+fn message(event: &Event) -> String {
+    Escaped::message(event.message.trim()).to_string()
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {

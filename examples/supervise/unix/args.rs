@@ -39,10 +39,14 @@ Options:
 A DURATION is a number and a unit: 500ms, 5s, 2m, 1h.
 
 Events are logged to stderr, where the commands' output goes too; the table of stored
-events and the accounting go to stdout. Of a file the table has what was seen since the
-second in which this run began. Each command runs in a process group of its own, without
-input. What commands write is passed on as it is. When one ends, what it left running in
-its group is killed. A second Ctrl-C does not wait for the grace time.
+events and the accounting go to stdout. Of a file the table has what this run wrote. Each
+command runs in a process group of its own, without input. What commands write is passed
+on as it is. When one ends, what it left running in its group is killed. A second Ctrl-C
+does not wait for the grace time.
+
+On Linux a process that left its group (setsid) is killed when supervise ends. When
+supervise itself is killed by KILL, its commands are killed too, but not what they have
+started. Elsewhere both go on running.
 
 Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.
 ";

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use eventcast::Escaped;
+
 use super::support::text::quoted;
 
 /// No object name is longer, so that the names of its events stay valid and a table readable.
@@ -85,7 +87,11 @@ fn safe_name(program: &str) -> String {
     let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("process");
     file.chars()
         .take(MAX_NAME_CHARS)
-        .map(|c| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@') { c } else { '_' })
+        // Some letters are invisible: Hangul has fillers.
+        .map(|c| {
+            let is_plain = c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@');
+            if is_plain && !Escaped::is_needed(c) { c } else { '_' }
+        })
         .collect()
 }
 
@@ -141,6 +147,7 @@ mod tests {
     fn names_are_safe_to_show() {
         assert_eq!(safe_name("ev\u{1b}[31mil\r"), "ev__31mil_");
         assert_eq!(safe_name("a\u{202e}b c"), "a_b_c");
+        assert_eq!(safe_name("pod-\u{200b}\u{3164}0"), "pod-__0");
         assert_eq!(safe_name("/opt/起動"), "起動");
         assert_eq!(safe_name("/"), "process");
         assert_eq!(safe_name(".."), "process");

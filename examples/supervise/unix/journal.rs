@@ -3,6 +3,8 @@
 //! Messages hold nothing that varies from one restart to the next, so that repeats are counted instead of stored
 //! again. What varies goes into annotations.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use eventcast::{EventType, ObjectReference, Recorder};
@@ -21,11 +23,17 @@ pub(crate) struct Journal {
     recorded: u64,
 }
 
+/// A name for a run that no other has: the time, the process, and 64 random bits for clocks that were set back.
+pub(crate) fn new_run() -> String {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let random = RandomState::new().build_hasher().finish();
+    format!("{:x}-{:x}-{random:016x}", started.as_nanos(), std::process::id())
+}
+
 impl Journal {
-    pub(crate) fn new(recorder: Recorder, show_args: bool) -> Self {
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let run = format!("{:x}-{}", started.as_secs(), std::process::id());
-        Self { recorder, show_args, run, recorded: 0 }
+    /// `run` is what the uids of this run's processes begin with: see [`new_run`].
+    pub(crate) fn new(recorder: Recorder, show_args: bool, run: &str) -> Self {
+        Self { recorder, show_args, run: run.to_owned(), recorded: 0 }
     }
 
     /// How many events were recorded, whatever became of them.
@@ -139,7 +147,7 @@ mod tests {
     #[test]
     fn each_change_has_its_event() {
         let fake = FakeRecorder::new(100);
-        let mut journal = Journal::new(fake.recorder(), false);
+        let mut journal = Journal::new(fake.recorder(), false, "run");
         for change in changes() {
             journal.record(&processes()[0], &change);
         }
@@ -163,7 +171,7 @@ mod tests {
     #[test]
     fn messages_hold_nothing_that_varies_and_arguments_are_nowhere() {
         let fake = FakeRecorder::new(100);
-        let mut journal = Journal::new(fake.recorder(), false);
+        let mut journal = Journal::new(fake.recorder(), false, "run");
         for change in changes() {
             journal.record(&processes()[0], &change);
         }
@@ -178,14 +186,14 @@ mod tests {
     #[test]
     fn arguments_are_shown_when_asked_for() {
         let fake = FakeRecorder::new(1);
-        Journal::new(fake.recorder(), true).record(&processes()[0], &Change::Created);
+        Journal::new(fake.recorder(), true, "run").record(&processes()[0], &Change::Created);
         assert_eq!(fake.take_lines(), ["Normal Created supervising /bin/login --password hunter2"]);
     }
 
     #[test]
     fn two_commands_of_one_program_are_two_objects() {
         let fake = FakeRecorder::new(2);
-        let mut journal = Journal::new(fake.recorder(), false);
+        let mut journal = Journal::new(fake.recorder(), false, "run");
         for process in processes() {
             journal.record(&process, &Change::Created);
         }

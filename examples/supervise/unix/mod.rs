@@ -1,5 +1,5 @@
-//! The program: arguments in, events out. What it does to processes is in [`supervisor`] and [`process`], what it says
-//! about them in [`journal`], and where that is kept in [`store`].
+//! The program: arguments in, events out. What it does to processes is in [`supervisor`], [`process`] and `system`, what it
+//! says about them in [`journal`], and where that is kept in [`store`].
 
 mod accounting;
 mod args;
@@ -12,6 +12,12 @@ mod store;
 mod supervisor;
 #[path = "../../support/mod.rs"]
 mod support;
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod system;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
+mod system;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -31,6 +37,9 @@ use support::text::harmless_json;
 const DRAIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn main() -> ExitCode {
+    if let Some(code) = system::become_command() {
+        return code;
+    }
     let done = match args::parse(std::env::args_os().skip(1)) {
         Ok(Request::Help) => say(args::HELP).map(|()| true),
         Ok(Request::Version) => {
@@ -54,6 +63,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// Supervises until told to stop, and prints what was recorded. False when something was lost or left.
 fn run(options: Options) -> Result<bool, Box<dyn Error>> {
+    let run = journal::new_run();
     let store = Store::open(options.store.as_deref())?;
     if let Some(left) = store.left()? {
         // What a program is to read comes alone.
@@ -64,7 +74,7 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     if !options.quiet {
         events.start_logging(complain)?;
     }
-    let mut journal = Journal::new(events.new_recorder("supervise"), options.show_args);
+    let mut journal = Journal::new(events.new_recorder("supervise"), options.show_args, &run);
 
     let settings = Settings {
         backoff: options.backoff,
@@ -72,19 +82,27 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
         stop_after: options.stop_after,
         panic_after: options.panic_after,
         output: !options.no_output,
+        tied: true,
     };
+    // Dropped after the supervisor, also when that panics.
+    let orphans = system::Orphans::adopt().map_err(|error| format!("cannot adopt processes: {error}"))?;
     let processes = command::name_all(options.commands);
     let supervisor = Supervisor::new(processes, settings, |process, change| journal.record(process, &change));
     signals::forward(supervisor.outbox()).map_err(|error| format!("cannot wait for signals: {error}"))?;
     let left = supervisor.run();
+    if left.is_empty() {
+        orphans
+            .kill()
+            .map_err(|error| format!("cannot look for processes that left their group: {error}"))?;
+    }
 
     let report = events.shutdown_timeout(DRAIN);
     let accounting = Accounting::new(journal.recorded(), &report);
     if options.json {
-        say(&format!("{}\n", harmless_json(&store.json()?)))?;
+        say(&format!("{}\n", harmless_json(&store.json(&run)?)))?;
         complain(&format!("accounting: {accounting}"));
     } else {
-        say(&format!("{}\naccounting: {accounting}\n", store.table()?))?;
+        say(&format!("{}\naccounting: {accounting}\n", store.table(&run)?))?;
     }
     for name in &left {
         complain(&format!("supervise: {name} could not be killed and still runs"));

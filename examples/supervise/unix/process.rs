@@ -8,6 +8,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::command::Command;
+use super::system;
 
 /// The leader of a process group, and whatever it starts that stays in the group. Dropping it kills them all.
 ///
@@ -20,19 +21,30 @@ pub(crate) struct Group {
     reaped: bool,
 }
 
+/// Starts a command without input. `prepare` sets its output and its group.
+pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
+    let mut program = Spawn::new(&command.program);
+    program.args(&command.args).stdin(Stdio::null());
+    prepare(&mut program);
+    program.spawn()
+}
+
 impl Group {
     /// Starts a command without input, its output going to our stderr or nowhere.
-    pub(crate) fn spawn(command: &Command, output: bool) -> io::Result<Self> {
-        let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
-        let leader = Spawn::new(&command.program)
-            .args(&command.args)
-            .stdin(Stdio::null())
-            .stdout(sink())
-            .stderr(sink())
-            .process_group(0)
-            .spawn()?;
+    ///
+    /// A `tied` one is killed when this thread ends, where the system can do that.
+    pub(crate) fn spawn(command: &Command, output: bool, tied: bool) -> io::Result<Self> {
+        let prepare = |program: &mut Spawn| {
+            let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
+            program.stdout(sink()).stderr(sink()).process_group(0);
+        };
+        let leader = if tied { system::spawn(command, prepare)? } else { spawn(command, prepare)? };
         let pid = Pid::from_child(&leader);
         Ok(Self { leader, pid, reaped: false })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -1,20 +1,21 @@
-//! Ctrl-C, Ctrl-\, a closed terminal and SIGTERM, as messages.
+//! Ctrl-C, Ctrl-\, a closed terminal, SIGTERM and the end of a child, as messages.
 
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::supervisor::Message;
 
 /// From now on these signals end up in `outbox` instead of ending the program.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for _ in signals.forever() {
-            if outbox.send(Message::Stop).is_err() {
+        for signal in signals.forever() {
+            let message = if signal == SIGCHLD { Message::Child } else { Message::Stop };
+            if outbox.send(message).is_err() {
                 return;
             }
         }

@@ -1,15 +1,19 @@
 //! Where the events are kept: in memory, or in a file that outlives the program.
 #![cfg_attr(
     not(feature = "sqlite-system"),
-    allow(clippy::unnecessary_wraps, reason = "only a file can fail")
+    allow(
+        clippy::unnecessary_wraps,
+        unused_variables,
+        reason = "only a file can fail, and holds other runs"
+    )
 )]
 
 use std::error::Error;
 use std::path::Path;
 
-use eventcast::{EventBroadcaster, MemorySink};
 #[cfg(feature = "sqlite-system")]
-use eventcast::{EventQuery, SqliteSink, Timestamp};
+use eventcast::{Event, EventQuery, EventTable, SqliteSink, Timestamp};
+use eventcast::{EventBroadcaster, MemorySink};
 
 /// How many events of earlier runs are shown.
 #[cfg(feature = "sqlite-system")]
@@ -17,9 +21,9 @@ const SHOWN: usize = 10;
 
 pub(crate) enum Store {
     Memory(MemorySink),
-    /// The file, and the second in which this run began: what was seen since is shown as its own.
+    /// The file, and the number of its last write when this run began.
     #[cfg(feature = "sqlite-system")]
-    File(SqliteSink, Timestamp),
+    File(SqliteSink, u64),
 }
 
 impl Store {
@@ -28,9 +32,9 @@ impl Store {
             None => Ok(Self::Memory(MemorySink::new())),
             #[cfg(feature = "sqlite-system")]
             Some(path) => {
-                // Events carry whole seconds.
-                let start = Timestamp::from(std::time::SystemTime::now()).whole_seconds();
-                Ok(Self::File(SqliteSink::open(path)?, start))
+                let store = SqliteSink::open(path)?;
+                let start = store.version()?;
+                Ok(Self::File(store, start))
             }
             #[cfg(not(feature = "sqlite-system"))]
             Some(_) => Err("this program was built without the feature `sqlite`".into()),
@@ -66,25 +70,37 @@ impl Store {
     }
 
     /// The events of this run, for people.
-    pub(crate) fn table(&self) -> Result<String, Box<dyn Error>> {
+    pub(crate) fn table(&self, run: &str) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.table()),
             #[cfg(feature = "sqlite-system")]
-            Self::File(store, start) => Ok(store.table_of(&EventQuery::new().since(*start))?),
+            Self::File(store, start) => {
+                let now = Timestamp::from(std::time::SystemTime::now());
+                Ok(EventTable::new(now).rows(&own(store, *start, run)?))
+            }
         }
     }
 
     /// The events of this run, as a core/v1 `EventList`.
-    pub(crate) fn json(&self) -> Result<String, Box<dyn Error>> {
+    pub(crate) fn json(&self, run: &str) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.to_list_json()),
             #[cfg(feature = "sqlite-system")]
             Self::File(store, start) => {
-                let events = store.find(&EventQuery::new().since(*start))?;
-                let items: Vec<String> = events.iter().map(eventcast::Event::to_json).collect();
+                let items: Vec<String> = own(store, *start, run)?.iter().map(Event::to_json).collect();
                 let items = items.join(",");
                 Ok(format!(r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#))
             }
         }
     }
+}
+
+/// What this run has written: another one may write to the same file meanwhile.
+#[cfg(feature = "sqlite-system")]
+fn own(store: &SqliteSink, start: u64, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
+    let mut events = store.find(&EventQuery::new().after(start))?;
+    events.retain(|event| {
+        event.involved_object.uid.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
+    });
+    Ok(events)
 }

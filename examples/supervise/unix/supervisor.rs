@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::backoff::{Backoff, Policy};
 use super::command::Process;
 use super::process::Group;
+use super::system;
 
 /// After KILL, how long to wait for a process that we may not be allowed to kill.
 const AFTER_KILL: Duration = Duration::from_secs(30);
@@ -63,6 +64,8 @@ pub(crate) enum Message {
     Ended(usize),
     /// Stop; the second time: at once.
     Stop,
+    /// A child has ended, which may be one that was adopted.
+    Child,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) panic_after: Option<Duration>,
     /// Whether the commands' output is shown.
     pub(crate) output: bool,
+    /// Whether the commands are killed with this process, and it is the parent of what they leave behind.
+    pub(crate) tied: bool,
 }
 
 pub(crate) struct Supervisor<F> {
@@ -161,6 +166,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             match self.next_message() {
                 Some(Message::Ended(index)) => self.ended(index),
                 Some(Message::Stop) => self.stop(),
+                Some(Message::Child) => self.reap_orphans(),
                 None => {}
             }
             if self.is_over(Instant::now()) {
@@ -211,13 +217,14 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
     fn start(&mut self, index: usize) {
         let outbox = self.outbox.clone();
         let started =
-            Group::spawn(&self.tasks[index].process.command, self.settings.output).and_then(|group| {
-                group.on_end(move || {
-                    // Nobody to tell: the supervisor has gone, and has killed the group.
-                    let _ = outbox.send(Message::Ended(index));
-                })?;
-                Ok(group)
-            });
+            Group::spawn(&self.tasks[index].process.command, self.settings.output, self.settings.tied)
+                .and_then(|group| {
+                    group.on_end(move || {
+                        // Nobody to tell: the supervisor has gone, and has killed the group.
+                        let _ = outbox.send(Message::Ended(index));
+                    })?;
+                    Ok(group)
+                });
         match started {
             Ok(group) => {
                 let change = Change::Started { pid: group.id(), restarts: self.tasks[index].restarts };
@@ -289,6 +296,14 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
+    fn reap_orphans(&self) {
+        let leader = |task: &Task| match &task.state {
+            State::Running { group, .. } => Some(group.pid()),
+            State::Waiting { .. } | State::Idle => None,
+        };
+        system::reap_orphans(&self.tasks.iter().filter_map(leader).collect::<Vec<_>>());
+    }
+
     fn running(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| matches!(task.state, State::Running { .. }))
     }
@@ -327,6 +342,7 @@ mod tests {
         stop_after: None,
         panic_after: None,
         output: false,
+        tied: false,
     };
 
     /// Runs one command until `enough` says so, and returns what happened in short.

@@ -4,6 +4,7 @@
 //! the event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
 //! background; what has expired goes when somebody next looks.
 
+mod read;
 mod shelf;
 
 use std::convert::Infallible;
@@ -15,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, Deadline};
 use crate::document::document;
 use crate::error::BuildError;
-use crate::event::{Event, EventPatch, ObjectReference, Text, Timestamp};
+use crate::event::{Event, EventPatch, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
 use super::admission::{admitted, check, described, namespace_of, whole_seconds};
-use super::query::EventQuery;
-use super::{EventSink, SinkError, SinkOp, rules, table};
+use super::{EventSink, SinkError, SinkOp, rules};
+
+pub use read::MemoryEvents;
 
 use shelf::Shelf;
 
@@ -95,7 +97,8 @@ impl fmt::Display for MemorySinkStats {
 /// An event without a namespace is stored in its object's, or in `default`.
 ///
 /// Memory is bounded by `max_events` times the largest event; a recorder limits messages to 16 KiB unless told
-/// otherwise. Every access takes one lock for a short time, and readers get copies, which share the texts.
+/// otherwise. Every access takes one lock for a short time, and readers get copies, which share the texts. A reading of
+/// many events takes the lock anew for each 256 of them.
 ///
 /// # Examples
 ///
@@ -183,147 +186,6 @@ impl MemorySink {
         let born = rules::beginning_of_uids(rules::birth(clock.now().into()));
         let state = State { version: 0, shelf: Shelf::new(), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(Shared { options, clock, born, state: Mutex::new(state) }) }
-    }
-
-    /// All events, in the order of their last writes.
-    pub fn events(&self) -> Vec<Event> {
-        self.with(|state| state.shelf.iter().cloned().collect())
-    }
-
-    /// The event of this name.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
-        self.with(|state| {
-            let place = state.shelf.find(namespace, name)?;
-            Some(state.shelf.at(place).event.clone())
-        })
-    }
-
-    /// How many events there are.
-    pub fn len(&self) -> usize {
-        self.with(|state| state.shelf.len())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// What has become of the events so far.
-    pub fn stats(&self) -> MemorySinkStats {
-        self.with(|state| MemorySinkStats { stored: state.shelf.len() as u64, ..state.stats })
-    }
-
-    /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
-    ///
-    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Events of more
-    /// than one namespace have a first column `NAMESPACE`, as with `-A`. Control characters of all
-    /// texts are escaped, and columns stay aligned where characters are wide.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.involved_object = ObjectReference::new("Pod", "web-0");
-    /// event.type_ = "Warning".into();
-    /// event.reason = "BackOff".into();
-    /// event.message = "restarting".into();
-    /// event.first_timestamp = Some(clock.clock().now().into());
-    /// event.last_timestamp = event.first_timestamp;
-    /// event.count = 5;
-    /// store.create(&event)?;
-    /// clock.advance(Duration::from_secs(3));
-    /// assert_eq!(
-    ///     store.table(),
-    ///     "LAST SEEN         TYPE      REASON    OBJECT      MESSAGE\n\
-    ///      3s (x5 over 3s)   Warning   BackOff   pod/web-0   restarting\n"
-    /// );
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn table(&self) -> String {
-        table::render(&self.events(), self.now())
-    }
-
-    /// The events that are looked for, in the order of their last writes.
-    pub fn find(&self, query: &EventQuery) -> Vec<Event> {
-        self.with(|state| {
-            // From the newest, so that a limit ends the search.
-            let found = state.shelf.newest_first().filter(|event| query.matches(event));
-            let found = found.take(query.limit.unwrap_or(usize::MAX));
-            let mut found: Vec<Event> = found.cloned().collect();
-            found.reverse();
-            found
-        })
-    }
-
-    /// As [`table`](Self::table), of the events that are looked for.
-    pub fn table_of(&self, query: &EventQuery) -> String {
-        table::render(&self.find(query), self.now())
-    }
-
-    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one
-    /// last seen longest ago first, control characters of all texts escaped. The part of the object
-    /// that an event is about goes before the message: `spec.containers{web}: Started container`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
-    /// let web = ObjectReference::new("Pod", "web-0");
-    /// assert_eq!(store.describe(&web), "Events:  <none>\n");
-    ///
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.involved_object = web.clone();
-    /// event.type_ = "Warning".into();
-    /// event.reason = "BackOff".into();
-    /// event.message = "restarting".into();
-    /// event.source = "kubelet".into();
-    /// event.first_timestamp = Some(clock.clock().now().into());
-    /// store.create(&event)?;
-    /// clock.advance(Duration::from_secs(3));
-    /// assert_eq!(
-    ///     store.describe(&web),
-    ///     "Events:\n\
-    ///     \x20 Type     Reason   Age   From     Message\n\
-    ///     \x20 ----     ------   ----  ----     -------\n\
-    ///     \x20 Warning  BackOff  3s    kubelet  restarting\n"
-    /// );
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
-        table::describe(self.find(&EventQuery::new().object(object)), self.now())
-    }
-
-    /// The events as a core/v1 `EventList`, one JSON document without a newline at its end, in the order of their last
-    /// writes.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let empty = eventcast::MemorySink::new();
-    /// assert_eq!(
-    ///     empty.to_list_json(),
-    ///     r#"{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"0"},"items":[]}"#
-    /// );
-    /// ```
-    pub fn to_list_json(&self) -> String {
-        let (version, events) =
-            self.with(|state| (state.version, state.shelf.iter().cloned().collect::<Vec<_>>()));
-        let items: Vec<String> = events.iter().map(Event::to_json).collect();
-        let items = items.join(",");
-        format!(
-            r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#
-        )
     }
 
     fn now(&self) -> Timestamp {

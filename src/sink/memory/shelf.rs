@@ -1,7 +1,11 @@
 //! Events in the order of their last writes, each to be found by its name.
 //!
-//! They lie side by side in a vector, doubly linked in the order of their writes; a table finds the place of a name. So
-//! each operation touches one or two events, whatever their number, and the place of one that went is taken by the next.
+//! They lie side by side in a vector. A table finds the place of a name, and a tree the place of a write's number, so a
+//! reader goes on where it stopped however often the events were written meanwhile. The place of one that went is taken
+//! by the next.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use ahash::RandomState;
 use hashbrown::HashTable;
@@ -9,28 +13,23 @@ use hashbrown::HashTable;
 use crate::clock::Deadline;
 use crate::event::Event;
 
-/// No place: the end of a chain.
-const NONE: u32 = u32::MAX;
-
 pub(super) struct Shelf {
     slots: Vec<Slot>,
     /// Places, by the hash of what stands there.
     index: HashTable<u32>,
     hasher: RandomState,
-    oldest: u32,
-    newest: u32,
-    /// The first place that is free; the others follow by `newer`.
-    free: u32,
+    /// Places, by the number of the last write of what stands there.
+    order: BTreeMap<u64, u32>,
+    /// Places where nothing stands.
+    free: Vec<u32>,
 }
 
 pub(super) struct Slot {
     pub(super) event: Event,
-    /// The number of its last write.
+    /// The number of its last write; 0 where nothing stands.
     pub(super) version: u64,
     pub(super) expires: Deadline,
     hash: u64,
-    older: u32,
-    newer: u32,
 }
 
 impl Shelf {
@@ -40,9 +39,8 @@ impl Shelf {
             index: HashTable::new(),
             // Names come from outside: the keys of the hash are random.
             hasher: RandomState::new(),
-            oldest: NONE,
-            newest: NONE,
-            free: NONE,
+            order: BTreeMap::new(),
+            free: Vec::new(),
         }
     }
 
@@ -69,40 +67,42 @@ impl Shelf {
 
     /// The event that was written longest ago.
     pub(super) fn oldest(&self) -> Option<&Slot> {
-        self.slots.get(self.oldest as usize)
+        self.order.values().next().map(|&place| self.at(place))
     }
 
-    /// From the event that was written longest ago, or from the other end.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Event> {
-        self.chain(self.oldest, |slot| slot.newer)
+    /// Up to so many places from this one on, in no order; beyond the last place there are none.
+    pub(super) fn places(&self, from: usize, count: usize) -> &[Slot] {
+        let rest = self.slots.get(from..).unwrap_or_default();
+        &rest[..rest.len().min(count)]
     }
 
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Event> {
-        self.chain(self.newest, |slot| slot.older)
+    /// The events that were written after the write of this number, each with the number of its last write.
+    pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, &Event)> {
+        self.range((Bound::Excluded(version), Bound::Unbounded))
     }
 
-    fn chain(&self, from: u32, next: fn(&Slot) -> u32) -> impl Iterator<Item = &Event> {
-        let slots = std::iter::successors(self.slots.get(from as usize), move |slot| {
-            self.slots.get(next(slot) as usize)
-        });
-        slots.map(|slot| &slot.event)
+    /// The events that were written before the write of this number, backwards.
+    pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, &Event)> {
+        self.range((Bound::Unbounded, Bound::Excluded(version))).rev()
+    }
+
+    fn range(&self, versions: (Bound<u64>, Bound<u64>)) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
+        self.order.range(versions).map(|(&version, &place)| (version, &self.at(place).event))
     }
 
     /// Adds an event whose name is not there, as the newest.
     pub(super) fn push(&mut self, event: Event, version: u64, expires: Deadline) {
         let hash = self.hash(&event.metadata.namespace, &event.metadata.name);
-        let slot = Slot { event, version, expires, hash, older: NONE, newer: NONE };
-        let place = if self.free == NONE {
+        let slot = Slot { event, version, expires, hash };
+        let place = if let Some(place) = self.free.pop() {
+            *self.at_mut(place) = slot;
+            place
+        } else {
             self.slots.push(slot);
             // A store holds at most 2^24.
             self.slots.len() as u32 - 1
-        } else {
-            let place = self.free;
-            let old = std::mem::replace(self.at_mut(place), slot);
-            self.free = old.newer;
-            place
         };
-        self.append(place);
+        self.order.insert(version, place);
         let slots = &self.slots;
         self.index.insert_unique(hash, place, |&at| slots[at as usize].hash);
     }
@@ -115,49 +115,24 @@ impl Shelf {
         expires: Deadline,
         change: impl FnOnce(&mut Event),
     ) {
-        self.unlink(place);
-        self.append(place);
-        let slot = self.at_mut(place);
+        let slot = &mut self.slots[place as usize];
+        self.order.remove(&slot.version);
+        self.order.insert(version, place);
         (slot.version, slot.expires) = (version, expires);
         change(&mut slot.event);
     }
 
     /// Takes away the event that was written longest ago.
     pub(super) fn remove_oldest(&mut self) {
-        let place = self.oldest;
-        let Some(slot) = self.slots.get_mut(place as usize) else { return };
+        let Some((_, place)) = self.order.pop_first() else { return };
         // Its texts go now, its place stays.
-        slot.event = Event::default();
+        let slot = self.at_mut(place);
+        (slot.event, slot.version) = (Event::default(), 0);
         let hash = slot.hash;
         if let Ok(entry) = self.index.find_entry(hash, |&at| at == place) {
             entry.remove();
         }
-        self.unlink(place);
-        self.at_mut(place).newer = self.free;
-        self.free = place;
-    }
-
-    fn append(&mut self, place: u32) {
-        let older = self.newest;
-        let slot = self.at_mut(place);
-        (slot.older, slot.newer) = (older, NONE);
-        self.newest = place;
-        match self.slots.get_mut(older as usize) {
-            Some(older) => older.newer = place,
-            None => self.oldest = place,
-        }
-    }
-
-    fn unlink(&mut self, place: u32) {
-        let Slot { older, newer, .. } = *self.at(place);
-        match self.slots.get_mut(older as usize) {
-            Some(older) => older.newer = newer,
-            None => self.oldest = newer,
-        }
-        match self.slots.get_mut(newer as usize) {
-            Some(newer) => newer.older = older,
-            None => self.newest = older,
-        }
+        self.free.push(place);
     }
 
     fn hash(&self, namespace: &str, name: &str) -> u64 {

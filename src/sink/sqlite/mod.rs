@@ -27,6 +27,7 @@ use files::{Files, Still};
 
 pub use error::{SqliteError, SqliteErrorKind};
 pub use options::{SqliteSinkOptions, SqliteSynchronous};
+pub use read::SqliteEvents;
 
 /// What has become of the events of a [`SqliteSink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +134,7 @@ pub struct SqliteChanges {
 ///
 /// When a write fails because the disk is full or fails, or another process writes for longer than
 /// [`busy_timeout`](SqliteSinkOptions::busy_timeout), nothing of the batch is done and every operation's answer is
-/// [`SinkError::retry`]; a recording tries again as its policy says, and everything else on the bus goes on. When the file
+/// [`SinkError::unreachable`]; a recording tries again as its policy says, and everything else on the bus goes on. When the file
 /// turns out to be damaged while it is open, every answer is [`SinkError::rejected`].
 ///
 /// # Bounds

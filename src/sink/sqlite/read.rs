@@ -1,9 +1,14 @@
 //! What can be asked of a store.
 
-use rusqlite::{Connection, ToSql, params};
+use std::fmt;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use crate::event::{Event, ObjectReference, Timestamp};
-use crate::sink::{EventQuery, table};
+use crate::sink::pages::{Cursor, PAGE, Page};
+use crate::sink::query::{Count, EventQuery};
+use crate::sink::table;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::SqliteError;
@@ -67,6 +72,47 @@ impl SqliteSink {
     pub fn find(&self, query: &EventQuery) -> Result<Vec<Event>, SqliteError> {
         let now = self.now();
         self.read(|connection| find(connection, query, now, &self.shared.unreadable))
+    }
+
+    /// The events that are looked for, in the order of their last writes, in bounded memory: as
+    /// [`MemorySink::stream`](crate::MemorySink::stream), and an error is the last that comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-iter-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventQuery, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Result<Vec<_>, _> =
+    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast::SqliteError>(event?.metadata.name)).collect();
+    /// assert_eq!(names?, ["web-0.1", "web-0.2"]);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stream(&self, query: &EventQuery) -> Result<SqliteEvents, SqliteError> {
+        let now = self.now();
+        let (version, start) = self.read(|connection| {
+            let start = match query.count {
+                Count::Last(events) => start_of_last(connection, query, events, now)?,
+                Count::All | Count::First(_) => 0,
+            };
+            Ok((Counters::read(connection)?.version, start))
+        })?;
+        Ok(SqliteEvents { store: self.clone(), cursor: Cursor::new(query, start, version) })
+    }
+
+    /// The number of the last write, which is the highest resource version; 0 before the first one.
+    pub fn version(&self) -> Result<u64, SqliteError> {
+        self.read(|connection| Ok(Counters::read(connection)?.version))
     }
 
     /// The events as `kubectl get events` shows them, as [`MemorySink::table`](crate::MemorySink::table).
@@ -180,6 +226,39 @@ fn held(connection: &Connection, now: Timestamp) -> rusqlite::Result<u64> {
     Ok(held.unsigned_abs())
 }
 
+/// What a query asks of SQLite: conditions, and the values for them.
+struct Conditions {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Those that every reading has, `what` being columns.
+    fn new(what: &str, query: &EventQuery, now: Timestamp) -> Self {
+        // The sign keeps SQLite from choosing the index of that column: nearly every event is younger.
+        let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
+        let mut conditions = Self { sql, values: vec![row::micros(now).into()] };
+        for (text, condition) in [
+            (&query.namespace, " AND namespace = ?"),
+            (&query.kind, " AND involvedObjectKind = ? COLLATE NOCASE"),
+            (&query.name, " AND involvedObjectName = ?"),
+            (&query.uid, " AND involvedObjectUid = ?"),
+            (&query.type_, " AND type = ?"),
+            (&query.reason, " AND reason = ?"),
+        ] {
+            if !text.is_empty() {
+                conditions.and(condition, text.to_string());
+            }
+        }
+        conditions
+    }
+
+    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+        self.sql.push_str(condition);
+        self.values.push(value.into());
+    }
+}
+
 /// SQLite narrows it down, the query itself decides.
 fn find(
     connection: &Connection,
@@ -187,40 +266,105 @@ fn find(
     now: Timestamp,
     unreadable: &AtomicU64,
 ) -> rusqlite::Result<Vec<Event>> {
-    let now = row::micros(now);
-    let since = query.since.map(row::micros);
-    let mut parameters: Vec<&dyn ToSql> = vec![&now];
-    // The sign keeps SQLite from choosing the index of that column: nearly every event is younger.
-    let mut sql = concat!("SELECT ", columns!(), " FROM events WHERE +expires > ?").to_owned();
-    let texts = [
-        (&query.namespace, " AND namespace = ?"),
-        (&query.kind, " AND involvedObjectKind = ? COLLATE NOCASE"),
-        (&query.name, " AND involvedObjectName = ?"),
-        (&query.uid, " AND involvedObjectUid = ?"),
-        (&query.type_, " AND type = ?"),
-        (&query.reason, " AND reason = ?"),
-    ];
-    let texts: Vec<(&str, &str)> = texts.iter().map(|(text, sql)| (text.as_str(), *sql)).collect();
-    for (text, condition) in &texts {
-        if !text.is_empty() {
-            parameters.push(text);
-            sql.push_str(condition);
-        }
+    let mut conditions = Conditions::new(columns!(), query, now);
+    if let Some(since) = query.since {
+        conditions.and(" AND lastSeen >= ?", row::micros(since));
     }
-    if let Some(since) = &since {
-        parameters.push(since);
-        sql.push_str(" AND lastSeen >= ?");
+    if query.after > 0 {
+        conditions.and(" AND resourceVersion > ?", signed(query.after));
     }
-    // From the newest, so that a limit ends the search.
-    sql.push_str(" ORDER BY resourceVersion DESC");
+    // From the end that is wanted, so that a limit ends the search.
+    let (limit, order) = match query.count {
+        Count::All => (usize::MAX, ""),
+        Count::First(events) => (events, ""),
+        Count::Last(events) => (events, " DESC"),
+    };
+    let sql = format!("{} ORDER BY resourceVersion{order}", conditions.sql);
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(&*parameters)?;
+    let mut rows = statement.query(params_from_iter(conditions.values))?;
     let mut found = Vec::new();
-    let limit = query.limit.unwrap_or(usize::MAX);
     while found.len() < limit {
         let Some(row) = rows.next()? else { break };
         found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
     }
-    found.reverse();
+    if let Count::Last(_) = query.count {
+        found.reverse();
+    }
     Ok(found)
+}
+
+/// A page of what was written after a number, in the order of the writes.
+fn page(
+    connection: &Connection,
+    query: &EventQuery,
+    after: u64,
+    now: Timestamp,
+    unreadable: &AtomicU64,
+) -> rusqlite::Result<Page> {
+    let reading = connection.unchecked_transaction()?;
+    let version = Counters::read(&reading)?.version;
+    let mut page = Page { found: Vec::new(), last: after, version, is_end: true };
+    let mut conditions = Conditions::new(columns!(), query, now);
+    conditions.and(" AND resourceVersion > ?", signed(after));
+    if let Some(since) = query.since {
+        // With the sign, or each page would sort all that its index finds.
+        conditions.and(" AND +lastSeen >= ?", row::micros(since));
+    }
+    let sql = format!("{} ORDER BY resourceVersion LIMIT {}", conditions.sql, PAGE + 1);
+    let mut statement = reading.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(conditions.values))?;
+    for _ in 0..PAGE {
+        let Some(row) = rows.next()? else { return Ok(page) };
+        page.last = row::version_of(row)?;
+        page.found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
+    }
+    page.is_end = rows.next()?.is_none();
+    Ok(page)
+}
+
+/// The number before that of the event with which the last so many begin.
+fn start_of_last(
+    connection: &Connection,
+    query: &EventQuery,
+    events: usize,
+    now: Timestamp,
+) -> rusqlite::Result<u64> {
+    let mut conditions = Conditions::new("resourceVersion", query, now);
+    conditions.and(" AND resourceVersion > ?", signed(query.after));
+    if let Some(since) = query.since {
+        conditions.and(" AND +lastSeen >= ?", row::micros(since));
+    }
+    conditions
+        .and(" ORDER BY resourceVersion DESC LIMIT 1 OFFSET ?", signed(events.saturating_sub(1) as u64));
+    let mut statement = connection.prepare_cached(&conditions.sql)?;
+    let first: Option<i64> =
+        statement.query_row(params_from_iter(conditions.values), |row| row.get(0)).optional()?;
+    Ok(first.map_or(0, |version| version.unsigned_abs().saturating_sub(1)))
+}
+
+/// The events that a query finds in a [`SqliteSink`], in the order of their last writes: see [`SqliteSink::stream`].
+#[must_use = "it reads nothing by itself"]
+pub struct SqliteEvents {
+    store: SqliteSink,
+    cursor: Cursor,
+}
+
+impl Iterator for SqliteEvents {
+    type Item = Result<Event, SqliteError>;
+
+    /// An error is the last that comes.
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { store, cursor } = self;
+        let now = store.now();
+        let unreadable = &store.shared.unreadable;
+        cursor
+            .next(|query, after| store.read(|connection| page(connection, query, after, now, unreadable)))
+            .transpose()
+    }
+}
+
+impl fmt::Debug for SqliteEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteEvents").field("store", &self.store).finish_non_exhaustive()
+    }
 }

@@ -12,7 +12,7 @@ use super::row::{self, signed};
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
 /// The version of the files that are written: `user_version`.
-pub(super) const VERSION: i32 = 3;
+pub(super) const VERSION: i32 = 4;
 
 /// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -68,6 +68,8 @@ const STEPS: [&str; VERSION as usize] = [
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
+    // 4: a namespace's events in the order of the writes, so that a limit or a page ends the search.
+    "CREATE INDEX eventsByNamespace ON events (namespace);",
 ];
 
 /// Brings the file up to date, in one transaction: all of it or nothing.

@@ -1,0 +1,31 @@
+//! In the place of `linux.rs`, where a killed supervisor leaves its commands running and cannot find what left its group.
+
+use std::io;
+use std::process::{Child, Command as Spawn, ExitCode};
+
+use rustix::process::Pid;
+
+use super::command::Command;
+
+pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
+    super::process::spawn(command, prepare)
+}
+
+pub(crate) fn become_command() -> Option<ExitCode> {
+    None
+}
+
+pub(crate) struct Orphans(());
+
+#[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on Linux")]
+impl Orphans {
+    pub(crate) fn adopt() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn reap_orphans(_: &[Pid]) {}

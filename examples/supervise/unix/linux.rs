@@ -1,0 +1,143 @@
+//! What only Linux can do for a supervisor: commands that end with it even when it is killed, and processes that left
+//! their group.
+//!
+//! A command that is to be killed with its parent has to ask for that itself. So supervise starts its own program, which
+//! asks, and then becomes the command. It needs no unsafe code, unlike code between fork and exec.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command as Spawn, ExitCode, Stdio};
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, waitid,
+};
+
+use super::command::Command;
+
+/// By this name instead of its own, the program knows that it is to become a command.
+const NAME: &str = "supervise: becoming a command";
+
+/// Starts a command that is killed when this thread ends. `prepare` sets its output and its group.
+pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
+    // The other end is its stdin, through which it says why it could not become the command. It is closed when it has.
+    let (mut answer, stdin) = UnixStream::pair()?;
+    let mut program = Spawn::new("/proc/self/exe");
+    program.arg0(NAME).arg(getpid().to_string()).arg(&command.program).args(&command.args);
+    prepare(&mut program);
+    let mut child = program.stdin(OwnedFd::from(stdin)).spawn()?;
+    drop(program);
+    let mut error = Vec::new();
+    answer.read_to_end(&mut error)?;
+    match <[u8; 4]>::try_from(error) {
+        Ok(error) => {
+            child.wait()?;
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error)))
+        }
+        Err(_) => Ok(child),
+    }
+}
+
+/// If this process was started to become a command: does so. It returns only when that fails.
+pub(crate) fn become_command() -> Option<ExitCode> {
+    let mut args = std::env::args_os();
+    if args.next().as_deref() != Some(OsStr::new(NAME)) {
+        return None;
+    }
+    // Closed by the exec, while stdin itself becomes the command's.
+    let answer = io::stdin().as_fd().try_clone_to_owned();
+    let error = exec(args).raw_os_error().unwrap_or_default();
+    if let Ok(answer) = answer {
+        let _ = File::from(answer).write_all(&error.to_ne_bytes());
+    }
+    Some(ExitCode::FAILURE)
+}
+
+fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
+    let parent = args.next();
+    let Some(program) = args.next() else { return io::ErrorKind::InvalidInput.into() };
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // If the parent ended before that, nobody sends the signal any more.
+    if getppid().map(|pid| pid.to_string().into()) != parent {
+        return io::ErrorKind::NotFound.into();
+    }
+    Spawn::new(program).args(args).stdin(Stdio::null()).exec()
+}
+
+/// The processes whose parents have ended: this one is their parent from now on. Dropping it kills them.
+pub(crate) struct Orphans(());
+
+impl Orphans {
+    pub(crate) fn adopt() -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Self(()))
+    }
+
+    /// Kills all that is left, and what that leaves. For the time when no command is running any more.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        loop {
+            let mut killed = 0;
+            for child in children()? {
+                // It cannot be another process of this number: only we can remove it when it has ended.
+                if kill_process(child.pid, Signal::KILL).is_ok() {
+                    reap(child.pid);
+                    killed += 1;
+                }
+            }
+            if killed == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// Removes what has ended of the processes that were adopted: those that are not the leader of a group.
+pub(crate) fn reap_orphans(leaders: &[Pid]) {
+    for child in children().unwrap_or_default() {
+        if child.has_ended && !leaders.contains(&child.pid) {
+            reap(child.pid);
+        }
+    }
+}
+
+fn reap(pid: Pid) {
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED) {}
+}
+
+struct ChildProcess {
+    pid: Pid,
+    has_ended: bool,
+}
+
+/// The processes whose parent this one is.
+fn children() -> io::Result<Vec<ChildProcess>> {
+    let own = getpid().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            continue;
+        };
+        // It may have gone meanwhile. The name of its program, in parentheses, may hold anything.
+        let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
+        let stat = String::from_utf8_lossy(&stat);
+        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        let has_ended = fields.next() == Some("Z");
+        if fields.next() == Some(&own) {
+            found.push(ChildProcess { pid, has_ended });
+        }
+    }
+    Ok(found)
+}
