@@ -37,15 +37,16 @@ client-go's `tools/record`, and differs where that loses events silently."
 //!
 //! # Threads of the bus
 //!
-//! A bus has one dispatcher thread, and one thread for each handler that it was asked to run. While a task waits with a
-//! deadline, one more keeps the time. On these threads (in a filter, a hook, a handler, a waker, an event's own `Clone` and
-//! `Drop` there, or the destructor of what these own) nothing waits for the bus itself, because that wait could never end:
-//! publishes that would wait return `Full`, [`flush`](Broadcaster::flush) returns
-//! [`WouldDeadlock`](FlushError::WouldDeadlock), [`shutdown`](Broadcaster::shutdown) closes and returns a report that is
-//! not complete.
+//! A bus has one dispatcher thread, and one thread for each handler that it was asked to run. While
+//! a task waits with a deadline, one more keeps the time. On these threads (in a filter, a hook, a
+//! handler, a waker, an event's own `Clone` and `Drop` there, or the destructor of what these own)
+//! nothing waits for the bus itself, because that wait could never end: publishes that would wait
+//! return `Full`, [`flush`](Broadcaster::flush) returns
+//! [`WouldDeadlock`](FlushError::WouldDeadlock), [`shutdown`](Broadcaster::shutdown) closes and
+//! returns a report that is not complete.
 //!
-//! A process that forks has none of these threads in the child: its copy of a bus offers nothing, and who waits for it
-//! there waits for ever. Build the bus after the fork.
+//! A process that forks has none of these threads in the child: its copy of a bus offers nothing,
+//! and who waits for it there waits for ever. Build the bus after the fork.
 //!
 //! # Panics
 //!

@@ -208,8 +208,8 @@ pub struct BusStats {
 }
 
 impl BusStats {
-    /// All that was given to `publish*`. Counts of refused events, and this sum, end at the highest number, which events
-    /// of no size can reach.
+    /// All that was given to `publish*`. Counts of refused events, and this sum, end at the highest
+    /// number, which events of no size can reach.
     pub fn published(&self) -> u64 {
         self.accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
     }

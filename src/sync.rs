@@ -162,7 +162,8 @@ mod real {
             self.0.len()
         }
 
-        /// Also a hint, but to the only one who receives: to that, what is not full stays so until others send.
+        /// Also a hint, but to the only one who receives: to that, what is not full stays so until
+        /// others send.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }

@@ -385,7 +385,8 @@ fn futures_are_send() {
     assert!(futures::executor::block_on(send(bus.shutdown_async(LONG))).complete);
 }
 
-/// A turn is no lock: where nobody takes it up, because the task that has it is not polled, it goes to the next as well.
+/// A turn is no lock: where nobody takes it up, because the task that has it is not polled, it goes
+/// to the next as well.
 #[test]
 fn a_turn_that_is_not_taken_up_goes_to_the_next() {
     watched(|| {
@@ -414,7 +415,8 @@ fn a_turn_that_is_not_taken_up_goes_to_the_next() {
     });
 }
 
-/// The same while the dispatcher itself waits, for a watcher: there is room for one, and the first does not take it up.
+/// The same while the dispatcher itself waits, for a watcher: there is room for one, and the first
+/// does not take it up.
 #[test]
 fn a_turn_goes_on_while_the_dispatcher_waits_for_a_watcher() {
     let options = BusOptions::default().incoming_len(2).queue_len(8).max_batch(1);
@@ -442,7 +444,8 @@ struct Cloned(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 impl Cloned {
     fn new(run: impl FnOnce() + Send + 'static) -> (Arc<Self>, Waker) {
         let this = Arc::new(Self(Mutex::new(Some(Box::new(run)))));
-        // SAFETY: the table's functions take the pointer of an `Arc<Cloned>`, and count its owners as their names say.
+        // SAFETY: the table's functions take the pointer of an `Arc<Cloned>`, and count its owners
+        // as their names say.
         let waker = unsafe { Waker::from_raw(Self::raw(this.clone())) };
         (this, waker)
     }
@@ -478,7 +481,7 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(
     |at| drop(unsafe { owner(at) }),
 );
 
-/// A receive that is ready keeps no task alive, also when it becomes so between its two looks.
+/// A receive that becomes ready between its two looks keeps no task alive.
 #[test]
 fn a_receive_that_is_ready_keeps_no_task() {
     let bus = Arc::new(bus::<u64>(16, 16));
@@ -512,8 +515,8 @@ impl Wake for CallsBack {
     }
 }
 
-/// The thread that keeps the deadlines of tasks is one of the bus, too: a waker that calls back there is not left waiting,
-/// and the deadlines of the others with it.
+/// The thread that keeps the deadlines of tasks is one of the bus, too: a waker that calls back
+/// there is not left waiting, and the deadlines of the others with it.
 #[test]
 fn a_waker_that_calls_back_holds_up_no_deadline() {
     watched(|| {
@@ -527,7 +530,8 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
         let ear = Ear::new();
         let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
         let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
-        // The dispatcher comes to each of them, and tells so. After that only the clock wakes anybody.
+        // The dispatcher comes to each of them, and tells so. After that only the clock wakes
+        // anybody.
         for flush in [&mut first, &mut second] {
             assert!(ear.poll(flush.as_mut()).is_pending());
             ear.wait();
@@ -548,8 +552,9 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
     });
 }
 
-/// Where there is no thread to keep a task's deadline, the task's own waits, at the place that the task has: it has its
-/// turn. The system's limit is set in a process of its own, to just above what that uses.
+/// Where there is no thread to keep a task's deadline, the task's own waits, at the place that the
+/// task has: it has its turn. The system's limit is set in a process of its own, to just above what
+/// that uses.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_thread_for_deadlines_a_task_keeps_its_place() {

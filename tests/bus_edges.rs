@@ -70,7 +70,8 @@ fn events_of_no_size() {
     });
 }
 
-/// There can be as many events of no size as a number can say, so sums of their counts end at the highest number.
+/// There can be as many events of no size as a number can say, so sums of their counts end at the
+/// highest number.
 #[test]
 fn counts_of_refused_events_of_no_size_do_not_wrap() {
     let bus = Broadcaster::<()>::with_options(BusOptions::default()).unwrap();

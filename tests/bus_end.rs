@@ -473,7 +473,8 @@ impl Drop for WaitsFor {
     }
 }
 
-/// The end reaches every reader before any destructor of the user's runs: these may wait for a reader.
+/// The end reaches every reader before any destructor of the user's runs: these may wait for a
+/// reader.
 #[test]
 fn a_destructor_at_the_end_holds_up_no_reader() {
     watched(|| {

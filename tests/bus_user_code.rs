@@ -388,8 +388,8 @@ impl Drop for Farewell {
     }
 }
 
-/// The end drops filters and hooks on the dispatcher's thread, and a handler on its own: their destructors call back, and
-/// are not left waiting for themselves. Nor is anybody else.
+/// The end drops filters and hooks on the dispatcher's thread, and a handler on its own: their
+/// destructors call back, and are not left waiting for themselves. Nor is anybody else.
 #[test]
 fn destructors_that_call_back_are_not_left_waiting() {
     watched(|| {
@@ -414,8 +414,8 @@ fn destructors_that_call_back_are_not_left_waiting() {
     });
 }
 
-/// A handler that is dropped where it is kept, without having come to its end, is what everybody waits for: a destructor
-/// of what it owns must not wait with them.
+/// A handler that is dropped where it is kept, without having come to its end, is what everybody
+/// waits for: a destructor of what it owns must not wait with them.
 #[test]
 fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
     watched(|| {

@@ -197,7 +197,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
-    /// Calls back when it goes: it is on the thread that wanted the handler, for which everybody waits until it has gone.
+    /// Calls back when it goes: it is on the thread that wanted the handler, for which everybody
+    /// waits until it has gone.
     struct ShutsDown(Arc<Broadcaster<u64>>);
 
     impl ShutsDown {

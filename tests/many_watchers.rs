@@ -244,8 +244,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
 }
 
-/// A batch takes the memory of its events and no more, however many stood behind them in the incoming queue: here a
-/// registration ends each after one event.
+/// A batch takes the memory of its events and no more, however many stood behind them in the
+/// incoming queue: here a registration ends each after one event.
 #[test]
 fn batches_that_registrations_cut_short_take_what_their_events_take() {
     const EVENTS: usize = 1000;

@@ -140,8 +140,8 @@ impl Drop for CallsBack {
     }
 }
 
-/// The sink goes on a thread of the recording, for which everybody waits who waits for the end: with one worker and with
-/// several, of which the last has it.
+/// The sink goes on a thread of the recording, for which everybody waits who waits for the end:
+/// with one worker and with several, of which the last has it.
 #[test]
 fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
     for workers in [1, 3] {

@@ -1,8 +1,8 @@
 //! Deadlines of tasks: who waits as a task has no thread to sleep on, and the library has no runtime to ask.
 //!
-//! One thread, shared by all tasks of a bus, which lives only while one of them waits with a deadline. It sleeps until
-//! the first of them. Wakers are user code, so it counts as one of the bus's own: one that waited for the end there would
-//! hold up everybody's deadlines.
+//! One thread, shared by all tasks of a bus, which lives only while one of them waits with a
+//! deadline. It sleeps until the first of them. Wakers are user code, so it counts as one of the
+//! bus's own: one that waited for the end there would hold up everybody's deadlines.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -31,9 +31,10 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 ///
 /// # Fork
 ///
-/// Only the thread that forks exists in the child of a `fork` without `exec`. The child's copy of a bus has no dispatcher:
-/// it offers nothing, and [`flush`](Self::flush), [`shutdown`](Self::shutdown) and a publish that waits for room do not
-/// come back. Build the bus after the fork.
+/// Only the thread that forks exists in the child of a `fork` without `exec`. The child's copy of a
+/// bus has no dispatcher: it offers nothing, and [`flush`](Self::flush),
+/// [`shutdown`](Self::shutdown) and a publish that waits for room do not come back. Build the bus
+/// after the fork.
 ///
 /// # Examples
 ///
@@ -74,8 +75,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range, or says that the system gives no thread, or no memory for
-    /// [`incoming_len`](BusOptions::incoming_len).
+    /// Names the option that is out of range, or says that the system gives no thread, or no memory
+    /// for [`incoming_len`](BusOptions::incoming_len).
     pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
         Self::with_clock(options, Clock::system())
     }

@@ -264,7 +264,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let feed = Feed::new(self.register(true)?);
         let (handle, bell) = (feed.handle(), feed.bell());
         let name = handle.thread_name();
-        // If there is no thread, user destructors run here, while everybody waits for the feed that they are made of.
+        // If there is no thread, user destructors run here, while everybody waits for the feed that
+        // they are made of.
         bell.clone().on_bus(|| {
             let run = make(feed)?;
             let run = move || {

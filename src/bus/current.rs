@@ -10,8 +10,8 @@ thread_local! {
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }
 
-/// Runs something on a thread that meanwhile counts as one of the bus's own. What it owns goes before the mark does, so
-/// that user destructors find the mark, also when it unwinds.
+/// Runs something on a thread that meanwhile counts as one of the bus's own. The mark goes last:
+/// the destructors of all that `run` owns find it, and so do those that run while a panic unwinds.
 pub(super) fn on_bus<R>(bus: u64, run: impl FnOnce() -> R) -> R {
     let _mark = OnBus::enter(bus);
     run()

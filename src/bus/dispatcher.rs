@@ -154,8 +154,9 @@ impl<T: Clone> Dispatcher<T> {
         spin(self.hub.spin, found).flatten()
     }
 
-    /// Before the dispatcher sleeps: who was given a turn may be a task that is not polled, so room that is still there is
-    /// the turn of the next one as well. True: somebody was woken, so the dispatcher looks again.
+    /// Before the dispatcher sleeps: who was given a turn may be a task that is not polled, so room
+    /// that is still there is the turn of the next one as well. True: somebody was woken, so the
+    /// dispatcher looks again.
     fn hand_on(&self) -> bool {
         let is_wanted = self.hub.room.is_waited_for() && !self.incoming.is_full();
         if is_wanted {
@@ -307,8 +308,8 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Dispatcher<T> {
-    /// Counts as abandoned what was accepted and will not be offered, because this thread unwinds. It comes back, so that
-    /// the events' destructors run last.
+    /// Counts as abandoned what was accepted and will not be offered, because this thread unwinds.
+    /// It comes back, so that the events' destructors run last.
     #[cold]
     fn give_up(&mut self) -> Vec<T> {
         self.hub.abandon();
@@ -335,15 +336,18 @@ impl<T> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for it.
+    /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for
+    /// it.
     fn drop(&mut self) {
         self.hub.close();
-        // Who is inside the gate waits for nobody, and leaves. When `work` has come to its end, all have left.
+        // Who is inside the gate waits for nobody, and leaves. When `work` has come to its end, all
+        // have left.
         while !self.hub.is_quiet() {
             thread::yield_now();
         }
         let events = if thread::panicking() { self.give_up() } else { Vec::new() };
-        // All readers see the end before the first of the user's destructors runs: that may wait for one of them.
+        // All readers see the end before the first of the user's destructors runs: that may wait
+        // for one of them.
         let left: Vec<_> = self.outboxes.iter_mut().map(|outbox| say_end(&self.hub, outbox)).collect();
         for mut outbox in self.outboxes.drain(..) {
             outbox.drop_closures();
@@ -374,7 +378,8 @@ pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
     hub.forget_outbox(&core);
 }
 
-/// The same, before anything of the user's goes. What the queue of a reader that has gone still held comes back.
+/// The same, before anything of the user's goes. What the queue of a reader that has gone still
+/// held comes back.
 fn say_end<T>(hub: &Hub, outbox: &mut Outbox<T>) -> Vec<Slice<T>> {
     let left = if outbox.core.is_gone() { outbox.drain(hub.is_abandoned()) } else { Vec::new() };
     hub.forget_outbox(&outbox.core);

@@ -123,7 +123,8 @@ impl Gate {
             Refusal::Stopped => &cell.refused_stopped,
         };
         let add = |count: u64| Some(count.saturating_add(events));
-        // Relaxed, both: a count. One of events of no size, of which there can be as many, ends at the highest number.
+        // Relaxed, both: a count. One of events of no size, of which there can be as many, ends at
+        // the highest number.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 

@@ -119,7 +119,8 @@ impl<T, H> Runner<T, H> {
 }
 
 impl<T, H> Drop for Runner<T, H> {
-    /// Everybody who waits for the end waits for this, so a destructor of the handler's that calls back must not wait.
+    /// Everybody who waits for the end waits for this, so a destructor of the handler's that calls
+    /// back must not wait.
     fn drop(&mut self) {
         on_bus(self.handle.hub.id, || self.finish());
     }

@@ -88,10 +88,11 @@ impl BusOptions {
     /// How many entries wait for the dispatcher at most, an entry being one event or one published batch. 1 to
     /// 16,777,216, default 1000.
     ///
-    /// This queue takes its memory at once, however little waits in it: for each entry the larger of an event and 24
-    /// bytes, and up to 16 bytes more. A million entries for events of 128 bytes take 144 MB. More than 4 GiB, and what
-    /// the system does not grant, is an error of [`with_options`](crate::Broadcaster::with_options). That does not find
-    /// out a system that grants more than it has, as Linux may.
+    /// This queue takes its memory at once, however little waits in it: for each entry the larger
+    /// of an event and 24 bytes, and up to 16 bytes more. A million entries for events of 128 bytes
+    /// take 144 MB. More than 4 GiB, and what the system does not grant, is an error of
+    /// [`with_options`](crate::Broadcaster::with_options). That does not find out a system that
+    /// grants more than it has, as Linux may.
     pub fn incoming_len(mut self, entries: usize) -> Self {
         self.incoming_len = entries;
         self
@@ -120,10 +121,11 @@ impl BusOptions {
     /// How long the dispatcher, the handlers' threads and receives that block go on looking before they sleep. At most a
     /// second, default zero.
     ///
-    /// They always look about seven times, within a few microseconds. More buys latency at low rates, because nobody has
-    /// to be woken (which takes tens of microseconds), and costs a processor for each of them for that long after
-    /// each event. It pays only where there are more processors than such threads. What waits as a task never spins. A
-    /// deadline, and the end of the bus, end the wait while it spins.
+    /// They always look about seven times, within a few microseconds. More buys latency at low
+    /// rates, because nobody has to be woken (which takes tens of microseconds), and costs a
+    /// processor for each of them for that long after each event. It pays only where there are more
+    /// processors than such threads. What waits as a task never spins. A deadline, and the end of
+    /// the bus, end the wait while it spins.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self

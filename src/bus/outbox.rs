@@ -189,8 +189,8 @@ impl<T> Outbox<T> {
         guarded(|| drop(on_abandon));
     }
 
-    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes out, it counts. It comes
-    /// back, so that the caller chooses when the events' destructors run.
+    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes
+    /// out, it counts. It comes back, so that the caller chooses when the events' destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn drain(&mut self, abandon: bool) -> Vec<Slice<T>> {
         let slices = self.queue.take_all();

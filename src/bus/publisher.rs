@@ -215,9 +215,10 @@ impl<T> Publisher<T> {
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes without waiting for room.
     ///
-    /// It takes no lock, and waits for no registration, no shutdown and no watcher. When the dispatcher sleeps, waking it is
-    /// one system call and no lock. The incoming queue is crossbeam's bounded channel. It may retry for as long as another
-    /// publisher or the dispatcher needs to copy one entry.
+    /// It takes no lock, and waits for no registration, no shutdown and no watcher. When the
+    /// dispatcher sleeps, waking it is one system call and no lock. The incoming queue is
+    /// crossbeam's bounded channel. It may retry for as long as another publisher or the dispatcher
+    /// needs to copy one entry.
     ///
     /// # Errors
     ///
@@ -303,10 +304,12 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.shared.push_batch(events, |entry| self.shared.try_push(entry))
     }
 
-    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest is woken first.
+    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest is
+    /// woken first.
     ///
-    /// That is a turn and no lock: while there is room, whoever comes may publish, and a turn that is not taken up at once
-    /// goes to the next as well. So a future that is kept and not polled holds up nobody.
+    /// That is a turn and no lock: while there is room, whoever comes may publish, and a turn that
+    /// is not taken up at once goes to the next as well. So a future that is kept and not polled
+    /// holds up nobody.
     ///
     /// Dropped before it is ready, it has not published, and the event is dropped with it. Where the event must not be
     /// lost, wait with [`ready`](Self::ready) and then [`try_publish`](Self::try_publish).

@@ -51,7 +51,8 @@ pub(super) fn look<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
     result
 }
 
-/// Looks on for `time`, by the system's clock. `found` also finds what else ends the wait: its deadline, the end.
+/// Looks on for `time`, by the system's clock. `found` also finds what else ends the wait: its
+/// deadline, the end.
 #[inline]
 pub(super) fn spin<R>(time: Duration, found: impl FnMut() -> Option<R>) -> Option<R> {
     if time.is_zero() { None } else { look_longer(time, found) }
@@ -212,7 +213,8 @@ impl WaitList {
     /// Whether anybody waits.
     #[inline]
     pub(super) fn is_waited_for(&self) -> bool {
-        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is the fence in `register`.
+        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is
+        // the fence in `register`.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 

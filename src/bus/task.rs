@@ -50,7 +50,8 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.alert.set(this.deadline, cx.waker()).is_err() {
-            // The system gives no thread that could watch the time: this one keeps the deadline, at the task's own place.
+            // The system gives no thread that could watch the time: this one keeps the deadline, at
+            // the task's own place.
             let waited = this.place.wait(&this.hub.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);
         }

@@ -219,7 +219,8 @@ impl<S: EventSink> Worker<S> {
         let bell = self.bell.clone();
         bell.on_bus(move || {
             guarded(|| self.work(parker));
-            // The last of the workers has the sink, which may panic when it goes, and may call back.
+            // The last of the workers has the sink, which may panic when it goes, and may call
+            // back.
             guarded(|| drop(self));
         });
     }

@@ -84,8 +84,8 @@ impl Drop for ShutsDown {
     }
 }
 
-/// What a filter owns shuts the bus down when it goes, at the end, on the dispatcher's thread: that is not left waiting for
-/// itself, and who waits for the end sees it.
+/// What a filter owns shuts the bus down when it goes, at the end, on the dispatcher's thread: that
+/// is not left waiting for itself, and who waits for the end sees it.
 #[test]
 fn a_filter_that_shuts_down_when_it_goes() {
     explore_with("a filter that shuts down when it goes", 1, || {
@@ -99,7 +99,8 @@ fn a_filter_that_shuts_down_when_it_goes() {
     });
 }
 
-/// The same of a handler that is dropped without having been run, while another thread waits for its end.
+/// The same of a handler that is dropped without having been run, while another thread waits for
+/// its end.
 #[test]
 fn a_runner_that_shuts_down_when_it_goes() {
     explore_with("a runner that shuts down when it goes", 1, || {
