@@ -523,13 +523,15 @@ fn check(running: &Running, known: &Known, cut: bool) {
         (LossReason::Dropped(DropReason::Incoming), dropped.by(DropReason::Incoming)),
         (LossReason::Dropped(DropReason::Oldest), dropped.by(DropReason::Oldest)),
         (LossReason::Dropped(DropReason::TimedOut), dropped.by(DropReason::TimedOut)),
-        (LossReason::Dropped(DropReason::Abandoned), dropped.by(DropReason::Abandoned)),
     ] {
-        // Of the queue of one that was given up, the hook may hear a little after it is counted.
-        while known.told(name, reason) < count && start.elapsed() < HANGS {
-            thread::yield_now();
-        }
         assert_eq!(known.told(name, reason), count, "{reason}: {stats:?}");
+    }
+    // The dispatcher may still be at it: it counts what it throws away, and then tells of it.
+    let abandoned = LossReason::Dropped(DropReason::Abandoned);
+    let is_told = || known.told(name, abandoned) == handle.stats().watcher.dropped.abandoned;
+    while !is_told() {
+        assert!(start.elapsed() < HANGS, "{} told: {:?}", known.told(name, abandoned), handle.stats());
+        thread::yield_now();
     }
     if cut {
         return;
