@@ -173,5 +173,5 @@ fn a_zero_is_named_when_something_is_built_from_it() {
     assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");
     let nul: WatchOptions = serde_json::from_str(r#"{"name": "a\u0000"}"#).unwrap();
     let error = bus.watch_builder().options(nul).watch().unwrap_err().to_string();
-    assert_eq!(error, r"name is a\0, allowed is a name without NUL");
+    assert_eq!(error, r"name is a\u{0}, allowed is a name without NUL");
 }

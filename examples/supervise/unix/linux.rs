@@ -80,6 +80,8 @@ impl Orphans {
     }
 
     /// Kills all that is left, and what that leaves. For the time when no command is running any more.
+    /// Kills all that is left, and what that leaves. For the time when no command is running any more.
+    #[allow(clippy::unused_self, reason = "only for a process that has adopted them")]
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
