@@ -91,7 +91,8 @@ impl MemorySink {
     ///     event.metadata.name = format!("e-{number}").into();
     ///     store.create(&event)?;
     /// }
-    /// assert!(store.stream(&EventQuery::new()).map(|event| event.metadata.name).eq((0..1000).map(|n| format!("e-{n}"))));
+    /// let names = store.stream(&EventQuery::new()).map(|event| event.metadata.name.to_string());
+    /// assert!(names.eq((0..1000).map(|number| format!("e-{number}"))));
     /// assert_eq!(store.stream(&EventQuery::new().after(990)).count(), 10);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
