@@ -254,12 +254,12 @@ proptest! {
                 model.pop_front();
                 evicted += 3;
             }
-            let object = number as u8;
+            let object = u8::try_from(number).unwrap();
             match rig.step(Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }) {
                 Answer::Create(_) => prop_assert_eq!(count, 1),
                 Answer::Update(event, _) => prop_assert_eq!(event.count, count),
                 // The budget goes when the count does.
-                Answer::Skip => prop_assert!(count > burst as i32),
+                Answer::Skip => prop_assert!(count > i32::try_from(burst).unwrap()),
             }
             prop_assert_eq!(rig.correlator.stats().evicted, evicted);
         }
@@ -300,25 +300,33 @@ fn what_several_threads_use_again_stays() {
     options.spam_filter.as_mut().unwrap().burst = ROUNDS;
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
+    // What was forgotten comes back as text: a thread that panics would leave the others at the barrier.
     let run = |thread: u32| {
+        let mut forgotten = Vec::new();
         for round in 1..=ROUNDS {
             barrier.wait();
             for own in 0..OWN {
-                let answer = correlator.correlate(&of_object(thread * OWN + own));
-                let (Correlation::Create { event, .. } | Correlation::Update { event, .. }) = answer else {
-                    panic!("{answer:?}: the budget was not {ROUNDS}");
+                let count = match correlator.correlate(&of_object(thread * OWN + own)) {
+                    Correlation::Create { event, .. } | Correlation::Update { event, .. } => event.count,
+                    _ => 0,
                 };
-                assert_eq!(event.count, round.cast_signed(), "it was forgotten");
+                if u32::try_from(count) != Ok(round) {
+                    forgotten.push(format!("round {round}: object {own} of {thread} has {count}"));
+                }
             }
             barrier.wait();
             for new in 0..NEW {
                 let number = 1_000_000 + (round * THREADS + thread) * NEW + new;
-                let answer = correlator.correlate(&of_object(number));
-                assert!(matches!(answer, Correlation::Create { .. }));
+                drop(correlator.correlate(&of_object(number)));
             }
         }
+        forgotten
     };
-    thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || run(thread)))));
+    let forgotten: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(forgotten, [""; 0]);
     let made = u64::from(THREADS * (OWN + ROUNDS * NEW));
     assert_eq!(correlator.stats().evicted, 3 * (made - u64::from(SIZE)), "each cache is exactly full");
 }
