@@ -147,14 +147,7 @@ impl Memory {
         // then one goes that has been used a moment ago.
         let mut looks = 2 * SHARDS;
         loop {
-            let Some((index, runner_up)) = cache.lowest() else {
-                // Others took entries before the look and added some behind it. A surplus must not stay.
-                cache.put_back();
-                if cache.take_surplus() {
-                    continue;
-                }
-                return;
-            };
+            let Some((index, runner_up)) = cache.lowest() else { return cache.put_back() };
             looks = looks.saturating_sub(1);
             // What goes is dropped when the lock is free again.
             let forgotten: Option<Slot<K, V>> = {
