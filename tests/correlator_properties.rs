@@ -254,12 +254,12 @@ proptest! {
                 model.pop_front();
                 evicted += 3;
             }
-            let object = number as u8;
+            let object = u8::try_from(number).unwrap();
             match rig.step(Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }) {
                 Answer::Create(_) => prop_assert_eq!(count, 1),
                 Answer::Update(event, _) => prop_assert_eq!(event.count, count),
                 // The budget goes when the count does.
-                Answer::Skip => prop_assert!(count > burst as i32),
+                Answer::Skip => prop_assert!(count > i32::try_from(burst).unwrap()),
             }
             prop_assert_eq!(rig.correlator.stats().evicted, evicted);
         }
@@ -280,8 +280,8 @@ fn of_object(number: u32) -> Event {
     event
 }
 
-/// Until all that was there before has gone: how many go for so many new objects, in all three caches.
-fn evicted_by_new(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
+/// How many entries go for these objects, in all three caches.
+fn evicted_by(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
     let before = correlator.stats().evicted;
     (from..from + objects).for_each(|number| drop(correlator.correlate(&of_object(number))));
     correlator.stats().evicted - before
@@ -300,25 +300,33 @@ fn what_several_threads_use_again_stays() {
     options.spam_filter.as_mut().unwrap().burst = ROUNDS;
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
+    // What was forgotten comes back as text: a thread that panics would leave the others at the barrier.
     let run = |thread: u32| {
+        let mut forgotten = Vec::new();
         for round in 1..=ROUNDS {
             barrier.wait();
             for own in 0..OWN {
-                let answer = correlator.correlate(&of_object(thread * OWN + own));
-                let (Correlation::Create { event, .. } | Correlation::Update { event, .. }) = answer else {
-                    panic!("{answer:?}: the budget was not {ROUNDS}");
+                let count = match correlator.correlate(&of_object(thread * OWN + own)) {
+                    Correlation::Create { event, .. } | Correlation::Update { event, .. } => event.count,
+                    _ => 0,
                 };
-                assert_eq!(event.count, round.cast_signed(), "it was forgotten");
+                if u32::try_from(count) != Ok(round) {
+                    forgotten.push(format!("round {round}: object {own} of {thread} has {count}"));
+                }
             }
             barrier.wait();
             for new in 0..NEW {
                 let number = 1_000_000 + (round * THREADS + thread) * NEW + new;
-                let answer = correlator.correlate(&of_object(number));
-                assert!(matches!(answer, Correlation::Create { .. }));
+                drop(correlator.correlate(&of_object(number)));
             }
         }
+        forgotten
     };
-    thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || run(thread)))));
+    let forgotten: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(forgotten, [""; 0]);
     let made = u64::from(THREADS * (OWN + ROUNDS * NEW));
     assert_eq!(correlator.stats().evicted, 3 * (made - u64::from(SIZE)), "each cache is exactly full");
 }
@@ -362,10 +370,13 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
                 let stats = correlator.stats();
                 assert_eq!(stats.created + stats.updated + stats.filtered, u64::from(THREADS * EACH));
             }
-            // Whatever they did to each other, each cache has its size and no more.
+            // Whatever they did to each other, each cache keeps as many as it has room for.
             let [plain, _] = &correlators;
-            evicted_by_new(plain, 1_000_000, size);
-            assert_eq!(evicted_by_new(plain, 2_000_000, size), 3 * u64::from(size));
+            // The latest hundred uses of the threads may count as later than this one's.
+            evicted_by(plain, 3_000_000, 500);
+            evicted_by(plain, 1_000_000, size);
+            assert_eq!(evicted_by(plain, 1_000_000, size), 0);
+            assert_eq!(evicted_by(plain, 2_000_000, 1), 3);
         });
     }
 }
