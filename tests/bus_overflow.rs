@@ -394,7 +394,10 @@ fn options_out_of_range_are_refused_by_name() {
     assert_eq!(refusal(options().incoming_len(0)), "incoming_len is 0, allowed is 1 to 16777216 entries");
     assert_eq!(refusal(options().queue_len(0)), "queue_len is 0, allowed is 1 to 16777216 events");
     assert_eq!(refusal(options().max_batch(70_000)), "max_batch is 70000, allowed is 1 to 65536 events");
-    assert_eq!(refusal(options().thread_name("a\0b")), "thread_name is a\\0b, allowed is a name without NUL");
+    assert_eq!(
+        refusal(options().thread_name("a\0b")),
+        "thread_name is a\\u{0}b, allowed is a name without NUL"
+    );
     let bus = Broadcaster::<u8>::new().unwrap();
     let error = bus.watch_builder().queue_len(0).watch().unwrap_err().to_string();
     assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");

@@ -370,13 +370,15 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
                 let stats = correlator.stats();
                 assert_eq!(stats.created + stats.updated + stats.filtered, u64::from(THREADS * EACH));
             }
-            // Whatever they did to each other, each cache keeps as many as it has room for.
+            // Whatever they did to each other, each cache keeps as many as it has room for, and no more.
             let [plain, _] = &correlators;
             // The latest hundred uses of the threads may count as later than this one's.
             evicted_by(plain, 3_000_000, 500);
             evicted_by(plain, 1_000_000, size);
             assert_eq!(evicted_by(plain, 1_000_000, size), 0);
             assert_eq!(evicted_by(plain, 2_000_000, 1), 3);
+            let answer = plain.correlate(&of_object(1_000_000));
+            assert!(matches!(answer, Correlation::Create { .. }), "{answer:?}: the oldest is still there");
         });
     }
 }

@@ -62,21 +62,23 @@ fn until_nobody_is_left(bus: &Broadcaster<u64>) {
     bus.flush(LONG).unwrap();
 }
 
-/// Ends a bus, and returns when its memory is free again.
+/// The test harness allocates beside the tests: when the one before is reported, about 10 KB that it keeps.
+const OF_THE_HARNESS: i64 = 16 * 1024;
+
+/// Ends a bus, and returns when its memory is free again. `before` is what lived before the bus was built.
 ///
-/// The dispatcher's thread is the last owner of the incoming queue, and frees it a moment after the shutdown has returned.
-/// Until then the next measurement would see that. `before` is what lived before the bus was built. The test harness may
-/// keep some output meanwhile.
-fn end(bus: Broadcaster<u64>, before: i64) {
+/// The dispatcher's thread is the last owner of the incoming queue, 32 KB here and more. It frees the queue a moment after
+/// the shutdown has returned, and until then the next measurement would see it.
+fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     assert!(bus.shutdown().complete);
     drop(bus);
-    until(|| live() - before < 5000);
+    until(|| live() - before < OF_THE_HARNESS);
 }
 
 /// Nothing is published: whatever goes, goes without another event.
 #[test]
-fn ten_thousand_that_come_and_go_leave_nothing_behind() {
-    const WATCHERS: u64 = 10_000;
+fn thousands_that_come_and_go_leave_nothing_behind() {
+    const WATCHERS: u64 = 20_000;
     let _alone = alone();
     let held = Arc::new(());
     let at_start = live();
@@ -108,7 +110,7 @@ fn ten_thousand_that_come_and_go_leave_nothing_behind() {
     assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
     // Less than a byte for each, because lists keep some room.
     let left = live() - before;
-    assert!(left.abs() < 5000, "{left} bytes are left");
+    assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
     assert_eq!((stats.accepted, stats.departed.offered), (0, 0));
     assert_eq!(bus.watch().unwrap().stats().name, format!("watcher-{WATCHERS}"));
@@ -253,6 +255,7 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     const SIZE: usize = 64;
     let _alone = alone();
     let options = BusOptions::default().incoming_len(4 * EVENTS).queue_len(2 * EVENTS);
+    let at_start = live();
     let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
     // The dispatcher stands in a filter until everything is in the incoming queue.
     let (entered_tx, entered) = mpsc::channel();
@@ -280,5 +283,5 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     assert!(each < 4 * SIZE as i64, "{each} bytes are held for an event of {SIZE}");
     assert_eq!(available(&mut watcher).len(), EVENTS + 1);
     drop(watcher);
-    assert!(bus.shutdown().complete);
+    end(bus, at_start);
 }

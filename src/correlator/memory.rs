@@ -23,7 +23,7 @@ use super::key::{BudgetKey, Key};
 use super::slab::{NEVER, Slab, Slot};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, CachePadded, DashMap, Mutex, stamp};
+use crate::sync::{Arc, CachePadded, DashMap, Mutex, stamp, thread};
 
 /// Enough for two threads seldom to meet, few enough to look through for the oldest entry.
 const SHARDS: usize = 32;
@@ -147,7 +147,12 @@ impl Memory {
         // then one goes that has been used a moment ago.
         let mut looks = 2 * SHARDS;
         loop {
-            let Some((index, runner_up)) = cache.lowest() else { return cache.put_back() };
+            let Some((index, runner_up)) = cache.lowest() else {
+                // The surplus that this thread took is still in some shard. The look goes from shard to shard, and others
+                // emptied the ones ahead of it while they filled the ones behind it.
+                thread::yield_now();
+                continue;
+            };
             looks = looks.saturating_sub(1);
             // What goes is dropped when the lock is free again.
             let forgotten: Option<Slot<K, V>> = {
@@ -211,11 +216,6 @@ impl<K: Clone + Eq> Bounded<K> {
             }
         }
         false
-    }
-
-    /// Nothing was found to take out, because others had it first: it is in `len` again.
-    fn put_back(&self) {
-        self.len.fetch_add(1, Ordering::Release);
     }
 
     /// The shard with the lowest bound, and the lowest of the others.
