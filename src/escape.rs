@@ -217,7 +217,9 @@ fn is_symbol(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped, escaped_to};
+    use super::escaped;
+    #[cfg(feature = "serde")]
+    use super::escaped_to;
     use std::collections::HashSet;
 
     #[test]
@@ -263,6 +265,7 @@ mod tests {
         assert_eq!(escaped("").to_string(), "");
     }
 
+    #[cfg(feature = "serde")]
     #[test]
     fn a_cut_text_is_never_longer_than_its_limit() {
         assert_eq!(escaped_to("abcdef", 6).to_string(), "abcdef");
