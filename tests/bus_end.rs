@@ -430,7 +430,7 @@ fn publish_timeout_runs_on_the_clock() {
 /// The longest that can be asked for, so that whoever looks on to its end is seen.
 const SPIN: Duration = Duration::from_secs(1);
 
-/// Who looks on instead of sleeping looks at its deadline, too.
+/// A reader that spins instead of sleeping keeps its deadline too.
 #[test]
 fn a_receive_that_spins_keeps_its_deadline() {
     let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();

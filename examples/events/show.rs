@@ -1,4 +1,4 @@
-//! What is in the store, printed once, page by page.
+//! Prints the events of a store once, page by page.
 
 use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
@@ -10,7 +10,7 @@ use super::args::Form;
 use super::support::output::{complain, say};
 use super::support::text::harmless_json;
 
-/// So many events are printed together; the first so many say how wide a table's columns are.
+/// How many events are printed together. The first part says how wide a table's columns are.
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, query: &EventQuery, form: Form) -> Result<(), Box<dyn Error>> {

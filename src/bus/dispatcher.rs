@@ -340,7 +340,7 @@ impl<T> Drop for Dispatcher<T> {
     /// it.
     fn drop(&mut self) {
         self.hub.close();
-        // Who is inside the gate waits for nobody, and leaves. When `work` has come to its end, all
+        // A publisher inside the gate waits for nobody, and leaves. When `work` has come to its end, all
         // have left.
         while !self.hub.is_quiet() {
             thread::yield_now();

@@ -149,7 +149,7 @@ async fn send(
     }
 }
 
-/// Who writes: as the sink has been told, or else the event's component. As the server cuts what it
+/// Names who writes: as the sink has been told, or else the event's component. As the server cuts what it
 /// takes from a user agent, so that no name is refused.
 fn query(event: &Event, manager: Option<&str>) -> String {
     let component = event.source.component.as_str();

@@ -421,7 +421,7 @@ fn what_is_too_large_is_rejected_not_tried_for_ever() {
     }
 }
 
-/// Who has written something of an event, by name, as the server has noted it.
+/// Returns the names of those who wrote an event, as the server has noted them.
 fn managers(cluster: &Cluster, name: &str) -> Vec<String> {
     let path = format!("/api/v1/namespaces/{}/events/{name}", cluster.namespace);
     let (code, event) = cluster.ask(Method::GET, &path, &Value::Null);

@@ -1,5 +1,5 @@
-//! What only Linux can do for a supervisor: commands that end with it even when it is killed, and processes that left
-//! their group.
+//! Ends commands with their supervisor even when it is killed, and finds processes that left their group. Only Linux
+//! offers both.
 //!
 //! A command that is to be killed with its parent has to ask for that itself. So supervise starts its own program, which
 //! asks, and then becomes the command. It needs no unsafe code, unlike code between fork and exec.

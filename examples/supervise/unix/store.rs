@@ -95,7 +95,7 @@ impl Store {
     }
 }
 
-/// What this run has written: another one may write to the same file meanwhile.
+/// Returns the events of this run. Another run may write to the same file meanwhile.
 #[cfg(feature = "sqlite-system")]
 fn own(store: &SqliteSink, start: u64, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
     let mut events = store.find(&EventQuery::new().after(start))?;

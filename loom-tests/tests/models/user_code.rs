@@ -84,8 +84,8 @@ impl Drop for ShutsDown {
     }
 }
 
-/// What a filter owns shuts the bus down when it goes, at the end, on the dispatcher's thread: that
-/// is not left waiting for itself, and who waits for the end sees it.
+/// A filter owns something that shuts the bus down when it is dropped, on the dispatcher's thread. The dispatcher does not
+/// wait for itself there, and a thread that waits for the end sees it.
 #[test]
 fn a_filter_that_shuts_down_when_it_goes() {
     explore_with("a filter that shuts down when it goes", 1, || {

@@ -317,7 +317,7 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
     }
 }
 
-/// Who writes: as the request says, or else the beginning of the user agent.
+/// Names who writes: as the request says, or else the beginning of the user agent.
 fn manager(request: &Seen) -> String {
     let asked = request.query.split('&').find_map(|option| option.strip_prefix("fieldManager="));
     if let Some(asked) = asked.map(decoded).filter(|asked| !asked.is_empty()) {

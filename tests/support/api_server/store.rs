@@ -22,7 +22,7 @@ pub struct Store {
     /// Everything else that can be listed, by its collection's path and its name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
-    /// Who writes now.
+    /// The manager that writes now.
     pub manager: String,
 }
 
