@@ -3,7 +3,8 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -402,4 +403,44 @@ fn options_out_of_range_are_refused_by_name() {
     let error = bus.watch_builder().queue_len(0).watch().unwrap_err().to_string();
     assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");
     assert!(bus.watch_builder().name("a\0").watch().is_err());
+}
+
+/// A publisher that waits for room is woken while events keep the dispatcher from sleeping, and not only before it sleeps.
+#[test]
+fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
+    let bus = bus::<u8>(2, 8);
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let is_over = Arc::new(AtomicBool::new(false));
+    // Each event of the kind 1 comes again, so the incoming queue is never empty for long enough to sleep.
+    let (again, over) = (bus.publisher(), is_over.clone());
+    let filter = move |event: &u8| {
+        if *event == 0 {
+            entered_tx.send(()).unwrap();
+            gate.recv().unwrap();
+        } else if *event == 1 && !over.load(Ordering::SeqCst) {
+            again.try_publish(1).unwrap();
+        }
+        false
+    };
+    let _watcher = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish(0).unwrap();
+    entered.recv_timeout(LONG).unwrap();
+    // The dispatcher stands in the filter, and the queue is full.
+    bus.publisher().try_publish(1).unwrap();
+    bus.publisher().try_publish(2).unwrap();
+    let (waiting, over) = (bus.publisher(), is_over.clone());
+    let (done_tx, done) = mpsc::channel();
+    thread::spawn(move || {
+        let published = waiting.publish(3);
+        over.store(true, Ordering::SeqCst);
+        done_tx.send(published).unwrap();
+    });
+    // Mostly time enough for it to fall asleep. If it is late, it does not need the wake-up.
+    (0..10_000).for_each(|_| thread::yield_now());
+    go.send(()).unwrap();
+    let published = done.recv_timeout(LONG);
+    is_over.store(true, Ordering::SeqCst);
+    assert_eq!(published, Ok(Ok(())));
+    assert!(bus.shutdown().complete);
 }
