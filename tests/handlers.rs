@@ -219,6 +219,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     bus.flush(LONG).unwrap();
     let other = Arc::new(support::bus::<u64>(100, 10));
     let shuts_down = ShutsDown(other.clone());
+    // A thread that is just starting needs memory of its own, and ends the process where it gets none.
+    other.flush(LONG).unwrap();
 
     let before = getrlimit(Resource::As);
     let pages: u64 = {
