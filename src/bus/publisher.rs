@@ -307,7 +307,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest is
     /// woken first.
     ///
-    /// That is a turn and no lock: while there is room, whoever comes may publish, and a turn that
+    /// A turn is not a lock: while there is room, whoever comes may publish, and a turn that
     /// is not taken up at once goes to the next as well. So a future that is kept and not polled
     /// holds up nobody.
     ///

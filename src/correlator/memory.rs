@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// What makes all hashes.
+    /// Returns the hasher of all keys.
     pub(super) fn hasher(&self) -> &ahash::RandomState {
         self.events.map.hasher()
     }
@@ -154,7 +154,7 @@ impl Memory {
                 continue;
             };
             looks = looks.saturating_sub(1);
-            // What goes is dropped when the lock is free again.
+            // The entry is dropped when the lock is free again.
             let forgotten: Option<Slot<K, V>> = {
                 let mut slabs = self.shards[index].lock();
                 let mut part = cache.part(index, slab(&mut slabs), NEVER);
@@ -191,7 +191,7 @@ impl<K: Clone + Eq> Bounded<K> {
     /// Counts what was added. Called under the shard's lock.
     fn added<V>(&self, part: &Cache<'_, K, V>) -> usize {
         if part.added > 0 {
-            // What is published for other entries remains a lower bound.
+            // The bound that is published for other entries remains a lower one.
             if self.bounds[part.index].load(Ordering::Relaxed) == NEVER {
                 self.publish(part);
             }

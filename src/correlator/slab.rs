@@ -38,7 +38,7 @@ impl<K, V> Slab<K, V> {
         &mut self.slots[place as usize]
     }
 
-    /// Where the least recently used entry lies, if there is one.
+    /// Returns the place of the least recently used entry, if there is one.
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.ends.newer != ENDS).then_some(self.ends.newer)
     }
