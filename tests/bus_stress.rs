@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eventcast::{
     Broadcaster, BusOptions, Delivery, FlushError, OverflowPolicy, PublishError, Publisher, ShutdownReport,
@@ -469,10 +469,13 @@ fn flush_in_between(round: &Round, told: &mut Published, rng: &mut Rng) {
     }
 }
 
-/// Waits until enough has happened, or for a while: a stuck round goes no further by itself.
+/// Waits until enough has happened, or for a while: a stuck round goes no further by itself. Beside busy programs each
+/// yield may take some milliseconds, so the while is bounded in time, too.
+#[allow(clippy::disallowed_methods, reason = "real time, in which other programs run")]
 fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
+    let began = Instant::now();
     for _ in 0..200 {
-        if round.progress.load(Ordering::SeqCst) >= until {
+        if round.progress.load(Ordering::SeqCst) >= until || began.elapsed() > Duration::from_millis(2) {
             break;
         }
         if rng.once_in(4) {
