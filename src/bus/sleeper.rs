@@ -119,11 +119,13 @@ impl Sleeper {
         full_fence();
     }
 
-    /// Takes the arming back, if no waker has. A read-modify-write, so that the next arming comes after whatever a waker
-    /// did to this one.
+    /// Takes the arming back, if no waker has.
+    ///
+    /// A plain store is enough. A waker takes an arming with a compare-and-exchange, which fails
+    /// behind this store, and the sleeper's next arming is behind it by its own program's order.
     pub(super) fn disarm(&self) {
         // Relaxed: late news only costs a wake-up that the sleeper does not need.
-        self.armed.swap(false, Ordering::Relaxed);
+        self.armed.store(false, Ordering::Relaxed);
     }
 
     /// The same, and lets go of a task that does not wait any more.
