@@ -141,6 +141,8 @@ pub use crate::sink::{
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
 #[cfg(feature = "recorder")]
 pub use crate::stats::{RecordingStats, SinkFailure};
+#[cfg(eventcast_loom)]
+pub use crate::sync::{Detail, set_detail};
 
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]

@@ -8,6 +8,8 @@
 //!   promises less than crossbeam does: the only happens-before it gives is from the send of a value to its receipt, and from
 //!   the receipt to the reuse of that slot; and it reports "full" and "empty" where crossbeam would wait for a peer in
 //!   the middle of an operation.
+//! * Most models have a gate of one cell, and threads that wake for a reason only. `Detail` in `sync/model.rs` says
+//!   which, and docs/verification.md which models have both.
 //! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
 //! * Spinning is off: a spin explores nothing that parking does not. An awaited handler yields after two deliveries.
 //!
@@ -23,6 +25,8 @@ mod signal;
 
 #[cfg(eventcast_loom)]
 pub(crate) use self::model::*;
+#[cfg(eventcast_loom)]
+pub use self::model::{Detail, set_detail};
 #[cfg(eventcast_shuttle)]
 pub(crate) use self::shuttle::*;
 

@@ -1,7 +1,8 @@
 //! Breaks the bus on purpose, one place at a time, and looks whether a model notices.
 //!
 //! `cargo loom-mutants` makes one mutant for each memory ordering that can be weaker, each fence and each wake-up that can
-//! be left out (`scan.rs`), in a copy of the tree under `target/mutants` (`tree.rs`). All of them are in one build; an
+//! be left out (`scan.rs`), and those that are written by hand (`by_hand.rs`), in a copy of the tree under
+//! `target/mutants` (`tree.rs`). All of them are in one build; an
 //! environment variable says which one is on. Each model runs in a process of its own (`run.rs`), so that a mutant that
 //! ends the process is caught by name like any other. What came of it stands in `loom-tests/MUTANTS.md` (`table.rs`).
 //!
@@ -13,6 +14,7 @@
     reason = "a tool, not the library: it does not race"
 )]
 
+mod by_hand;
 mod run;
 mod scan;
 mod table;

@@ -113,7 +113,7 @@ fn run(model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
     };
     let output = command.output().expect("a shell runs the models");
     if output.status.success() {
-        let all = String::from_utf8_lossy(&output.stdout).contains(": all ");
+        let all = String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("all "));
         return if all { Outcome::Passed } else { Outcome::Unfinished };
     }
     let text = String::from_utf8_lossy(&output.stderr);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::by_hand::REPLACEMENTS;
+
 /// One breakage.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
@@ -71,7 +73,8 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
                 let number = add(format!("without {what}"));
                 line.replace(code, &format!("if !crate::sync::is_mutant({number}) {{ {code} }}"))
             } else {
-                weakened(line, &mut add)
+                let weak = weakened(line, &mut add);
+                replaced(file, &place, code, weak, &mut add)
             };
         output.push_str(&written);
         output.push('\n');
@@ -89,6 +92,22 @@ fn left_out(code: &str) -> Option<&'static str> {
         calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
     let is_call = !code.contains([' ', '=']) || code.starts_with("guarded(|| ");
     (wakes && is_call).then_some("the wake-up")
+}
+
+/// The line, of which the code was this, with what is written by hand for it, if there is something.
+fn replaced(
+    file: &str,
+    place: &str,
+    code: &str,
+    line: String,
+    add: &mut impl FnMut(String) -> usize,
+) -> String {
+    let own = REPLACEMENTS.iter().filter(|own| (own.file, own.place, own.code) == (file, place, code));
+    own.fold(line, |line, own| {
+        let number = add(own.change.to_owned());
+        let written = own.written.replace("$ON", &format!("crate::sync::is_mutant({number})"));
+        line.replace(line.trim(), &written.replace("$CODE", line.trim()))
+    })
 }
 
 /// The line with each of its orderings behind the switches of its mutants.

@@ -1,4 +1,4 @@
-//! What the models share. Everything compiles to nothing without `--cfg eventcast_loom`: run the models with
+//! What the models share. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
 //! `cargo loom`, one of them with `cargo loom NAME`. With `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer
 //! programs under random schedules.
 //!
@@ -7,10 +7,21 @@
 
 #[cfg(eventcast_loom)]
 mod explore;
+#[cfg(eventcast_loom)]
+mod harness;
+#[cfg(eventcast_loom)]
+mod parts;
+mod record;
 #[cfg(eventcast_shuttle)]
 mod schedules;
+pub mod table;
 
 #[cfg(eventcast_loom)]
-pub use explore::{Gone, Payload, Sign, bus, bus_at, bus_of, explore, explore_with, numbers};
+pub use explore::{Exploration, begin, finish, rest, set_cell, spawn};
+#[cfg(eventcast_loom)]
+pub use harness::{Model, main};
+#[cfg(eventcast_loom)]
+pub use parts::{Gone, Payload, Sign, bus, bus_at, bus_of, numbers};
+pub use record::Record;
 #[cfg(eventcast_shuttle)]
 pub use schedules::{Ident, Log, schedules, small_bus};

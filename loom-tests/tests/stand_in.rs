@@ -7,7 +7,9 @@ use std::sync::Arc;
 #[allow(
     dead_code,
     unexpected_cfgs,
+    unreachable_pub,
     unsafe_code,
+    unused_imports,
     reason = "the library's own file, of which the queues are wanted"
 )]
 #[path = "../../src/sync/model.rs"]

@@ -2,14 +2,36 @@
 
 #![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
+#[cfg(any(feature = "async", feature = "select"))]
+use std::task::Waker;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Notify, mpsc};
 
 pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
+
+/// How much of the real thing a model has. Less makes its executions fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// The cells of the gate. With one, a model cannot see a dispatcher that looks at a cell too few.
+    pub gate_cells: usize,
+    /// Whether a parked thread may wake once without a reason.
+    pub spurious_wakeups: bool,
+}
+
+std::thread_local! {
+    // loom runs all threads of a model on the thread that explores it.
+    static DETAIL: Cell<Detail> = const { Cell::new(Detail { gate_cells: 2, spurious_wakeups: true }) };
+}
+
+/// Sets the detail of the models that this thread explores from here on.
+pub fn set_detail(detail: Detail) {
+    DETAIL.set(detail);
+}
 
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -54,25 +76,69 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Stand-in for the crate `atomic-waker`. Its operations, too, are acquire-release read-modify-writes of one word, so a
-/// lock gives no happens-before that the real one does not.
+/// Stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and a wake-up
+/// that comes between them is noticed by the second step. The library registers one task at a time.
 #[cfg(any(feature = "async", feature = "select"))]
 #[derive(Debug)]
-pub(crate) struct AtomicWaker(Mutex<Option<std::task::Waker>>);
+pub(crate) struct AtomicWaker {
+    /// `REGISTERING` and `TAKING`.
+    state: AtomicUsize,
+    waker: UnsafeCell<Option<Waker>>,
+}
+
+#[cfg(any(feature = "async", feature = "select"))]
+const REGISTERING: usize = 1;
+#[cfg(any(feature = "async", feature = "select"))]
+const TAKING: usize = 2;
+
+// SAFETY: only the thread that took `state` from 0 touches the waker.
+#[cfg(any(feature = "async", feature = "select"))]
+unsafe impl Sync for AtomicWaker {}
+// SAFETY: a waker can be sent.
+#[cfg(any(feature = "async", feature = "select"))]
+unsafe impl Send for AtomicWaker {}
 
 #[cfg(any(feature = "async", feature = "select"))]
 impl AtomicWaker {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(None))
+        Self { state: AtomicUsize::new(0), waker: UnsafeCell::new(None) }
     }
 
-    pub(crate) fn register(&self, waker: &std::task::Waker) {
-        let old = self.0.lock().replace(waker.clone());
+    pub(crate) fn register(&self, waker: &Waker) {
+        // Acquire: pairs with the Release of the `take` that emptied the cell. Relaxed: nothing is read then.
+        let begun = self.state.compare_exchange(0, REGISTERING, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            // A `take` is under way. It may have seen no waker, so the task looks again, which is a
+            // spin loop until that `take` has ended.
+            waker.wake_by_ref();
+            return hint::spin_loop();
+        }
+        let waker = Some(waker.clone());
+        // SAFETY: this thread set REGISTERING.
+        let old = self.waker.with_mut(|cell| unsafe { std::mem::replace(&mut *cell, waker) });
         drop(old);
+        // Release: pairs with the Acquire of the `take` that finds this waker. Relaxed: the real cell
+        // promises more here, and the library does not need it.
+        let done = self.state.compare_exchange(REGISTERING, 0, Ordering::Release, Ordering::Relaxed);
+        if done.is_err() {
+            // SAFETY: TAKING came while REGISTERING was set, so the cell is still this thread's.
+            let waker = self.waker.with_mut(|cell| unsafe { (*cell).take() });
+            // Release: pairs with the Acquire of the next `take`.
+            self.state.swap(0, Ordering::Release);
+            waker.into_iter().for_each(Waker::wake);
+        }
     }
 
-    pub(crate) fn take(&self) -> Option<std::task::Waker> {
-        self.0.lock().take()
+    pub(crate) fn take(&self) -> Option<Waker> {
+        // Acquire: pairs with the Release of the `register` that left the waker here.
+        if self.state.fetch_or(TAKING, Ordering::Acquire) != 0 {
+            return None;
+        }
+        // SAFETY: this thread took `state` from 0.
+        let waker = self.waker.with_mut(|cell| unsafe { (*cell).take() });
+        // Release: pairs with the Acquire of the next `register`.
+        self.state.fetch_and(!TAKING, Ordering::Release);
+        waker
     }
 }
 
@@ -93,17 +159,33 @@ impl<T> std::ops::Deref for CachePadded<T> {
     }
 }
 
-/// A token, as crossbeam's. The one sleeper of a parker waits in loom's `Notify`, whose notification is a
-/// happens-before edge as `std::thread::unpark`'s is, and which also wakes for no reason.
+/// A token, as crossbeam's. An unpark happens before the return from the park that it ends.
 #[derive(Debug)]
 pub(crate) struct Parker(Unparker);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Unparker(Arc<Notify>);
+pub(crate) struct Unparker(Arc<Token>);
+
+#[derive(Debug)]
+enum Token {
+    /// Wakes for a reason only. A token too many, which the real thing would forget, wakes once more.
+    Exact(mpsc::Sender<()>, mpsc::Receiver<()>),
+    /// Also wakes once without a reason.
+    Spurious(Notify),
+}
+
+// SAFETY: only the one thread that holds the parker receives.
+unsafe impl Sync for Token {}
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self(Unparker(Arc::new(Notify::new())))
+        let token = if DETAIL.get().spurious_wakeups {
+            Token::Spurious(Notify::new())
+        } else {
+            let (tx, rx) = mpsc::channel();
+            Token::Exact(tx, rx)
+        };
+        Self(Unparker(Arc::new(token)))
     }
 
     /// The model does not tell the two kinds apart.
@@ -121,24 +203,31 @@ impl Parker {
 
 impl Unparker {
     pub(crate) fn unpark(&self) {
-        self.0.notify();
+        match &*self.0 {
+            // The receiver lives as long as the sender, so there is no error.
+            Token::Exact(tx, _) => drop(tx.send(())),
+            Token::Spurious(notify) => notify.notify(),
+        }
     }
 }
 
 /// A deadline that is not over never comes: the model has no time.
 pub(crate) fn park_until(parker: &Parker, _deadline: Option<std::time::Instant>) {
-    parker.0.0.wait();
+    match &*parker.0.0 {
+        Token::Exact(_, rx) => drop(rx.recv()),
+        Token::Spurious(notify) => notify.wait(),
+    }
 }
 
 pub(crate) fn gate_cells() -> usize {
-    2
+    DETAIL.get().gate_cells
 }
 
 loom::thread_local! {
-    static THREAD: std::cell::Cell<usize> = std::cell::Cell::new(usize::MAX);
+    static THREAD: Cell<usize> = Cell::new(usize::MAX);
 }
 
-/// Two cells, and a thread keeps the one that it drew: loom's own numbering is deterministic, and so is this.
+/// A thread keeps the number that it drew. loom numbers threads the same way in each execution.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|cell| {
         if cell.get() == usize::MAX {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use eventcast::{Fed, Feed, OverflowPolicy, Portion, Stage};
-use eventcast_loom_tests::{Payload, bus, explore_with};
+use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, rest, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::thread;
 
 /// Takes the next ones, and waits for them. `None`: there will be no more.
 fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
@@ -22,14 +21,15 @@ fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
 
 /// A worker makes something true and rings the bell while the feed's owner looks at it and goes to sleep: one of the two
 /// notices.
-#[test]
 fn a_bell_against_a_feed_that_goes_to_sleep() {
-    explore_with("a bell against a feed that goes to sleep", 2, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
+        rest(&bus);
+        begin();
         let (bell, done) = (feed.bell(), Arc::new(AtomicBool::new(false)));
         let worker = done.clone();
-        let working = thread::spawn(move || {
+        let working = spawn(move || {
             // Relaxed: the bell's fence has to do.
             worker.store(true, Ordering::Relaxed);
             bell.ring();
@@ -45,14 +45,15 @@ fn a_bell_against_a_feed_that_goes_to_sleep() {
 
 /// A close races with a feed that goes to sleep although there is something to read, because what it has in hand fills its
 /// queue until the end begins, while the dispatcher waits for its room: it notices the close, and all is handled.
-#[test]
 fn close_against_a_full_feed() {
-    explore_with("close against a full feed", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut feed = bus.watch_builder().feed().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let handle = feed.handle();
-        let closing = thread::spawn(move || bus.close());
+        let closing = spawn(move || bus.close());
         let first = next(&mut feed).unwrap();
         assert_eq!((first.position(), first.events()[0].number()), (0, 1));
         loop {
@@ -75,15 +76,16 @@ fn close_against_a_full_feed() {
 
 /// A shutdown gives up while the owner of a feed, who knows of the end already, goes to sleep with something in hand: he
 /// notices, too.
-#[test]
 fn giving_up_against_a_feed_that_goes_to_sleep() {
-    explore_with("giving up against a feed that goes to sleep", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let handle = feed.handle();
         // The model's clock stands still: a timeout of zero has passed.
-        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::ZERO));
+        let giving_up = spawn(move || bus.shutdown_timeout(Duration::ZERO));
         let first = next(&mut feed);
         loop {
             let stage = feed.stage();
@@ -102,15 +104,16 @@ fn giving_up_against_a_feed_that_goes_to_sleep() {
 }
 
 /// A flush races with a feed that gives back and reports what it did: when it returns, that has been done.
-#[test]
 fn a_flush_against_a_feed() {
-    explore_with("a flush against a feed", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let stored = Arc::new(AtomicBool::new(false));
         let deed = stored.clone();
-        let handling = thread::spawn(move || {
+        let handling = spawn(move || {
             while let Some(portion) = next(&mut feed) {
                 // Relaxed: the report has to publish it.
                 deed.store(true, Ordering::Relaxed);
@@ -128,14 +131,20 @@ fn a_flush_against_a_feed() {
 
 /// A feed goes, with something in hand and something queued, while the dispatcher offers to it or waits for it and a
 /// shutdown gives up: every event is counted once, and nothing is left.
-#[test]
 fn drop_of_a_feed_against_an_offer_and_giving_up() {
-    explore_with("drop of a feed against an offer and giving up", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(3, 1, OverflowPolicy::Wait);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let (sign, gone) = Sign::new();
+        let filter = move |_: &Payload| {
+            let _ = &sign;
+            true
+        };
+        let mut feed = bus.watch_builder().filter(filter).feed().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
         let handle = feed.handle();
-        let handling = thread::spawn(move || {
+        let handling = spawn(move || {
             let taken = if let Fed::Events(portion) = feed.take() { portion.events().len() } else { 0 };
             feed.give_back(taken as u64);
             drop(feed);
@@ -143,8 +152,8 @@ fn drop_of_a_feed_against_an_offer_and_giving_up() {
         });
         bus.shutdown_timeout(Duration::ZERO);
         let taken = handling.join().unwrap();
-        // Whether the dispatcher is through by then or not, it comes to its end.
-        bus.shutdown();
+        // The shutdown did not wait, so the dispatcher may still be about to count what the feed left.
+        gone.wait();
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.queued), (taken, 0), "{stats:?}");
     });
@@ -152,15 +161,16 @@ fn drop_of_a_feed_against_an_offer_and_giving_up() {
 
 /// Room that is given back behind something that is kept races with a dispatcher that waits for it: the dispatcher goes
 /// on, and a flush waits for what was kept.
-#[test]
 fn room_given_back_out_of_order_against_the_dispatcher() {
-    explore_with("room given back out of order against the dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(3, 2, OverflowPolicy::Wait);
         let mut feed = bus.watch_builder().feed().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
         let stored = Arc::new(AtomicBool::new(false));
         let deed = stored.clone();
-        let handling = thread::spawn(move || {
+        let handling = spawn(move || {
             let numbers: Vec<u32> = (0..3)
                 .map(|position| {
                     let portion = next(&mut feed).unwrap();
@@ -186,4 +196,13 @@ fn room_given_back_out_of_order_against_the_dispatcher() {
         bus.close();
         assert_eq!(handling.join().unwrap(), [1, 2, 3]);
     });
+}
+
+models! {
+    a_bell_against_a_feed_that_goes_to_sleep,
+    close_against_a_full_feed,
+    giving_up_against_a_feed_that_goes_to_sleep,
+    a_flush_against_a_feed,
+    drop_of_a_feed_against_an_offer_and_giving_up,
+    room_given_back_out_of_order_against_the_dispatcher,
 }

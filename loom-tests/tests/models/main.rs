@@ -1,11 +1,54 @@
-//! The models. In one program, so that the machine's processors share them evenly.
-#![cfg(eventcast_loom)]
+//! The models. In one program, which starts each in a process of its own.
+//!
+//! Without `--cfg eventcast_loom` there is nothing in it.
 
+#[cfg(eventcast_loom)]
+macro_rules! models {
+    ($($name:ident),* $(,)?) => {
+        /// The models of this file.
+        pub(crate) fn models() -> Vec<eventcast_loom_tests::Model> {
+            let file = module_path!().rsplit("::").next().unwrap_or_default();
+            vec![$((format!("{file}::{}", stringify!($name)), Box::new($name))),*]
+        }
+    };
+}
+
+#[cfg(eventcast_loom)]
 mod feeds;
+#[cfg(eventcast_loom)]
+mod matrix;
+#[cfg(eventcast_loom)]
 mod shutdown;
+#[cfg(eventcast_loom)]
 mod statistics;
+#[cfg(eventcast_loom)]
 mod stuck;
+#[cfg(eventcast_loom)]
 mod tasks;
+#[cfg(eventcast_loom)]
 mod turns;
+#[cfg(eventcast_loom)]
 mod user_code;
+#[cfg(eventcast_loom)]
 mod watchers;
+
+#[cfg(eventcast_loom)]
+fn main() -> std::process::ExitCode {
+    let files = [
+        feeds::models(),
+        matrix::models(),
+        shutdown::models(),
+        statistics::models(),
+        stuck::models(),
+        tasks::models(),
+        turns::models(),
+        user_code::models(),
+        watchers::models(),
+    ];
+    eventcast_loom_tests::main(&files.into_iter().flatten().collect::<Vec<_>>())
+}
+
+#[cfg(not(eventcast_loom))]
+fn main() {
+    println!("no models without `--cfg eventcast_loom`: cargo loom");
+}

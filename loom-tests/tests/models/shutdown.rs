@@ -3,19 +3,17 @@
 use std::time::Duration;
 
 use eventcast::{FlushError, OverflowPolicy, PublishError};
-use eventcast_loom_tests::{Payload, bus, explore, explore_with, numbers};
+use eventcast_loom_tests::{Exploration, Payload, begin, bus, numbers, rest, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::thread;
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
-#[test]
 fn publish_against_shutdown() {
-    explore("publish against shutdown", || {
+    Exploration::default().in_full_detail().run(|| {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || match publisher.try_publish(Payload::new(7)) {
+        let publishing = spawn(move || match publisher.try_publish(Payload::new(7)) {
             Ok(()) => true,
             Err(PublishError::Stopped(event)) => {
                 assert_eq!(event.number(), 7);
@@ -33,14 +31,15 @@ fn publish_against_shutdown() {
 }
 
 /// Two publishers race with a close and with each other for the last slot: each event is delivered or comes back.
-#[test]
 fn two_publishers_against_close() {
-    explore_with("two publishers against close", 1, || {
+    Exploration::default().with_two_cells().after_set_up().first(30_000).run(|| {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
+        rest(&bus);
+        begin();
         let publishing: Vec<_> = (1..3)
             .map(|number| {
                 let publisher = bus.publisher();
-                thread::spawn(move || match publisher.try_publish(Payload::new(number)) {
+                spawn(move || match publisher.try_publish(Payload::new(number)) {
                     Ok(()) => 1,
                     Err(error) => {
                         assert_eq!(error.into_inner().number(), number);
@@ -59,14 +58,15 @@ fn two_publishers_against_close() {
 }
 
 /// Two publishers race with a shutdown: it returns when what it let in has been offered, and counts just that.
-#[test]
 fn two_publishers_and_a_shutdown() {
-    explore_with("two publishers and a shutdown", 1, || {
+    Exploration::default().with_two_cells().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        rest(&bus);
+        begin();
         let publishing: Vec<_> = (1..3)
             .map(|number| {
                 let publisher = bus.publisher();
-                thread::spawn(move || u64::from(publisher.try_publish(Payload::new(number)).is_ok()))
+                spawn(move || u64::from(publisher.try_publish(Payload::new(number)).is_ok()))
             })
             .collect();
         let report = bus.shutdown();
@@ -76,13 +76,14 @@ fn two_publishers_and_a_shutdown() {
 }
 
 /// A publisher that waits for room races with a close: it is released, and its event delivered or handed back.
-#[test]
 fn close_releases_a_publisher_that_waits_for_room() {
-    explore_with("close against a waiting publisher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || {
+        rest(&bus);
+        begin();
+        let publishing = spawn(move || {
             let events = [publisher.publish(Payload::new(1)), publisher.publish(Payload::new(2))];
             events.iter().filter(|result| result.is_ok()).count()
         });
@@ -95,13 +96,14 @@ fn close_releases_a_publisher_that_waits_for_room() {
 }
 
 /// Two shutdowns race: both return, with one report.
-#[test]
 fn two_shutdowns_agree() {
-    explore_with("two shutdowns", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = loom::sync::Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let other = bus.clone();
-        let shutdown = thread::spawn(move || other.shutdown());
+        let shutdown = spawn(move || other.shutdown());
         let report = bus.shutdown();
         assert_eq!(shutdown.join().unwrap(), report);
         assert!(report.complete);
@@ -111,11 +113,12 @@ fn two_shutdowns_agree() {
 
 /// A shutdown by deadline races with a dispatcher that waits for a watcher which nobody reads: it ends, and every event
 /// is queued or counted as abandoned.
-#[test]
 fn abandon_releases_the_dispatcher() {
-    explore_with("abandon against a waiting dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(3, 1, OverflowPolicy::Wait);
         let mut stuck = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         // The model's clock stands still: a timeout of zero has passed.
         bus.shutdown_timeout(Duration::ZERO);
@@ -127,11 +130,12 @@ fn abandon_releases_the_dispatcher() {
 }
 
 /// A flush races with a publish and its delivery to a handler: when it returns, what was accepted before is handled.
-#[test]
 fn flush_waits_for_the_handler() {
-    explore_with("flush against a handler", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let handle = bus.watch_builder().spawn(|_| ()).unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
         assert_eq!(handle.stats().delivered, 1);
@@ -139,43 +143,46 @@ fn flush_waits_for_the_handler() {
 }
 
 /// A flush races with a shutdown: it never hangs, and does not say that what was handled was not.
-#[test]
 fn flush_against_shutdown() {
-    explore_with("flush against shutdown", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let other = bus.clone();
-        let flushing = thread::spawn(move || {
+        let flushing = spawn(move || {
             assert_eq!(other.flush(Duration::from_secs(1)), Ok::<(), FlushError>(()));
             assert_eq!(other.stats().accepted, 1);
         });
-        let ending = thread::spawn(move || bus.shutdown());
+        let ending = spawn(move || bus.shutdown());
         flushing.join().unwrap();
         assert!(ending.join().unwrap().complete);
     });
 }
 
 /// A task flushes while another thread publishes: it is woken when the flush is through.
-#[test]
 fn an_awaited_flush_against_a_publish() {
-    explore_with("awaited flush against a publish", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
         let (flushed, publisher) = (bus.clone(), bus.publisher());
-        let flushing = thread::spawn(move || block_on(flushed.flush_async(Duration::from_secs(1))));
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        rest(&bus);
+        begin();
+        let flushing = spawn(move || block_on(flushed.flush_async(Duration::from_secs(1))));
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
         assert_eq!(flushing.join().unwrap(), Ok(()));
         publishing.join().unwrap();
     });
 }
 
 /// A flush races with a publish on a bus that nobody watches: it is woken, or finds itself through.
-#[test]
 fn a_flush_against_a_publish() {
-    explore_with("flush against a publish", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
         let (flushed, publisher) = (bus.clone(), bus.publisher());
-        let flushing = thread::spawn(move || flushed.flush(Duration::from_secs(1)));
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        rest(&bus);
+        begin();
+        let flushing = spawn(move || flushed.flush(Duration::from_secs(1)));
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
         assert_eq!(flushing.join().unwrap(), Ok::<(), FlushError>(()));
         publishing.join().unwrap();
     });
@@ -183,19 +190,20 @@ fn a_flush_against_a_publish() {
 
 /// A thread waits for the end of a handler that has been stopped, and that is dropped by another thread without having been
 /// run: it sees the last that was counted.
-#[test]
 fn join_against_a_drop() {
-    explore_with("join against a drop", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(3, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         let mut behind = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         // So the first has been offered it, too.
         assert!(behind.recv().is_ok());
         let handle = runner.handle();
         handle.stop();
-        let dropping = thread::spawn(move || drop(runner));
-        let joining = thread::spawn(move || {
+        let dropping = spawn(move || drop(runner));
+        let joining = spawn(move || {
             assert!(handle.join(Duration::from_secs(1)));
             assert_eq!(handle.stats().dropped.stopped, 1);
         });
@@ -205,9 +213,8 @@ fn join_against_a_drop() {
 }
 
 /// A thread waits for the end of a handler that is stopped by another, and then sees what the handler has done last.
-#[test]
 fn join_against_the_end_of_a_handler() {
-    explore_with("join against the end of a handler", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         /// Says that the handler has gone, with an ordering that publishes nothing: the bus has to.
         struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {
@@ -225,12 +232,29 @@ fn join_against_the_end_of_a_handler() {
             })
             .unwrap();
         let handle = runner.handle();
-        let running = thread::spawn(move || runner.run());
+        rest(&bus);
+        begin();
+        let running = spawn(move || runner.run());
         let stopped = handle.clone();
-        let stopping = thread::spawn(move || stopped.stop());
+        let stopping = spawn(move || stopped.stop());
         assert!(handle.join(Duration::from_secs(1)));
         assert!(done.load(Ordering::Relaxed));
         stopping.join().unwrap();
         running.join().unwrap();
     });
+}
+
+models! {
+    publish_against_shutdown,
+    two_publishers_against_close,
+    two_publishers_and_a_shutdown,
+    close_releases_a_publisher_that_waits_for_room,
+    two_shutdowns_agree,
+    abandon_releases_the_dispatcher,
+    flush_waits_for_the_handler,
+    flush_against_shutdown,
+    an_awaited_flush_against_a_publish,
+    a_flush_against_a_publish,
+    join_against_a_drop,
+    join_against_the_end_of_a_handler,
 }

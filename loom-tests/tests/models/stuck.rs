@@ -7,23 +7,23 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
 use eventcast::{Delivery, FakeClock, FlushError, OverflowPolicy};
-use eventcast_loom_tests::{Payload, Sign, bus, bus_at, explore_with};
+use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, bus_at, rest, spawn};
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 
 /// A close races with a publisher that waits for room which nobody will make: it is released.
-#[test]
 fn close_against_a_publisher_behind_a_stuck_dispatcher() {
-    explore_with("close against a publisher behind a stuck dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
         let stuck = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let (publisher, closed) = (bus.publisher(), bus.clone());
-        let publishing = thread::spawn(move || {
+        let publishing = spawn(move || {
             (3..5).map(|number| u64::from(publisher.publish(Payload::new(number)).is_ok())).sum::<u64>()
         });
-        let closing = thread::spawn(move || closed.close());
+        let closing = spawn(move || closed.close());
         let accepted = publishing.join().unwrap();
         closing.join().unwrap();
         assert!(accepted < 2, "there was room for one at most");
@@ -33,16 +33,17 @@ fn close_against_a_publisher_behind_a_stuck_dispatcher() {
 }
 
 /// A reader begins to wait while it is stopped and the dispatcher hangs at another watcher: it comes to its end.
-#[test]
 fn stop_against_a_reader_behind_a_stuck_dispatcher() {
-    explore_with("stop against a reader behind a stuck dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut reader = bus.watch().unwrap();
         let stuck = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let stop = reader.stop_handle();
-        let reading = thread::spawn(move || while let Ok(Delivery::Event(_)) = reader.recv() {});
-        let stopping = thread::spawn(move || stop.stop());
+        let reading = spawn(move || while let Ok(Delivery::Event(_)) = reader.recv() {});
+        let stopping = spawn(move || stop.stop());
         reading.join().unwrap();
         stopping.join().unwrap();
         drop(stuck);
@@ -51,9 +52,8 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
 
 /// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher which nobody reads: it comes to
 /// its end, and what found no room is counted.
-#[test]
 fn giving_up_against_a_stuck_dispatcher() {
-    explore_with("giving up against a stuck dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
@@ -62,9 +62,11 @@ fn giving_up_against_a_stuck_dispatcher() {
             true
         };
         let stuck = bus.watch_builder().filter(filter).watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let giving_up = thread::spawn(move || bus.shutdown_timeout(Duration::from_secs(1)));
-        let stepping = thread::spawn(move || {
+        let giving_up = spawn(move || bus.shutdown_timeout(Duration::from_secs(1)));
+        let stepping = spawn(move || {
             clock.wait_for_waiters(1);
             // The last 50 ms of the second are for giving up.
             clock.advance(Duration::from_millis(950));
@@ -78,14 +80,15 @@ fn giving_up_against_a_stuck_dispatcher() {
 }
 
 /// Two shutdowns wait for a handler that nobody runs, one of them only for so long: both return, with one report.
-#[test]
 fn two_shutdowns_against_a_handler_that_hangs() {
-    explore_with("two shutdowns against a handler that hangs", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        rest(&bus);
+        begin();
         let (patient, hasty) = (bus.clone(), bus);
-        let waiting = thread::spawn(move || patient.shutdown());
-        let giving_up = thread::spawn(move || hasty.shutdown_timeout(Duration::ZERO));
+        let waiting = spawn(move || patient.shutdown());
+        let giving_up = spawn(move || hasty.shutdown_timeout(Duration::ZERO));
         let report = waiting.join().unwrap();
         assert_eq!(giving_up.join().unwrap(), report);
         assert!(!report.complete);
@@ -95,19 +98,20 @@ fn two_shutdowns_against_a_handler_that_hangs() {
 
 /// A flush waits for a handler that nobody runs while a shutdown gives up: the flush returns at that moment, not only at
 /// the shutdown's deadline.
-#[test]
 fn giving_up_against_a_flush() {
-    explore_with("giving up against a flush", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().publish(Payload::new(1)).unwrap();
         let (flushed, stepped) = (bus.clone(), clock.clone());
-        let flushing = thread::spawn(move || {
+        let flushing = spawn(move || {
             assert_eq!(flushed.flush(Duration::from_secs(9)), Err(FlushError::Abandoned));
             drop(runner);
         });
-        let stepping = thread::spawn(move || {
+        let stepping = spawn(move || {
             stepped.wait_for_waiters(2);
             stepped.advance(Duration::from_millis(950));
         });
@@ -119,16 +123,17 @@ fn giving_up_against_a_flush() {
 
 /// Two tasks wait with deadlines of their own for a bus that does not come to its end: the earlier deadline ends the one
 /// although the alarm has been set to the later, and no alarm is left behind by the other, which is given up.
-#[test]
 fn a_deadline_against_a_later_one() {
-    explore_with("a deadline against a later one", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        rest(&bus);
+        begin();
         let (late, early) = (bus.clone(), bus);
         let mut late = Box::pin(async move { late.shutdown_async(Duration::from_secs(9)).await });
         assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let early = thread::spawn(move || {
+        let early = spawn(move || {
             let mut ending = pin!(early.shutdown_async(Duration::from_secs(1)));
             let mut steps = Some(clock);
             block_on(poll_fn(|cx| {
@@ -141,4 +146,13 @@ fn a_deadline_against_a_later_one() {
         drop(late);
         drop(runner);
     });
+}
+
+models! {
+    close_against_a_publisher_behind_a_stuck_dispatcher,
+    stop_against_a_reader_behind_a_stuck_dispatcher,
+    giving_up_against_a_stuck_dispatcher,
+    two_shutdowns_against_a_handler_that_hangs,
+    giving_up_against_a_flush,
+    a_deadline_against_a_later_one,
 }

@@ -4,8 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
-use eventcast_loom_tests::{Payload, bus, bus_of, explore_with};
-use loom::thread;
+use eventcast_loom_tests::{Exploration, Payload, begin, bus, bus_of, rest, spawn};
 
 /// A panic that says nothing: there are many.
 fn fail() -> ! {
@@ -24,16 +23,17 @@ impl Clone for Fragile {
 
 /// An event's `Clone` panics on the dispatcher while a reader waits for it: the event comes nevertheless, and the loss
 /// behind it.
-#[test]
 fn a_clone_that_panics_against_a_reader() {
-    explore_with("a clone that panics against a reader", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || {
+        rest(&bus);
+        begin();
+        let publishing = spawn(move || {
             publisher.try_publish_batch(vec![Fragile(Payload::new(1)), Fragile(Payload::new(2))]).unwrap();
         });
-        let reading = thread::spawn(move || {
+        let reading = spawn(move || {
             assert!(matches!(watcher.recv_ref(), Ok(Delivery::Event(event)) if event.0.number() == 1));
             assert!(matches!(watcher.recv_ref(), Ok(Delivery::Lagged(1))));
             assert_eq!(watcher.stats().panics, 1);
@@ -44,13 +44,14 @@ fn a_clone_that_panics_against_a_reader() {
 }
 
 /// A handler panics, and ends with that, while the bus is shut down: the shutdown waits for its end and no longer.
-#[test]
 fn a_handler_that_panics_against_shutdown() {
-    explore_with("a handler that panics against shutdown", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let handle = bus.watch_builder().stop_on_panic(true).spawn(|_| fail()).unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+        rest(&bus);
+        begin();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
         assert!(bus.shutdown().complete);
         let accepted = publishing.join().unwrap();
         let stats = handle.stats();
@@ -59,14 +60,15 @@ fn a_handler_that_panics_against_shutdown() {
 }
 
 /// A filter panics while its watcher is read by another thread: the watcher ends, and the bus does not.
-#[test]
 fn a_filter_that_panics_against_a_reader() {
-    explore_with("a filter that panics against a reader", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch_builder().filter(|_| fail()).watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
-        let reading = thread::spawn(move || {
+        rest(&bus);
+        begin();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let reading = spawn(move || {
             assert!(watcher.recv().is_err());
             assert_eq!(watcher.stats().panics, 1);
         });
@@ -86,14 +88,15 @@ impl Drop for ShutsDown {
 
 /// A filter owns something that shuts the bus down when it is dropped, on the dispatcher's thread. The dispatcher does not
 /// wait for itself there, and a thread that waits for the end sees it.
-#[test]
 fn a_filter_that_shuts_down_when_it_goes() {
-    explore_with("a filter that shuts down when it goes", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let shuts_down = ShutsDown(bus.clone());
+        rest(&bus);
+        begin();
         let watcher =
             bus.watch_builder().filter(move |_| Arc::strong_count(&shuts_down.0) > 0).watch().unwrap();
-        let waiting = thread::spawn(move || assert!(bus.shutdown().complete));
+        let waiting = spawn(move || assert!(bus.shutdown().complete));
         drop(watcher);
         waiting.join().unwrap();
     });
@@ -101,15 +104,24 @@ fn a_filter_that_shuts_down_when_it_goes() {
 
 /// The same of a handler that is dropped without having been run, while another thread waits for
 /// its end.
-#[test]
 fn a_runner_that_shuts_down_when_it_goes() {
-    explore_with("a runner that shuts down when it goes", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let shuts_down = ShutsDown(bus.clone());
+        rest(&bus);
+        begin();
         let runner =
             bus.watch_builder().runner(move |_| assert!(Arc::strong_count(&shuts_down.0) > 0)).unwrap();
-        let waiting = thread::spawn(move || assert!(bus.shutdown().complete));
+        let waiting = spawn(move || assert!(bus.shutdown().complete));
         drop(runner);
         waiting.join().unwrap();
     });
+}
+
+models! {
+    a_clone_that_panics_against_a_reader,
+    a_handler_that_panics_against_shutdown,
+    a_filter_that_panics_against_a_reader,
+    a_filter_that_shuts_down_when_it_goes,
+    a_runner_that_shuts_down_when_it_goes,
 }

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use eventcast::{Delivery, OverflowPolicy};
-use eventcast_loom_tests::{Payload, Sign, bus, explore, explore_with, numbers};
-use loom::thread;
+use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, numbers, rest, spawn};
 
 /// A registration races with publishes on another thread, G2 one way: what is seen is a suffix of what was published,
 /// and whatever is published after `watch` returned is in it.
-#[test]
 fn registration_against_publish() {
-    explore_with("registration against publish", 1, || {
+    Exploration::default().first(30_000).run(|| {
         let bus = bus(3, 3, OverflowPolicy::DropIncoming);
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
         let mut watcher = bus.watch().unwrap();
         bus.publisher().try_publish(Payload::new(2)).unwrap();
         publishing.join().unwrap();
@@ -26,14 +24,13 @@ fn registration_against_publish() {
 }
 
 /// G2 the other way: a publish that returned before `watch` was called is not seen.
-#[test]
 fn nothing_published_before_is_seen() {
-    explore_with("registration after publish", 1, || {
+    Exploration::default().first(30_000).run(|| {
         let bus = bus(4, 3, OverflowPolicy::DropIncoming);
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
         bus.publisher().try_publish(Payload::new(3)).unwrap();
         publishing.join().unwrap();
         bus.close();
@@ -44,13 +41,12 @@ fn nothing_published_before_is_seen() {
 }
 
 /// The dispatcher parks while somebody publishes: the event arrives without another.
-#[test]
 fn parking_against_publish() {
-    explore_with("parking against publish", 1, || {
+    Exploration::default().first(30_000).run(|| {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.publish(Payload::new(1)).unwrap());
+        let publishing = spawn(move || publisher.publish(Payload::new(1)).unwrap());
         assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
         publishing.join().unwrap();
     });
@@ -58,13 +54,14 @@ fn parking_against_publish() {
 
 /// Credit and the low watermark: a reader and a dispatcher that waits for it never both sleep, nothing is lost, and the
 /// queue never holds more than its length.
-#[test]
 fn credit_against_a_reader() {
-    explore_with("credit against a reader", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let reading = thread::spawn(move || {
+        let reading = spawn(move || {
             let events: Vec<u32> =
                 (0..2).map(|_| watcher.recv().unwrap().event().unwrap().number()).collect();
             (events, watcher.stats().high_water)
@@ -75,14 +72,15 @@ fn credit_against_a_reader() {
 
 /// A reader makes just the room that the dispatcher waits for and then stays away, in the middle of a slice: the dispatcher
 /// goes on, and comes to the flush behind the event that it held.
-#[test]
 fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
-    explore("a reader that stays away in the middle of a slice", || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         // From a length of 8 on a slice is more than one event.
         let bus = bus(9, 8, OverflowPolicy::Wait);
         let mut slow = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch((1..10).map(Payload::new).collect()).unwrap();
-        let reading = thread::spawn(move || {
+        let reading = spawn(move || {
             assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
             slow
         });
@@ -94,14 +92,15 @@ fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
 }
 
 /// A watcher is stopped while the dispatcher waits for exactly it: the dispatcher goes on, and every event is counted.
-#[test]
 fn stop_against_a_waiting_dispatcher() {
-    explore_with("stop against a waiting dispatcher", 2, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
         let stop = watcher.stop_handle();
-        let stopping = thread::spawn(move || stop.stop());
+        let stopping = spawn(move || stop.stop());
         assert!(bus.shutdown().complete);
         stopping.join().unwrap();
         let (events, _) = numbers(&mut watcher);
@@ -113,13 +112,14 @@ fn stop_against_a_waiting_dispatcher() {
 }
 
 /// A watcher is dropped while the dispatcher offers to it or waits for it: every event is dropped once and counted once.
-#[test]
 fn drop_against_a_waiting_dispatcher() {
-    explore_with("drop against a waiting dispatcher", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let dropping = thread::spawn(move || drop(watcher));
+        let dropping = spawn(move || drop(watcher));
         let report = bus.shutdown();
         assert!(report.complete);
         dropping.join().unwrap();
@@ -131,13 +131,14 @@ fn drop_against_a_waiting_dispatcher() {
 
 /// A watcher is stopped and then dropped while the dispatcher offers to it: an event that comes into the queue at the last
 /// moment is found by one of the two, and counted.
-#[test]
 fn stop_and_drop_against_an_offer() {
-    explore_with("stop and drop against an offer", 2, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
-        let dropping = thread::spawn(move || {
+        let dropping = spawn(move || {
             watcher.stop();
             drop(watcher);
         });
@@ -151,16 +152,17 @@ fn stop_and_drop_against_an_offer() {
 
 /// A watcher that has been stopped is dropped while the dispatcher, which need not know, offers to it and lets go of it:
 /// of the two the last adds up what the other has counted.
-#[test]
 fn drop_of_a_stopped_watcher_against_an_offer() {
-    explore_with("drop of a stopped watcher against an offer", 1, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
         // So the dispatcher does not learn of the stop when it comes to the registration.
         bus.flush(Duration::from_secs(1)).unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         watcher.stop();
-        let dropping = thread::spawn(move || drop(watcher));
+        let dropping = spawn(move || drop(watcher));
         dropping.join().unwrap();
         assert!(bus.shutdown().complete);
         let departed = bus.stats().departed;
@@ -169,9 +171,8 @@ fn drop_of_a_stopped_watcher_against_an_offer() {
 }
 
 /// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
-#[test]
 fn drop_on_an_idle_bus() {
-    explore("drop on an idle bus", || {
+    Exploration::default().first(30_000).run(|| {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
@@ -179,20 +180,45 @@ fn drop_on_an_idle_bus() {
             true
         };
         let watcher = bus.watch_builder().filter(filter).watch().unwrap();
-        let dropping = thread::spawn(move || drop(watcher));
+        let dropping = spawn(move || drop(watcher));
         // A lost wake-up is a deadlock here, which loom reports.
         gone.wait();
         dropping.join().unwrap();
     });
 }
 
+/// Two watchers are dropped at the same time on a bus that is idle: the dispatcher lets go of both without another event.
+fn two_drops_on_an_idle_bus() {
+    Exploration::default().after_set_up().first(30_000).run(|| {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let ((first_sign, first_gone), (second_sign, second_gone)) = (Sign::new(), Sign::new());
+        let [first, second] = [first_sign, second_sign].map(|sign| {
+            let filter = move |_: &Payload| {
+                let _ = &sign;
+                true
+            };
+            bus.watch_builder().filter(filter).watch().unwrap()
+        });
+        rest(&bus);
+        begin();
+        let dropping = [spawn(move || drop(first)), spawn(move || drop(second))];
+        // A lost wake-up is a deadlock here, which loom reports.
+        first_gone.wait();
+        second_gone.wait();
+        for dropping in dropping {
+            dropping.join().unwrap();
+        }
+    });
+}
+
 /// A reader takes from a ring while the dispatcher gives up its oldest: each event is delivered or lost, once, in order.
-#[test]
 fn drop_oldest_against_a_reader() {
-    explore_with("drop oldest against a reader", 2, || {
+    Exploration::default().after_set_up().first(30_000).run(|| {
         let bus = bus(3, 1, OverflowPolicy::DropOldest);
         let mut watcher = bus.watch().unwrap();
-        let reading = thread::spawn(move || {
+        rest(&bus);
+        begin();
+        let reading = spawn(move || {
             let mut position = 1;
             for delivery in &mut watcher {
                 match delivery {
@@ -213,4 +239,19 @@ fn drop_oldest_against_a_reader() {
         assert_eq!((position, stats.offered), (3, 2));
         assert_eq!(stats.delivered + stats.dropped.oldest, 2);
     });
+}
+
+models! {
+    registration_against_publish,
+    nothing_published_before_is_seen,
+    parking_against_publish,
+    credit_against_a_reader,
+    a_reader_that_stays_away_in_the_middle_of_a_slice,
+    stop_against_a_waiting_dispatcher,
+    drop_against_a_waiting_dispatcher,
+    stop_and_drop_against_an_offer,
+    drop_of_a_stopped_watcher_against_an_offer,
+    drop_on_an_idle_bus,
+    two_drops_on_an_idle_bus,
+    drop_oldest_against_a_reader,
 }

@@ -1,0 +1,164 @@
+//! Everything that can happen on a bus, against everything that ends it: a model for each pair.
+//!
+//! One thread does what the row says, another one ends the bus as the column says, and the
+//! dispatcher is the third. The set-up is not explored: the dispatcher sleeps when the two begin.
+
+mod publishing;
+mod user_code;
+mod watching;
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
+use eventcast_loom_tests::table::ENDS;
+use eventcast_loom_tests::{Exploration, Model, Payload, begin, finish, rest, set_cell, spawn};
+
+type Bus = Broadcaster<Payload>;
+
+/// A handle to the bus. Its drop is a step of the model where it may be the last one.
+#[derive(Clone)]
+struct Handle {
+    // Dropped first, so that the order of the steps is that of the drops.
+    _step: Option<loom::sync::Arc<()>>,
+    bus: std::sync::Arc<Bus>,
+}
+
+impl Deref for Handle {
+    type Target = Bus;
+    fn deref(&self) -> &Bus {
+        &self.bus
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What ends the bus: a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Close,
+    Shutdown,
+    /// A shutdown whose deadline has passed when it begins, so it gives up.
+    Hasty,
+    TwoShutdowns,
+    LastHandle,
+}
+
+const COLUMNS: [(End, &str); 5] = [
+    (End::Close, "close"),
+    (End::Shutdown, "shutdown"),
+    (End::Hasty, "hasty_shutdown"),
+    (End::TwoShutdowns, "two_shutdowns"),
+    (End::LastHandle, "last_handle"),
+];
+
+impl End {
+    /// Ends the bus on a thread of its own. It comes back, if there still is a handle to it.
+    fn run(self, bus: Handle) -> Option<Handle> {
+        match self {
+            Self::Close => {
+                let closed = bus.clone();
+                spawn(move || closed.close()).join().unwrap();
+            }
+            Self::Shutdown => {
+                let ended = bus.clone();
+                assert!(spawn(move || ended.shutdown()).join().unwrap().complete);
+            }
+            Self::Hasty => {
+                let ended = bus.clone();
+                spawn(move || ended.shutdown_timeout(Duration::ZERO)).join().unwrap();
+            }
+            Self::TwoShutdowns => {
+                let ended = bus.clone();
+                let other = spawn(move || ended.shutdown());
+                let report = bus.shutdown();
+                assert_eq!(other.join().unwrap(), report);
+                assert!(report.complete);
+            }
+            Self::LastHandle => {
+                spawn(move || drop(bus)).join().unwrap();
+                return None;
+            }
+        }
+        Some(bus)
+    }
+}
+
+/// What happens: a row.
+struct Row<S, R> {
+    /// The length of the incoming queue. If it is 1, an event fills it when the two threads begin.
+    incoming: usize,
+    policy: OverflowPolicy,
+    set_up: fn(&Handle) -> S,
+    act: fn(S) -> R,
+    /// Looks at what came of it when both threads have ended. The report is `None` where nobody has
+    /// a handle to ask for it, and incomplete where a shutdown gave up.
+    check: fn(R, Option<&ShutdownReport>),
+}
+
+impl<S: 'static, R: 'static> Row<S, R> {
+    fn against(&self, end: End) {
+        let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
+        // A batch of two takes two places in the incoming queue.
+        let bus = Handle {
+            _step: (end == End::LastHandle).then(|| loom::sync::Arc::new(())),
+            bus: std::sync::Arc::new(Bus::with_options(options.max_batch(1)).unwrap()),
+        };
+        let prepared = (self.set_up)(&bus);
+        rest(&*bus);
+        if self.incoming == 1 {
+            // The dispatcher is about to wake up for it.
+            bus.publisher().try_publish(Payload::new(0)).unwrap();
+        }
+        begin();
+        let act = self.act;
+        let acting = spawn(move || act(prepared));
+        let ended = end.run(bus);
+        let result = acting.join().unwrap();
+        finish();
+        // The end has begun, so this waits for it.
+        let report = ended.map(|bus| bus.shutdown());
+        if end != End::Hasty {
+            assert!(report.as_ref().is_none_or(|report| report.complete));
+        }
+        (self.check)(result, report.as_ref());
+    }
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    let rows: [(&str, &str, fn(End)); 20] = [
+        ("try_publish", "`try_publish`", publishing::try_publish),
+        ("publish", "`publish` that waits", publishing::publish_that_waits),
+        ("publish_timeout", "`publish_timeout`", publishing::publish_timeout),
+        ("publish_batch", "`publish_batch`", publishing::publish_batch),
+        ("publish_async", "`publish_async`", publishing::publish_async),
+        ("last_publisher", "the last publisher's drop", publishing::the_last_publishers_drop),
+        ("clone", "a clone of the broadcaster", publishing::a_clone_of_the_broadcaster),
+        ("watch", "`watch`", watching::watch),
+        ("watch_async", "`watch_async`", watching::watch_async),
+        ("watch_given_up", "a registration that is given up", watching::a_registration_that_is_given_up),
+        ("stop", "`stop`", watching::stop),
+        ("drop_watcher", "drop of a watcher", watching::drop_of_a_watcher),
+        ("recv", "`recv`", watching::recv),
+        ("recv_async", "`recv_async`", watching::recv_async),
+        ("flush", "`flush`", watching::flush),
+        ("flush_async", "`flush_async`", watching::flush_async),
+        ("handler", "a handler at work", user_code::a_handler_at_work),
+        ("handler_panic", "a handler that panics", user_code::a_handler_that_panics),
+        ("filter_panic", "a filter that panics", user_code::a_filter_that_panics),
+        ("filter_drop", "a filter whose `Drop` calls back", user_code::a_filter_whose_drop_calls_back),
+    ];
+    let mut models: Vec<Model> = Vec::new();
+    for (name, operation, row) in rows {
+        for ((end, column), title) in COLUMNS.into_iter().zip(ENDS) {
+            let explore = move || {
+                set_cell(operation, title);
+                // The first two columns are to be whole. The others add little to them, which shows early.
+                let first = if matches!(end, End::Close | End::Shutdown) { 320_000 } else { 10_000 };
+                Exploration::default().after_set_up().first(first).run(move || row(end));
+            };
+            models.push((format!("matrix::{name}::{column}"), Box::new(explore)));
+        }
+    }
+    models
+}

@@ -1,0 +1,131 @@
+//! Rows that publish.
+
+use std::time::Duration;
+
+use eventcast::{OverflowPolicy, PublishError, ShutdownReport};
+use eventcast_loom_tests::{Payload, numbers};
+use loom::future::block_on;
+
+use super::{End, Row};
+
+/// The events that were accepted are in the report, with the one that filled the queue.
+fn check_accepted(accepted: usize, report: Option<&ShutdownReport>) {
+    if let Some(report) = report.filter(|report| report.complete) {
+        assert_eq!(report.bus.accepted, accepted as u64 + 1);
+    }
+}
+
+/// One, if it was accepted. A refused event comes back.
+fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
+    match result {
+        Ok(()) => 1,
+        Err(PublishError::Stopped(event) | PublishError::Full(event)) => {
+            assert_eq!(event.number(), number);
+            0
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The event that was accepted is offered to a watcher, which comes to its end.
+pub(super) fn try_publish(end: End) {
+    Row {
+        incoming: 2,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| (bus.publisher(), bus.watch().unwrap()),
+        act: |(publisher, watcher)| (accepted(1, publisher.try_publish(Payload::new(1))), watcher),
+        check: |(accepted, mut watcher), report| {
+            let wanted = if accepted == 1 { vec![1] } else { vec![] };
+            assert_eq!(numbers(&mut watcher), (wanted, 0));
+            if let Some(report) = report.filter(|report| report.complete) {
+                assert_eq!(report.bus.accepted, accepted as u64);
+            }
+        },
+    }
+    .against(end);
+}
+
+pub(super) fn publish_that_waits(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.publisher(),
+        act: |publisher| accepted(1, publisher.publish(Payload::new(1))),
+        check: check_accepted,
+    }
+    .against(end);
+}
+
+/// Its time is up when it begins to wait.
+pub(super) fn publish_timeout(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.publisher(),
+        act: |publisher| accepted(1, publisher.publish_timeout(Payload::new(1), Duration::ZERO)),
+        check: check_accepted,
+    }
+    .against(end);
+}
+
+/// Two pieces that both may wait. From the first refused piece on they come back.
+pub(super) fn publish_batch(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.publisher(),
+        act: |publisher| {
+            let rest = match publisher.publish_batch(vec![Payload::new(1), Payload::new(2)]) {
+                Ok(()) => Vec::new(),
+                Err(PublishError::Stopped(rest)) => rest.iter().map(Payload::number).collect(),
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(rest, [1, 2][2 - rest.len()..]);
+            2 - rest.len()
+        },
+        check: check_accepted,
+    }
+    .against(end);
+}
+
+pub(super) fn publish_async(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.publisher(),
+        act: |publisher| accepted(1, block_on(publisher.publish_async(Payload::new(1)))),
+        check: check_accepted,
+    }
+    .against(end);
+}
+
+pub(super) fn the_last_publishers_drop(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.publisher(),
+        act: |publisher| {
+            let result = publisher.try_publish(Payload::new(1));
+            drop(publisher);
+            accepted(1, result)
+        },
+        check: check_accepted,
+    }
+    .against(end);
+}
+
+/// Another handle to the broadcaster publishes and is dropped. It may be the last one.
+pub(super) fn a_clone_of_the_broadcaster(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| {
+            let result = bus.publisher().try_publish(Payload::new(1));
+            drop(bus);
+            accepted(1, result)
+        },
+        check: check_accepted,
+    }
+    .against(end);
+}

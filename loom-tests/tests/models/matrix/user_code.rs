@@ -1,0 +1,101 @@
+//! Rows in which the user's code runs: handlers, filters, and what they own.
+
+use std::panic::resume_unwind;
+
+use eventcast::{Delivery, OverflowPolicy, Runner, ShutdownReport, WatchHandle};
+use eventcast_loom_tests::Payload;
+
+use super::{End, Handle, Row};
+
+fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
+    bus.watch_builder().stop_on_panic(true).runner(Box::new(handle) as Handler).unwrap()
+}
+
+type Handler = Box<dyn FnMut(Delivery<&Payload>) + Send>;
+
+/// The handler was offered one event and has come to its end, and a shutdown waited for it.
+fn check_handled(handle: WatchHandle, report: Option<&ShutdownReport>) {
+    let stats = handle.stats();
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+    if report.is_none_or(|report| report.complete) {
+        assert_eq!((stats.offered, stats.delivered), (1, 1), "{stats:?}");
+    }
+}
+
+pub(super) fn a_handler_at_work(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| runner(bus, |_| ()),
+        act: |runner| {
+            let handle = runner.handle();
+            runner.run();
+            handle
+        },
+        check: check_handled,
+    }
+    .against(end);
+}
+
+pub(super) fn a_handler_that_panics(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| runner(bus, |_| resume_unwind(Box::new(()))),
+        act: |runner| {
+            let handle = runner.handle();
+            runner.run();
+            handle
+        },
+        check: |handle, report| {
+            if report.is_none_or(|report| report.complete) {
+                assert_eq!(handle.stats().panics, 1);
+            }
+            check_handled(handle, report);
+        },
+    }
+    .against(end);
+}
+
+/// Its watcher ends with the panic, and the bus goes on to its own end.
+pub(super) fn a_filter_that_panics(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.watch_builder().filter(|_| resume_unwind(Box::new(()))).watch().unwrap(),
+        act: |mut watcher| {
+            assert!(watcher.recv().is_err());
+            watcher
+        },
+        check: |watcher, _| assert_eq!(watcher.stats().panics, 1),
+    }
+    .against(end);
+}
+
+/// Shuts the bus down when it is dropped, on the dispatcher's thread.
+struct ShutsDown(Handle);
+
+impl Drop for ShutsDown {
+    fn drop(&mut self) {
+        assert!(!self.0.shutdown().complete, "a thread of the bus does not wait for it");
+    }
+}
+
+/// The dispatcher drops the filter of a watcher that is dropped, and the filter shuts the bus down.
+pub(super) fn a_filter_whose_drop_calls_back(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| {
+            let shuts_down = ShutsDown(bus.clone());
+            let filter = move |_: &Payload| {
+                let _ = &shuts_down;
+                true
+            };
+            bus.watch_builder().filter(filter).watch().unwrap()
+        },
+        act: drop,
+        check: |(), _| (),
+    }
+    .against(end);
+}

@@ -1,0 +1,167 @@
+//! Rows that register, stop and drop watchers, read, and flush.
+
+use std::task::{Context, Poll, Waker};
+
+use eventcast::{FlushError, OverflowPolicy, ShutdownReport, Watcher};
+use eventcast_loom_tests::{Payload, numbers, rest};
+use loom::future::block_on;
+
+use super::{End, Handle, Row, SECOND};
+
+/// The registration was too late, or the watcher sees the end and nothing else: the event that
+/// filled the queue came before it.
+fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&ShutdownReport>) {
+    if let Some(mut watcher) = watcher {
+        assert_eq!(numbers(&mut watcher), (vec![], 0));
+        assert_eq!(watcher.stats().offered, 0);
+    }
+}
+
+/// A registration that may wait for room.
+pub(super) fn watch(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| bus.watch().ok(),
+        check: check_registered,
+    }
+    .against(end);
+}
+
+pub(super) fn watch_async(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| block_on(bus.watch_builder().watch_async()).ok(),
+        check: check_registered,
+    }
+    .against(end);
+}
+
+/// A registration that is given up if it has to wait for room.
+pub(super) fn a_registration_that_is_given_up(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| {
+            let mut registering = Box::pin(bus.watch_builder().watch_async());
+            let watcher = match registering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => result.ok(),
+                Poll::Pending => None,
+            };
+            drop(registering);
+            // Nothing is left of a registration that was given up.
+            assert_eq!(bus.stats().watchers.len(), usize::from(watcher.is_some()));
+            watcher
+        },
+        check: check_registered,
+    }
+    .against(end);
+}
+
+/// A watcher for which the dispatcher is about to wait: its queue holds one event, and another one comes.
+fn full_watcher(bus: &Handle) -> Watcher<Payload> {
+    let watcher = bus.watch().unwrap();
+    rest(bus);
+    bus.publisher().try_publish(Payload::new(1)).unwrap();
+    watcher
+}
+
+/// Each event that was offered was read, or is counted as lost. Before the end of the dispatcher it
+/// may hold one that is neither.
+fn check_books(mut watcher: Watcher<Payload>, report: Option<&ShutdownReport>) {
+    let (events, lost) = numbers(&mut watcher);
+    let stats = watcher.stats();
+    if report.is_none_or(|report| !report.complete) {
+        return;
+    }
+    assert!(stats.delivered >= events.len() as u64 && stats.queued == 0, "{stats:?}");
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+    assert!(lost <= stats.dropped.total(), "{stats:?}");
+}
+
+pub(super) fn stop(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::Wait,
+        set_up: full_watcher,
+        act: |watcher| {
+            watcher.stop();
+            watcher
+        },
+        check: check_books,
+    }
+    .against(end);
+}
+
+pub(super) fn drop_of_a_watcher(end: End) {
+    Row { incoming: 1, policy: OverflowPolicy::Wait, set_up: full_watcher, act: drop, check: |(), _| () }
+        .against(end);
+}
+
+/// A reader takes the one event, and comes to its end.
+pub(super) fn recv(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.watch().unwrap(),
+        act: |mut watcher| {
+            assert_eq!(numbers(&mut watcher), (vec![0], 0));
+            watcher
+        },
+        check: check_books,
+    }
+    .against(end);
+}
+
+pub(super) fn recv_async(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.watch().unwrap(),
+        act: |mut watcher| {
+            let mut read = Vec::new();
+            while let Ok(delivery) = block_on(watcher.recv_async()) {
+                read.extend(delivery.event().map(|event| event.number()));
+            }
+            assert_eq!(read, [0]);
+            watcher
+        },
+        check: check_books,
+    }
+    .against(end);
+}
+
+/// A flush is through, or a shutdown gave up.
+fn check_flushed(result: Result<(), FlushError>, report: Option<&ShutdownReport>) {
+    match result {
+        Ok(()) => {}
+        Err(FlushError::Abandoned) => assert!(report.is_some_and(|report| !report.complete)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub(super) fn flush(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| bus.flush(SECOND),
+        check: check_flushed,
+    }
+    .against(end);
+}
+
+pub(super) fn flush_async(end: End) {
+    Row {
+        incoming: 1,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus| block_on(bus.flush_async(SECOND)),
+        check: check_flushed,
+    }
+    .against(end);
+}
