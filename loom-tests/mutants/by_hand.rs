@@ -6,9 +6,9 @@ pub(crate) struct Replacement {
     /// `Type::function`.
     pub(crate) place: &'static str,
     pub(crate) code: &'static str,
-    /// What is wrong with it.
+    /// The fault, in the words of the table.
     pub(crate) change: &'static str,
-    /// What stands there instead. `$ON` says whether the mutant is on, `$CODE` is the line as it was.
+    /// The code that replaces the line. `$ON` says whether the mutant is on, `$CODE` is the original line.
     pub(crate) written: &'static str,
 }
 

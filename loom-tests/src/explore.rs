@@ -53,7 +53,7 @@ pub fn begin() {
     loom::explore();
 }
 
-/// Explores no more. What remains runs in one schedule.
+/// Stops exploring. The rest of the model runs in one schedule.
 pub fn finish() {
     loom::stop_exploring();
 }

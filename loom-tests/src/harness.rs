@@ -45,7 +45,7 @@ fn options() -> Result<Options, String> {
             "--exact" => options.exact = true,
             "--list" => options.list = true,
             "--tables" => options.tables = true,
-            // What libtest takes, for the sake of those who are used to it.
+            // libtest's options, accepted for those who are used to them.
             "--nocapture" | "--quiet" | "-q" => {}
             "--jobs" | "--test-threads" => {
                 let jobs = args.next().and_then(|text| text.parse().ok()).filter(|&jobs| jobs > 0);
@@ -182,7 +182,7 @@ fn run_all(names: Vec<String>, jobs: usize) -> Result<Option<Vec<Record>>, Strin
 /// The record of a model, or what it printed.
 fn run_one(program: &Path, folder: &Path, name: &str) -> Result<Record, String> {
     let result: PathBuf = folder.join(name.replace("::", "."));
-    // That of an earlier run would pass for this one's.
+    // A result of an earlier run would pass for this one's.
     let _ = fs::remove_file(&result);
     let mut command = Command::new(program);
     command.args(["--exact", name]).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! What the models share. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
+//! The parts that the models share. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
 //! `cargo loom`, one of them with `cargo loom NAME`. With `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer
 //! programs under random schedules.
 //!

@@ -1,4 +1,4 @@
-//! What the models are made of.
+//! Events, buses and signs for the models.
 
 use std::sync::atomic::Ordering;
 

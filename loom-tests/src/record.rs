@@ -1,8 +1,8 @@
-//! What one model's run says of itself, as a line and as JSON.
+//! The result of one model's run, as a line and as JSON.
 
 use std::fmt;
 
-/// What became of a model. A line of `matrix.json`.
+/// The result of one model's run: a line of `matrix.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Which row of the matrix it is. Empty for a model outside of it.

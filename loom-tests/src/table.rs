@@ -46,7 +46,7 @@ fn with_tables(text: &str, records: &[Record]) -> Result<String, String> {
     Ok(format!("{head}{BEGIN}\n\n{}\n{END}{tail}", tables(records)))
 }
 
-/// What `matrix.json` holds.
+/// Reads `matrix.json`.
 fn known() -> Result<Vec<Record>, String> {
     let text = get(&Path::new(env!("CARGO_MANIFEST_DIR")).join("matrix.json"))?;
     Ok(text.lines().filter_map(Record::from_json).collect())

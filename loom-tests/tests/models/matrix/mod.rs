@@ -33,7 +33,7 @@ impl Deref for Handle {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What ends the bus: a column.
+/// A column: a way to end the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Close,
@@ -84,7 +84,7 @@ impl End {
     }
 }
 
-/// What happens: a row.
+/// A row: an operation on the bus.
 struct Row<S, R> {
     /// The length of the incoming queue. If it is 1, an event fills it when the two threads begin.
     incoming: usize,
