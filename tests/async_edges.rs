@@ -523,18 +523,22 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap());
         let (go, gate) = mpsc::channel::<()>();
-        bus.watch_builder().spawn(move |_| gate.recv().unwrap()).unwrap();
-        bus.publisher().publish(1).unwrap();
+        // It waits until `go` is dropped, with the first event in hand.
+        bus.watch_builder().spawn(move |_| drop(gate.recv())).unwrap();
+        let mut seen = bus.watch().unwrap();
+        bus.publisher().publish(0).unwrap();
+        assert_eq!(seen.recv(), Ok(Event(0)));
         let (says, said) = mpsc::channel();
         let waker = Waker::from(Arc::new(CallsBack { bus: bus.clone(), says }));
         let ear = Ear::new();
         let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
         let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
-        // The dispatcher comes to each of them, and tells so. After that only the clock wakes
-        // anybody.
-        for flush in [&mut first, &mut second] {
+        // When an event behind a flush is seen, the dispatcher has answered that flush. After that
+        // only the clock wakes anybody.
+        for (number, flush) in [(1, &mut first), (2, &mut second)] {
             assert!(ear.poll(flush.as_mut()).is_pending());
-            ear.wait();
+            bus.publisher().publish(number).unwrap();
+            assert_eq!(seen.recv(), Ok(Event(number)));
         }
         assert!(ear.poll(second.as_mut()).is_pending());
         assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -547,7 +551,7 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
         until(|| ear.rings() > rings);
         assert!(matches!(ear.poll(second.as_mut()), Poll::Ready(Err(FlushError::Timeout { .. }))));
         drop((first, second));
-        go.send(()).unwrap();
+        drop(go);
         assert!(bus.shutdown().complete);
     });
 }
