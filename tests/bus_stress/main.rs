@@ -1,0 +1,90 @@
+//! Many small rounds of everything at once, each from a seed of its own, and each checked to the last event: against
+//! counts that the threads of the test kept themselves, and against the one order in which a watcher that never loses
+//! anything saw the events.
+//!
+//! A round has publishers (all ways to publish), readers of every policy that come, go, stop, panic, handlers that
+//! panic, filters that panic, events whose `Clone` panics, flushes, snapshots, and in the middle of it the end, with or
+//! without a deadline, up to five times at the same moment. In every second round `Clone`, `Drop`, filters and handlers
+//! take time now and then. With the feature `async` some of these are tasks of tokio or smol, and some futures are dropped
+//! before they are ready. With `select` some readers wait in a `Select`.
+//!
+//! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin. A failure
+//! names the seed of its round. The seed repeats the choices and not the timing.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod check;
+mod end;
+mod event;
+mod met;
+mod plan;
+mod publish;
+mod read;
+mod rng;
+mod round;
+mod running;
+mod small;
+#[cfg(feature = "async")]
+mod tasks;
+
+use std::panic::{resume_unwind, set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use event::Ident;
+
+/// A round takes some milliseconds; only one that hangs takes this long.
+const HANGS: Duration = Duration::from_secs(180);
+const FOREVER: Duration = Duration::MAX;
+const MAX_PUBLISHERS: u64 = 3;
+const HAMMER_EVENTS: u32 = 1000;
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else { return default };
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.unwrap_or_else(|_| panic!("{name} is {text}, allowed is a number"))
+}
+
+/// Runs one round with an eye on it.
+fn watched(seed: u64, run: fn(u64)) {
+    static FAILED: AtomicBool = AtomicBool::new(false);
+    let (tx, rx) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        run(seed);
+        tx.send(()).unwrap();
+    });
+    let result = rx.recv_timeout(HANGS);
+    if result.is_err() && !FAILED.swap(true, Ordering::SeqCst) {
+        println!("to repeat: EVENTCAST_STRESS_SEED={seed:#x} EVENTCAST_STRESS_ROUNDS=1");
+    }
+    match result {
+        Ok(()) => thread.join().unwrap(),
+        Err(RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
+        Err(RecvTimeoutError::Timeout) => panic!("the round with the seed {seed:#x} hangs"),
+    }
+}
+
+#[test]
+fn everything_at_once() {
+    // The panics that belong to the test say nothing.
+    let loud = take_hook();
+    set_hook(Box::new(move |info| {
+        if !info.payload().is::<Ident>() {
+            loud(info);
+        }
+    }));
+    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 2500);
+    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
+    (0..rounds).for_each(|round| watched(first.wrapping_add(round), round::run_round));
+    println!("in {rounds} rounds: {:?}", met::all().collect::<Vec<_>>());
+    if rounds >= 1000 {
+        for (what, count) in met::all() {
+            assert!(count > 0, "no round met: {what:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How often the rounds came across what they are meant to. A test of everything at once that meets nothing is none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Met {
+    Accepted,
+    RefusedFull,
+    RefusedStopped,
+    DroppedIncoming,
+    DroppedOldest,
+    DroppedTimedOut,
+    DroppedStopped,
+    DroppedAbandoned,
+    Panics,
+    Flushes,
+    LateWatchers,
+    IncompleteShutdowns,
+    SimultaneousShutdowns,
+    #[cfg(feature = "select")]
+    Selects,
+    #[cfg(feature = "async")]
+    TokioTasks,
+    #[cfg(feature = "async")]
+    SmolTasks,
+    #[cfg(feature = "async")]
+    CancelledReceives,
+    #[cfg(feature = "async")]
+    CancelledPublishes,
+    #[cfg(feature = "async")]
+    CancelledRegistrations,
+    #[cfg(feature = "async")]
+    CancelledFlushes,
+    #[cfg(feature = "async")]
+    CancelledShutdowns,
+}
+
+const ALL: &[Met] = &[
+    Met::Accepted,
+    Met::RefusedFull,
+    Met::RefusedStopped,
+    Met::DroppedIncoming,
+    Met::DroppedOldest,
+    Met::DroppedTimedOut,
+    Met::DroppedStopped,
+    Met::DroppedAbandoned,
+    Met::Panics,
+    Met::Flushes,
+    Met::LateWatchers,
+    Met::IncompleteShutdowns,
+    Met::SimultaneousShutdowns,
+    #[cfg(feature = "select")]
+    Met::Selects,
+    #[cfg(feature = "async")]
+    Met::TokioTasks,
+    #[cfg(feature = "async")]
+    Met::SmolTasks,
+    #[cfg(feature = "async")]
+    Met::CancelledReceives,
+    #[cfg(feature = "async")]
+    Met::CancelledPublishes,
+    #[cfg(feature = "async")]
+    Met::CancelledRegistrations,
+    #[cfg(feature = "async")]
+    Met::CancelledFlushes,
+    #[cfg(feature = "async")]
+    Met::CancelledShutdowns,
+];
+
+static COUNTS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
+
+pub(crate) fn add(what: Met, times: u64) {
+    COUNTS[what as usize].fetch_add(times, Ordering::Relaxed);
+}
+
+pub(crate) fn all() -> impl Iterator<Item = (Met, u64)> {
+    ALL.iter().map(|what| (*what, COUNTS[*what as usize].load(Ordering::Relaxed)))
+}

@@ -1,0 +1,115 @@
+//! What a watcher of a round is like, and what is known of it and of a publisher in the end.
+
+use std::panic::panic_any;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use eventcast::{Broadcaster, OverflowPolicy, WatchBuilder, WatchHandle, Watcher};
+
+use crate::FOREVER;
+use crate::event::{Ident, Item, Payload};
+use crate::rng::Rng;
+use crate::running::Running;
+
+/// What a watcher is offered, by the event's number: all, or all but every so manieth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted(pub(crate) Option<u32>);
+
+impl Wanted {
+    pub(crate) fn has(self, ident: Ident) -> bool {
+        self.0.is_none_or(|n| ident.number % n != 0)
+    }
+}
+
+/// How a watcher was made, and between which events of the registering publisher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    pub(crate) policy: OverflowPolicy,
+    pub(crate) queue_len: u64,
+    pub(crate) wanted: Wanted,
+    /// By which publisher, and how many of its events had been accepted before. None: before the first publish.
+    pub(crate) by: Option<(u32, usize)>,
+    /// Its filter panics once, and so ends it.
+    pub(crate) ends_itself: bool,
+}
+
+/// A reader at its end.
+pub(crate) struct Read {
+    pub(crate) made: Made,
+    pub(crate) log: Vec<Item>,
+    /// Still there, having read to the end of the bus; or gone before.
+    pub(crate) kept: Option<Watcher<Payload>>,
+}
+
+pub(crate) struct Handled {
+    pub(crate) made: Made,
+    pub(crate) handle: WatchHandle,
+    pub(crate) log: Arc<Mutex<Vec<Item>>>,
+    pub(crate) position: Arc<AtomicU64>,
+    pub(crate) thrown: Arc<AtomicU64>,
+    pub(crate) was_stopped: bool,
+}
+
+/// What a publisher was told.
+#[derive(Default)]
+pub(crate) struct Published {
+    pub(crate) accepted: Vec<Ident>,
+    pub(crate) full: u64,
+    pub(crate) stopped: u64,
+    pub(crate) readers: Vec<Running<Read>>,
+    /// A flush that succeeded: so many of my events were accepted before, and each handler had come to that position.
+    pub(crate) flushes: Vec<(usize, Vec<u64>)>,
+}
+
+impl Published {
+    pub(crate) fn refused(&mut self, is_full: bool, events: u64) {
+        *(if is_full { &mut self.full } else { &mut self.stopped }) += events;
+    }
+}
+
+pub(crate) fn random_watcher<'b>(
+    bus: &'b Broadcaster<Payload>,
+    rng: &mut Rng,
+    by: Option<(u32, usize)>,
+    lossless: bool,
+) -> (WatchBuilder<'b, Payload>, Made) {
+    let policy = if lossless {
+        OverflowPolicy::Wait
+    } else {
+        rng.pick(&[
+            OverflowPolicy::DropIncoming,
+            OverflowPolicy::DropOldest,
+            OverflowPolicy::Wait,
+            OverflowPolicy::WaitFor(Duration::ZERO),
+            OverflowPolicy::WaitFor(Duration::from_micros(50)),
+            OverflowPolicy::WaitFor(FOREVER),
+        ])
+    };
+    let queue_len = rng.pick(&[1, 1, 2, 3, 5, 8, 16, 64]);
+    let wanted = Wanted(if rng.once_in(3) { Some(rng.pick(&[1, 2, 3, 7])) } else { None });
+    let ends_itself = !lossless && rng.once_in(10);
+    let bomb = ends_itself.then(|| rng.below(60));
+    let mut seen = 0;
+    let mut builder = bus.watch_builder().queue_len(queue_len).overflow(policy);
+    if wanted.0.is_some() || bomb.is_some() {
+        builder = builder.filter(move |event: &Payload| {
+            event.noise(3);
+            seen += 1;
+            if bomb.is_some_and(|at| seen > at) {
+                panic_any(event.ident);
+            }
+            wanted.has(event.ident)
+        });
+    }
+    if rng.once_in(4) {
+        let panics = rng.once_in(2);
+        builder = builder.on_drop(move |_, events| {
+            assert!(!events.is_empty());
+            if panics {
+                panic_any(events[0].ident);
+            }
+        });
+    }
+    (builder, Made { policy, queue_len: queue_len as u64, wanted, by, ends_itself })
+}
