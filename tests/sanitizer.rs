@@ -1,0 +1,78 @@
+//! Shows that `ThreadSanitizer` works, before a run of `.ci/tsan` without a report is believed.
+//!
+//! `race` has a data race, which must be reported. `order` passes plain data from thread to thread through a mutex, a
+//! channel and a join of the standard library. Only a standard library that is built with the sanitizer gives these an
+//! order that the sanitizer sees, so a report there says that it is not.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unsafe_code, reason = "a data race cannot be had without it")]
+
+use std::cell::UnsafeCell;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A number without a lock.
+#[derive(Default)]
+struct Plain(UnsafeCell<u64>);
+
+// SAFETY: in `order` a lock, a message or a join stands between any two accesses. `race` breaks this on purpose, and runs
+// under the sanitizer alone.
+unsafe impl Sync for Plain {}
+
+impl Plain {
+    fn add(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            *self.0.get() += 1;
+            *self.0.get()
+        }
+    }
+}
+
+#[test]
+#[ignore = "it is a data race, for .ci/tsan to see"]
+fn race() {
+    let plain = Arc::new(Plain::default());
+    let other = plain.clone();
+    let thread = thread::spawn(move || other.add());
+    plain.add();
+    thread.join().unwrap();
+}
+
+#[test]
+fn order() {
+    let plain = Arc::new(Plain::default());
+    let lock = Arc::new(Mutex::new(()));
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (plain, lock) = (plain.clone(), lock.clone());
+            thread::spawn(move || {
+                for _ in 0..1000 {
+                    let _held = lock.lock().unwrap();
+                    plain.add();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let (there, arrived) = sync_channel(1);
+    let (back, returned) = sync_channel(1);
+    let other = plain.clone();
+    let thread = thread::spawn(move || {
+        for () in arrived {
+            other.add();
+            back.send(()).unwrap();
+        }
+    });
+    for _ in 0..1000 {
+        plain.add();
+        there.send(()).unwrap();
+        returned.recv().unwrap();
+    }
+    drop(there);
+    thread.join().unwrap();
+    assert_eq!(plain.add(), 4001);
+}
