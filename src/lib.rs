@@ -53,12 +53,25 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! A panic in user code (handler, filter, hook, `Clone`, `Drop`) is caught and ends there. All but those of `Drop`, which
 //! may come on any thread, are counted in [`WatcherStats::panics`]. A `Clone` that panics in a receive reaches the caller. With `panic = "abort"` nothing can be caught.
 //!
+//! # Models of your program
+//!
+//! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom), and so does your code
+//! around it: a lost shutdown signal becomes a test that fails every time. The module `eventcast::testing`, which is there
+//! with that flag only, has what such a test needs. `docs/model-checking.md` in the repository begins with a `Cargo.toml`,
+//! and `examples/model_checked` is a crate with such a test.
+//!
 //! # Guarantees
 //!
 //! `docs/guarantees.md` in the repository states them one by one, with the tests and models behind each.
 
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
+
+#[cfg(all(eventcast_loom, feature = "recorder"))]
+compile_error!(
+    "cannot build the feature `recorder` with `--cfg eventcast_loom`: a model has the bus alone. Turn the default \
+     features of eventcast off"
+);
 
 mod bus;
 mod clock;
@@ -90,6 +103,8 @@ mod recording;
 mod sink;
 mod stats;
 mod sync;
+#[cfg(eventcast_loom)]
+pub mod testing;
 
 pub use crate::bus::{
     Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
@@ -141,8 +156,6 @@ pub use crate::sink::{
 pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
 #[cfg(feature = "recorder")]
 pub use crate::stats::{RecordingStats, SinkFailure};
-#[cfg(eventcast_loom)]
-pub use crate::sync::{Detail, set_detail};
 
 /// The long documents, compiled so that their examples cannot rot.
 #[cfg(all(doctest, feature = "recorder", feature = "async"))]

@@ -1,4 +1,4 @@
-//! The parts that the models share. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
+//! The parts that the models share, besides `eventcast::testing`. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
 //! `cargo loom`, one of them with `cargo loom NAME`. With `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer
 //! programs under random schedules.
 //!
@@ -17,11 +17,11 @@ mod schedules;
 pub mod table;
 
 #[cfg(eventcast_loom)]
-pub use explore::{Exploration, begin, finish, rest, set_cell, spawn};
+pub use explore::{explore, set_cell, spawn};
 #[cfg(eventcast_loom)]
 pub use harness::{Model, main};
 #[cfg(eventcast_loom)]
-pub use parts::{Gone, Payload, Sign, bus, bus_at, bus_of, numbers};
+pub use parts::{bus, bus_at, bus_of, numbers};
 pub use record::Record;
 #[cfg(eventcast_shuttle)]
 pub use schedules::{Ident, Log, schedules, small_bus};

@@ -1,31 +1,7 @@
-//! Events, buses and signs for the models.
+//! Buses for the models.
 
-use std::sync::atomic::Ordering;
-
+use eventcast::testing::Payload;
 use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, Watcher};
-use loom::sync::atomic::AtomicBool as AtomicFlag;
-use loom::sync::{Arc, Notify};
-
-/// An event that loom misses when it is leaked, and that is told from others by its number.
-#[derive(Clone, Debug)]
-pub struct Payload {
-    number: u32,
-    _tracked: Arc<()>,
-}
-
-impl Payload {
-    /// An event of this number.
-    #[must_use]
-    pub fn new(number: u32) -> Self {
-        Self { number, _tracked: Arc::new(()) }
-    }
-
-    /// The number.
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-}
 
 /// A bus with these queues, whose watchers have this policy.
 ///
@@ -65,41 +41,6 @@ where
 {
     let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
     Broadcaster::with_options(options).expect("the options are in range")
-}
-
-/// Says, when it is dropped, that whoever held it is no more.
-#[derive(Debug)]
-pub struct Sign(Arc<(AtomicFlag, Notify)>);
-
-/// Waits for the drop of a [`Sign`].
-#[derive(Debug)]
-pub struct Gone(Arc<(AtomicFlag, Notify)>);
-
-impl Sign {
-    /// A sign and who waits for it.
-    #[must_use]
-    pub fn new() -> (Self, Gone) {
-        let shared = Arc::new((AtomicFlag::new(false), Notify::new()));
-        (Self(shared.clone()), Gone(shared))
-    }
-}
-
-impl Drop for Sign {
-    fn drop(&mut self) {
-        // Release: pairs with the Acquire in `wait`.
-        self.0.0.store(true, Ordering::Release);
-        self.0.1.notify();
-    }
-}
-
-impl Gone {
-    /// A sign that is never dropped is a deadlock, which loom reports.
-    pub fn wait(self) {
-        // Acquire: pairs with the Release of the drop. `wait` also returns for no reason.
-        while !self.0.0.load(Ordering::Acquire) {
-            self.0.1.wait();
-        }
-    }
 }
 
 /// Reads to the end: the numbers of the events, and how many were lost.

@@ -8,7 +8,6 @@ use std::sync::Arc;
     dead_code,
     unexpected_cfgs,
     unreachable_pub,
-    unsafe_code,
     unused_imports,
     reason = "the library's own file, of which the queues are wanted"
 )]

@@ -34,6 +34,10 @@ pub(super) fn full_fence() {
 }
 
 /// Looks a few times before it is worth going to sleep.
+#[cfg_attr(
+    eventcast_loom,
+    allow(clippy::reversed_empty_ranges, clippy::absurd_extreme_comparisons, reason = "a model looks once")
+)]
 #[inline]
 pub(super) fn look<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
     let mut result = found();

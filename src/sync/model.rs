@@ -14,7 +14,8 @@ use loom::sync::{Notify, mpsc};
 pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
 
-/// How much of the real thing a model has. Less makes its executions fewer.
+/// How much of the real bus a model has. Less makes its executions fewer. A model that no
+/// `Exploration` runs has all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// The cells of the gate. With one, a model cannot see a dispatcher that looks at a cell too few.
@@ -28,7 +29,8 @@ std::thread_local! {
     static DETAIL: Cell<Detail> = const { Cell::new(Detail { gate_cells: 2, spurious_wakeups: true }) };
 }
 
-/// Sets the detail of the models that this thread explores from here on.
+/// Sets the detail of the models that this thread explores from here on, for those that loom runs by itself. An
+/// `Exploration` sets its own.
 pub fn set_detail(detail: Detail) {
     DETAIL.set(detail);
 }
@@ -62,7 +64,7 @@ pub(crate) mod thread {
     }
 }
 
-/// loom's lock without the poison, as parking_lot's.
+/// loom's lock without the poison, as `parking_lot`'s.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -343,6 +345,7 @@ impl<T> Receiver<T> {
     }
 
     /// A hint for sizes; always one, which is right for no length and safe for all.
+    #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
         1
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
 use eventcast::{Fed, Feed, OverflowPolicy, Portion, Stage};
-use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, rest, spawn};
+use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,7 +23,7 @@ fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
 /// A worker makes something true and rings the bell while the feed's owner looks at it and goes to sleep: one of the two
 /// notices.
 fn a_bell_against_a_feed_that_goes_to_sleep() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
         rest(&bus);
@@ -46,7 +47,7 @@ fn a_bell_against_a_feed_that_goes_to_sleep() {
 /// A close races with a feed that goes to sleep although there is something to read, because what it has in hand fills its
 /// queue until the end begins, while the dispatcher waits for its room: it notices the close, and all is handled.
 fn close_against_a_full_feed() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut feed = bus.watch_builder().feed().unwrap();
         rest(&bus);
@@ -77,7 +78,7 @@ fn close_against_a_full_feed() {
 /// A shutdown gives up while the owner of a feed, who knows of the end already, goes to sleep with something in hand: he
 /// notices, too.
 fn giving_up_against_a_feed_that_goes_to_sleep() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
         rest(&bus);
@@ -105,7 +106,7 @@ fn giving_up_against_a_feed_that_goes_to_sleep() {
 
 /// A flush races with a feed that gives back and reports what it did: when it returns, that has been done.
 fn a_flush_against_a_feed() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut feed = bus.watch_builder().feed().unwrap();
         rest(&bus);
@@ -132,7 +133,7 @@ fn a_flush_against_a_feed() {
 /// A feed goes, with something in hand and something queued, while the dispatcher offers to it or waits for it and a
 /// shutdown gives up: every event is counted once, and nothing is left.
 fn drop_of_a_feed_against_an_offer_and_giving_up() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
@@ -162,7 +163,7 @@ fn drop_of_a_feed_against_an_offer_and_giving_up() {
 /// Room that is given back behind something that is kept races with a dispatcher that waits for it: the dispatcher goes
 /// on, and a flush waits for what was kept.
 fn room_given_back_out_of_order_against_the_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 2, OverflowPolicy::Wait);
         let mut feed = bus.watch_builder().feed().unwrap();
         rest(&bus);

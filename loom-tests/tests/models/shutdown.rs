@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{FlushError, OverflowPolicy, PublishError};
-use eventcast_loom_tests::{Exploration, Payload, begin, bus, numbers, rest, spawn};
+use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
 /// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
 fn publish_against_shutdown() {
-    Exploration::default().in_full_detail().run(|| {
+    explore(Exploration::default().in_full_detail(), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -32,7 +33,7 @@ fn publish_against_shutdown() {
 
 /// Two publishers race with a close and with each other for the last slot: each event is delivered or comes back.
 fn two_publishers_against_close() {
-    Exploration::default().with_two_cells().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
@@ -59,7 +60,7 @@ fn two_publishers_against_close() {
 
 /// Two publishers race with a shutdown: it returns when what it let in has been offered, and counts just that.
 fn two_publishers_and_a_shutdown() {
-    Exploration::default().with_two_cells().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
@@ -77,7 +78,7 @@ fn two_publishers_and_a_shutdown() {
 
 /// A publisher that waits for room races with a close: it is released, and its event delivered or handed back.
 fn close_releases_a_publisher_that_waits_for_room() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -97,7 +98,7 @@ fn close_releases_a_publisher_that_waits_for_room() {
 
 /// Two shutdowns race: both return, with one report.
 fn two_shutdowns_agree() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         rest(&bus);
         begin();
@@ -114,7 +115,7 @@ fn two_shutdowns_agree() {
 /// A shutdown by deadline races with a dispatcher that waits for a watcher which nobody reads: it ends, and every event
 /// is queued or counted as abandoned.
 fn abandon_releases_the_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
         let mut stuck = bus.watch().unwrap();
         rest(&bus);
@@ -131,7 +132,7 @@ fn abandon_releases_the_dispatcher() {
 
 /// A flush races with a publish and its delivery to a handler: when it returns, what was accepted before is handled.
 fn flush_waits_for_the_handler() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let handle = bus.watch_builder().spawn(|_| ()).unwrap();
         rest(&bus);
@@ -144,7 +145,7 @@ fn flush_waits_for_the_handler() {
 
 /// A flush races with a shutdown: it never hangs, and does not say that what was handled was not.
 fn flush_against_shutdown() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
         rest(&bus);
         begin();
@@ -162,7 +163,7 @@ fn flush_against_shutdown() {
 
 /// A task flushes while another thread publishes: it is woken when the flush is through.
 fn an_awaited_flush_against_a_publish() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
         let (flushed, publisher) = (bus.clone(), bus.publisher());
         rest(&bus);
@@ -176,7 +177,7 @@ fn an_awaited_flush_against_a_publish() {
 
 /// A flush races with a publish on a bus that nobody watches: it is woken, or finds itself through.
 fn a_flush_against_a_publish() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
         let (flushed, publisher) = (bus.clone(), bus.publisher());
         rest(&bus);
@@ -191,7 +192,7 @@ fn a_flush_against_a_publish() {
 /// A thread waits for the end of a handler that has been stopped, and that is dropped by another thread without having been
 /// run: it sees the last that was counted.
 fn join_against_a_drop() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         let mut behind = bus.watch().unwrap();
@@ -214,7 +215,7 @@ fn join_against_a_drop() {
 
 /// A thread waits for the end of a handler that is stopped by another, and then sees what the handler has done last.
 fn join_against_the_end_of_a_handler() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         /// Says that the handler has gone, with an ordering that publishes nothing: the bus has to.
         struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{BusStats, OverflowPolicy};
-use eventcast_loom_tests::{Exploration, Payload, begin, bus, rest, spawn};
+use eventcast_loom_tests::{bus, explore, spawn};
 
 /// What holds in every snapshot.
 fn check(stats: &BusStats) {
@@ -15,7 +16,7 @@ fn check(stats: &BusStats) {
 
 /// A batch of two is offered to a queue of one with this policy, whose watcher is not read, while a thread looks on.
 fn against_an_offer(policy: OverflowPolicy) {
-    Exploration::default().after_set_up().first(30_000).run(move || {
+    explore(Exploration::default().after_set_up().first(30_000), move || {
         let bus = loom::sync::Arc::new(bus(2, 1, policy));
         let watcher = bus.watch().unwrap();
         let (looked_at, publisher) = (bus.clone(), bus.publisher());
@@ -48,7 +49,7 @@ fn statistics_against_a_wait_that_is_over() {
 
 /// Somebody looks while a watcher is stopped that the dispatcher waits for, which counts what found no room.
 fn statistics_against_a_stop() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
         let watcher = bus.watch().unwrap();
         rest(&bus);
@@ -64,7 +65,7 @@ fn statistics_against_a_stop() {
 
 /// Somebody looks while a shutdown by deadline gives up what found no room.
 fn statistics_against_giving_up() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
         let watcher = bus.watch().unwrap();
         rest(&bus);
@@ -79,7 +80,7 @@ fn statistics_against_giving_up() {
 
 /// Somebody looks while a reader takes the event.
 fn statistics_against_a_reader() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
@@ -99,7 +100,7 @@ fn statistics_against_a_reader() {
 /// Somebody looks twice while a watcher is dropped that has read one event and not the other: what it throws away is
 /// counted after it was offered, and what it has read stays read.
 fn statistics_against_a_drop() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
@@ -127,7 +128,7 @@ fn statistics_against_a_drop() {
 
 /// Somebody looks while a watcher is dropped to which an event is on its way: it is not lost before it was offered.
 fn statistics_against_a_drop_and_an_offer() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
         let watcher = bus.watch().unwrap();
         rest(&bus);

@@ -6,14 +6,15 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
+use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
 use eventcast::{Delivery, FakeClock, FlushError, OverflowPolicy};
-use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, bus_at, rest, spawn};
+use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 use loom::sync::Arc;
 
 /// A close races with a publisher that waits for room which nobody will make: it is released.
 fn close_against_a_publisher_behind_a_stuck_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
         let stuck = bus.watch().unwrap();
         rest(&bus);
@@ -34,7 +35,7 @@ fn close_against_a_publisher_behind_a_stuck_dispatcher() {
 
 /// A reader begins to wait while it is stopped and the dispatcher hangs at another watcher: it comes to its end.
 fn stop_against_a_reader_behind_a_stuck_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut reader = bus.watch().unwrap();
         let stuck = bus.watch().unwrap();
@@ -53,7 +54,7 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
 /// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher which nobody reads: it comes to
 /// its end, and what found no room is counted.
 fn giving_up_against_a_stuck_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
@@ -81,7 +82,7 @@ fn giving_up_against_a_stuck_dispatcher() {
 
 /// Two shutdowns wait for a handler that nobody runs, one of them only for so long: both return, with one report.
 fn two_shutdowns_against_a_handler_that_hangs() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);
@@ -99,7 +100,7 @@ fn two_shutdowns_against_a_handler_that_hangs() {
 /// A flush waits for a handler that nobody runs while a shutdown gives up: the flush returns at that moment, not only at
 /// the shutdown's deadline.
 fn giving_up_against_a_flush() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
@@ -124,7 +125,7 @@ fn giving_up_against_a_flush() {
 /// Two tasks wait with deadlines of their own for a bus that does not come to its end: the earlier deadline ends the one
 /// although the alarm has been set to the later, and no alarm is left behind by the other, which is given up.
 fn a_deadline_against_a_later_one() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
         let runner = bus.watch_builder().runner(|_| ()).unwrap();

@@ -1,12 +1,13 @@
 //! Tasks that wait: the wakers of receiving and of publishing.
 
+use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{Delivery, OverflowPolicy, PublishError};
-use eventcast_loom_tests::{Exploration, Payload, begin, bus, numbers, rest, spawn};
+use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 
 /// A task begins to wait while an event is published: it is woken, or finds the event.
 fn a_receiving_task_against_publish() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -21,7 +22,7 @@ fn a_receiving_task_against_publish() {
 
 /// A task begins to wait while its watcher is stopped by another thread: it comes to its end.
 fn a_receiving_task_against_stop() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let stop = watcher.stop_handle();
@@ -35,7 +36,7 @@ fn a_receiving_task_against_stop() {
 
 /// A task waits for the one place in the incoming queue while the dispatcher empties it: it is woken, or finds room.
 fn a_publishing_task_against_the_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
@@ -48,7 +49,7 @@ fn a_publishing_task_against_the_dispatcher() {
 
 /// A task that waits for room races with a close: it is released, and its event delivered or handed back.
 fn a_publishing_task_against_close() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -72,7 +73,7 @@ fn a_publishing_task_against_close() {
 /// A handler that is awaited races with the end of the bus: it handles what was accepted, though it lets others run before
 /// it is through, and the shutdown waits for it.
 fn an_awaited_handler_against_shutdown() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 3, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);

@@ -2,13 +2,14 @@
 
 use std::task::{Context, Waker};
 
+use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
-use eventcast_loom_tests::{Exploration, Payload, begin, bus, rest, spawn};
+use eventcast_loom_tests::{bus, explore, spawn};
 use loom::future::block_on;
 
 /// A thread waits for the one place while the dispatcher takes what is in it for a watcher: it is woken in time.
 fn a_publisher_waits_for_the_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -26,7 +27,7 @@ fn a_publisher_waits_for_the_dispatcher() {
 
 /// Two threads wait for one place while the dispatcher empties it: both are woken in time.
 fn two_publishers_wait_for_one_place() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
@@ -44,7 +45,7 @@ fn two_publishers_wait_for_one_place() {
 
 /// The same, as tasks.
 fn two_publishing_tasks_wait_for_one_place() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
@@ -72,7 +73,7 @@ fn full() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<Payload>) {
 
 /// A task that waits for a place gives up just when it may have been chosen: the one behind it has its turn.
 fn one_that_gives_up_hands_its_turn_on() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, stuck, mut other) = full();
         let (first, second) = (bus.publisher(), bus.publisher());
         begin();
@@ -93,7 +94,7 @@ fn one_that_gives_up_hands_its_turn_on() {
 /// A registration that waits for a place gives up while another thread makes room: nothing of it is left, and the one
 /// behind it has its turn.
 fn a_registration_that_gives_up_leaves_nothing() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, stuck, other) = full();
         let publisher = bus.publisher();
         begin();
@@ -112,7 +113,7 @@ fn a_registration_that_gives_up_leaves_nothing() {
 
 /// A task that waits until there is room does not use it: the one behind it has its turn.
 fn one_that_is_ready_hands_its_turn_on() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, stuck, other) = full();
         let (first, second) = (bus.publisher(), bus.publisher());
         begin();
@@ -128,7 +129,7 @@ fn one_that_is_ready_hands_its_turn_on() {
 
 /// A task that was given its turn is not polled again: the one behind it has its turn nevertheless.
 fn one_that_is_not_polled_leaves_its_turn_to_others() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, stuck, other) = full();
         let (first, second) = (bus.publisher(), bus.publisher());
         begin();

@@ -3,8 +3,9 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
-use eventcast_loom_tests::{Exploration, Payload, begin, bus, bus_of, rest, spawn};
+use eventcast_loom_tests::{bus, bus_of, explore, spawn};
 
 /// A panic that says nothing: there are many.
 fn fail() -> ! {
@@ -24,7 +25,7 @@ impl Clone for Fragile {
 /// An event's `Clone` panics on the dispatcher while a reader waits for it: the event comes nevertheless, and the loss
 /// behind it.
 fn a_clone_that_panics_against_a_reader() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -45,7 +46,7 @@ fn a_clone_that_panics_against_a_reader() {
 
 /// A handler panics, and ends with that, while the bus is shut down: the shutdown waits for its end and no longer.
 fn a_handler_that_panics_against_shutdown() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let handle = bus.watch_builder().stop_on_panic(true).spawn(|_| fail()).unwrap();
         let publisher = bus.publisher();
@@ -61,7 +62,7 @@ fn a_handler_that_panics_against_shutdown() {
 
 /// A filter panics while its watcher is read by another thread: the watcher ends, and the bus does not.
 fn a_filter_that_panics_against_a_reader() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch_builder().filter(|_| fail()).watch().unwrap();
         let publisher = bus.publisher();
@@ -89,7 +90,7 @@ impl Drop for ShutsDown {
 /// A filter owns something that shuts the bus down when it is dropped, on the dispatcher's thread. The dispatcher does not
 /// wait for itself there, and a thread that waits for the end sees it.
 fn a_filter_that_shuts_down_when_it_goes() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let shuts_down = ShutsDown(bus.clone());
         rest(&bus);
@@ -105,7 +106,7 @@ fn a_filter_that_shuts_down_when_it_goes() {
 /// The same of a handler that is dropped without having been run, while another thread waits for
 /// its end.
 fn a_runner_that_shuts_down_when_it_goes() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
         let shuts_down = ShutsDown(bus.clone());
         rest(&bus);

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
 use eventcast::{Delivery, OverflowPolicy};
-use eventcast_loom_tests::{Exploration, Payload, Sign, begin, bus, numbers, rest, spawn};
+use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
 /// A registration races with publishes on another thread, G2 one way: what is seen is a suffix of what was published,
 /// and whatever is published after `watch` returned is in it.
 fn registration_against_publish() {
-    Exploration::default().first(30_000).run(|| {
+    explore(Exploration::default().first(30_000), || {
         let bus = bus(3, 3, OverflowPolicy::DropIncoming);
         let publisher = bus.publisher();
         let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
@@ -25,7 +26,7 @@ fn registration_against_publish() {
 
 /// G2 the other way: a publish that returned before `watch` was called is not seen.
 fn nothing_published_before_is_seen() {
-    Exploration::default().first(30_000).run(|| {
+    explore(Exploration::default().first(30_000), || {
         let bus = bus(4, 3, OverflowPolicy::DropIncoming);
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let mut watcher = bus.watch().unwrap();
@@ -42,7 +43,7 @@ fn nothing_published_before_is_seen() {
 
 /// The dispatcher parks while somebody publishes: the event arrives without another.
 fn parking_against_publish() {
-    Exploration::default().first(30_000).run(|| {
+    explore(Exploration::default().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -55,7 +56,7 @@ fn parking_against_publish() {
 /// Credit and the low watermark: a reader and a dispatcher that waits for it never both sleep, nothing is lost, and the
 /// queue never holds more than its length.
 fn credit_against_a_reader() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
@@ -73,7 +74,7 @@ fn credit_against_a_reader() {
 /// A reader makes just the room that the dispatcher waits for and then stays away, in the middle of a slice: the dispatcher
 /// goes on, and comes to the flush behind the event that it held.
 fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         // From a length of 8 on a slice is more than one event.
         let bus = bus(9, 8, OverflowPolicy::Wait);
         let mut slow = bus.watch().unwrap();
@@ -93,7 +94,7 @@ fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
 
 /// A watcher is stopped while the dispatcher waits for exactly it: the dispatcher goes on, and every event is counted.
 fn stop_against_a_waiting_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
@@ -113,7 +114,7 @@ fn stop_against_a_waiting_dispatcher() {
 
 /// A watcher is dropped while the dispatcher offers to it or waits for it: every event is dropped once and counted once.
 fn drop_against_a_waiting_dispatcher() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let watcher = bus.watch().unwrap();
         rest(&bus);
@@ -132,7 +133,7 @@ fn drop_against_a_waiting_dispatcher() {
 /// A watcher is stopped and then dropped while the dispatcher offers to it: an event that comes into the queue at the last
 /// moment is found by one of the two, and counted.
 fn stop_and_drop_against_an_offer() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
         rest(&bus);
@@ -153,7 +154,7 @@ fn stop_and_drop_against_an_offer() {
 /// A watcher that has been stopped is dropped while the dispatcher, which need not know, offers to it and lets go of it:
 /// of the two the last adds up what the other has counted.
 fn drop_of_a_stopped_watcher_against_an_offer() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
         rest(&bus);
@@ -172,7 +173,7 @@ fn drop_of_a_stopped_watcher_against_an_offer() {
 
 /// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
 fn drop_on_an_idle_bus() {
-    Exploration::default().first(30_000).run(|| {
+    explore(Exploration::default().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
@@ -189,7 +190,7 @@ fn drop_on_an_idle_bus() {
 
 /// Two watchers are dropped at the same time on a bus that is idle: the dispatcher lets go of both without another event.
 fn two_drops_on_an_idle_bus() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let ((first_sign, first_gone), (second_sign, second_gone)) = (Sign::new(), Sign::new());
         let [first, second] = [first_sign, second_sign].map(|sign| {
@@ -213,7 +214,7 @@ fn two_drops_on_an_idle_bus() {
 
 /// A reader takes from a ring while the dispatcher gives up its oldest: each event is delivered or lost, once, in order.
 fn drop_oldest_against_a_reader() {
-    Exploration::default().after_set_up().first(30_000).run(|| {
+    explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropOldest);
         let mut watcher = bus.watch().unwrap();
         rest(&bus);

@@ -10,9 +10,10 @@ mod watching;
 use std::ops::Deref;
 use std::time::Duration;
 
+use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
 use eventcast_loom_tests::table::ENDS;
-use eventcast_loom_tests::{Exploration, Model, Payload, begin, finish, rest, set_cell, spawn};
+use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 
 type Bus = Broadcaster<Payload>;
 
@@ -126,7 +127,9 @@ impl<S: 'static, R: 'static> Row<S, R> {
 }
 
 pub(crate) fn models() -> Vec<Model> {
-    let rows: [(&str, &str, fn(End)); 20] = [
+    /// The name, what the table calls it, and what explores it.
+    type Named = (&'static str, &'static str, fn(End));
+    let rows: [Named; 20] = [
         ("try_publish", "`try_publish`", publishing::try_publish),
         ("publish", "`publish` that waits", publishing::publish_that_waits),
         ("publish_timeout", "`publish_timeout`", publishing::publish_timeout),
@@ -155,7 +158,7 @@ pub(crate) fn models() -> Vec<Model> {
                 set_cell(operation, title);
                 // The first two columns are to be whole. The others add little to them, which shows early.
                 let first = if matches!(end, End::Close | End::Shutdown) { 320_000 } else { 10_000 };
-                Exploration::default().after_set_up().first(first).run(move || row(end));
+                explore(Exploration::default().after_set_up().first(first), move || row(end));
             };
             models.push((format!("matrix::{name}::{column}"), Box::new(explore)));
         }

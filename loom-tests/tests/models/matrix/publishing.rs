@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use eventcast::testing::Payload;
 use eventcast::{OverflowPolicy, PublishError, ShutdownReport};
-use eventcast_loom_tests::{Payload, numbers};
+use eventcast_loom_tests::numbers;
 use loom::future::block_on;
 
 use super::{End, Row};

@@ -2,8 +2,8 @@
 
 use std::panic::resume_unwind;
 
+use eventcast::testing::Payload;
 use eventcast::{Delivery, OverflowPolicy, Runner, ShutdownReport, WatchHandle};
-use eventcast_loom_tests::Payload;
 
 use super::{End, Handle, Row};
 
@@ -14,6 +14,7 @@ fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static)
 type Handler = Box<dyn FnMut(Delivery<&Payload>) + Send>;
 
 /// The handler was offered one event and has come to its end, and a shutdown waited for it.
+#[allow(clippy::needless_pass_by_value, reason = "as `Row::check` is called")]
 fn check_handled(handle: WatchHandle, report: Option<&ShutdownReport>) {
     let stats = handle.stats();
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");

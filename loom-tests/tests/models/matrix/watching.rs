@@ -2,8 +2,9 @@
 
 use std::task::{Context, Poll, Waker};
 
+use eventcast::testing::{Payload, rest};
 use eventcast::{FlushError, OverflowPolicy, ShutdownReport, Watcher};
-use eventcast_loom_tests::{Payload, numbers, rest};
+use eventcast_loom_tests::numbers;
 use loom::future::block_on;
 
 use super::{End, Handle, Row, SECOND};

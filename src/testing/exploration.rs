@@ -1,0 +1,214 @@
+//! Explores a model, and refuses a model that explores nothing or less than it says.
+
+use std::env;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loom::model::Builder;
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::sync::{Detail, set_detail};
+
+use super::failure::Step;
+
+/// A model that should be whole has failed at so many executions: something made it large.
+const TOO_MANY: usize = 4_000_000;
+
+/// `EVENTCAST_LOOM_DEEP` gives each step so much time.
+const DEEP: Duration = Duration::from_secs(600);
+
+/// A model that takes more steps in one execution goes round in a circle.
+const MOST_BRANCHES: usize = 50_000;
+
+/// After so many executions loom looks at its limits.
+const INTERVAL: usize = 500;
+
+/// How a model is explored. By default all of its executions with at most two preemptions, with a
+/// gate of one cell and threads that wake for a reason only.
+///
+/// A preemption is a switch from a thread that could go on. Switches from a thread that waits are
+/// not counted.
+#[doc(alias = "Builder")]
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it explores nothing until it is run"]
+pub struct Exploration {
+    preemptions: usize,
+    first: Option<usize>,
+    after_set_up: bool,
+    detail: Detail,
+}
+
+impl Default for Exploration {
+    fn default() -> Self {
+        Self {
+            preemptions: 2,
+            first: None,
+            after_set_up: false,
+            detail: Detail { gate_cells: 1, spurious_wakeups: false },
+        }
+    }
+}
+
+impl Exploration {
+    /// Bounds the preemptions of each execution, 2 by default. With 0 a thread is left only where
+    /// it waits or ends.
+    #[doc(alias = "preemption_bound")]
+    pub fn preemptions(self, preemptions: usize) -> Self {
+        Self { preemptions, ..self }
+    }
+
+    /// Stops after so many executions of each step: the model is too large to be whole. loom looks
+    /// at the limit after every 500.
+    #[doc(alias = "max_permutations")]
+    pub fn first(self, executions: usize) -> Self {
+        Self { first: Some(executions), ..self }
+    }
+
+    /// Begins to explore where the model calls [`begin`](super::begin).
+    #[doc(alias = "expect_explicit_explore")]
+    pub fn after_set_up(self) -> Self {
+        Self { after_set_up: true, ..self }
+    }
+
+    /// Gives the gate two cells, and lets a parked thread wake once without a reason.
+    pub fn in_full_detail(self) -> Self {
+        Self { detail: Detail { gate_cells: 2, spurious_wakeups: true }, ..self }
+    }
+
+    /// Gives the gate two cells, so that publishers may stand in different ones.
+    pub fn with_two_cells(self) -> Self {
+        Self { detail: Detail { gate_cells: 2, ..self.detail }, ..self }
+    }
+
+    /// Explores the model with one preemption at most, then with one more, up to its bound, and
+    /// returns what the last of these steps explored. A failure in a step ends it, so it comes with
+    /// as few preemptions as it needs.
+    ///
+    /// The environment changes the limits. Then a model that is stopped by one has not failed.
+    ///
+    /// - `LOOM_MAX_PREEMPTIONS` runs the one step with this bound.
+    /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (seconds) stop each step.
+    /// - `EVENTCAST_LOOM_DEEP` allows one preemption more, and ten minutes for each step.
+    ///
+    /// `LOOM_LOG`, `LOOM_LOCATION`, `LOOM_MAX_BRANCHES` (50,000 if it is not set),
+    /// `LOOM_CHECKPOINT_FILE` and `LOOM_CHECKPOINT_INTERVAL` (500) mean what they mean to loom.
+    ///
+    /// # Panics
+    ///
+    /// - If the model fails. At a panic of loom's own (a deadlock, a leak, a data race) the process
+    ///   ends with status 101 instead, because loom cannot unwind a model. The standard error says
+    ///   in which execution, and what went wrong.
+    /// - If the model had one execution only.
+    /// - If the model has more than four million executions and [`first`](Self::first) does not say
+    ///   that it is stopped.
+    pub fn run(self, model: impl Fn() + Sync + Send + 'static) -> Explored {
+        let given = loom::model::Builder::new();
+        let is_deep = env::var_os("EVENTCAST_LOOM_DEEP").is_some();
+        let is_changed = is_deep || given.max_permutations.is_some() || given.max_duration.is_some();
+        let explored = self.steps(&given, is_deep, &Arc::new(model));
+        assert!(
+            explored.executions > 1,
+            "cannot pass a model with one execution: nothing raced in it. A set-up that is left out ends with `begin`"
+        );
+        assert!(
+            explored.whole || is_changed || self.first.is_some(),
+            "cannot pass a model that is not whole after {} executions: make it smaller, or say how many with `first`",
+            explored.executions
+        );
+        explored
+    }
+
+    /// Explores the model with one preemption at most, then with one more, up to the bound.
+    fn steps<F>(self, given: &Builder, is_deep: bool, model: &Arc<F>) -> Explored
+    where
+        F: Fn() + Sync + Send + 'static,
+    {
+        let _log = given.log.then(log);
+        set_detail(self.detail);
+        let most = given.preemption_bound.unwrap_or(self.preemptions + usize::from(is_deep));
+        let least = given.preemption_bound.unwrap_or(most.min(1));
+        let mut explored = Explored { preemptions: least, executions: 0, whole: true, below: 0 };
+        for preemptions in least..=most {
+            let below = explored.executions;
+            let (executions, whole) = self.step(preemptions, is_deep, model.clone());
+            explored = Explored { preemptions, executions, whole, below };
+            if !whole {
+                break;
+            }
+        }
+        explored
+    }
+
+    /// Explores one step. Returns how many executions there were, and whether there are no others.
+    #[allow(clippy::disallowed_methods, reason = "the time of who explores, outside the model")]
+    fn step<F>(self, preemptions: usize, is_deep: bool, model: Arc<F>) -> (usize, bool)
+    where
+        F: Fn() + Sync + Send + 'static,
+    {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.expect_explicit_explore = self.after_set_up;
+        if env::var_os("LOOM_MAX_BRANCHES").is_none() {
+            builder.max_branches = MOST_BRANCHES;
+        }
+        if env::var_os("LOOM_CHECKPOINT_INTERVAL").is_none() {
+            builder.checkpoint_interval = INTERVAL;
+        }
+        if is_deep {
+            builder.max_duration = builder.max_duration.or(Some(DEEP));
+        } else {
+            builder.max_permutations = builder.max_permutations.or(self.first).or(Some(TOO_MANY));
+        }
+        let (most, longest) = (builder.max_permutations, builder.max_duration);
+        let _step = Step::begin(preemptions);
+        let began = Instant::now();
+        builder.check(move || {
+            Step::next();
+            model();
+        });
+        let executions = Step::executions();
+        // loom counts the one that it does not begin.
+        let is_stopped = most.is_some_and(|most| executions + 1 >= most)
+            || longest.is_some_and(|longest| began.elapsed() >= longest);
+        (executions, !is_stopped)
+    }
+}
+
+/// Shows loom's log as `LOOM_LOG` asks for it, until the result is dropped.
+fn log() -> impl Drop {
+    let filter = EnvFilter::from_env("LOOM_LOG");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_test_writer()
+        .with_ansi(false)
+        .without_time()
+        .finish()
+        .set_default()
+}
+
+/// What [`Exploration::run`] explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explored {
+    /// The bound on preemptions of the last step.
+    pub preemptions: usize,
+    /// How many executions the last step had.
+    pub executions: usize,
+    /// Whether there are no others within the bound.
+    pub whole: bool,
+    /// How many executions the step before had, which was whole. 0 if there was none.
+    pub below: usize,
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { preemptions, executions, whole, below } = self;
+        let which = if *whole { "all" } else { "the first" };
+        write!(f, "{which} {executions} executions with at most {preemptions} preemptions")?;
+        if !whole && *below > 0 {
+            write!(f, ", all {below} with at most {}", preemptions - 1)?;
+        }
+        Ok(())
+    }
+}

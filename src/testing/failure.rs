@@ -1,0 +1,118 @@
+//! Says why a model failed, and ends it there.
+//!
+//! A panic of loom's own, at a deadlock say, unwinds a thread of the model. Its destructors take
+//! further steps, loom panics at those again, and the process aborts. A test's first message is
+//! lost then, because the test harness holds it back. So a panic hook prints it, and ends the
+//! process before anything unwinds.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::io::{Write as _, stderr};
+use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::process::exit;
+use std::sync::Once;
+use std::thread::panicking;
+
+/// The status of a test program whose test has failed.
+const FAILED: i32 = 101;
+
+/// What this thread explores now.
+#[derive(Debug)]
+struct Execution {
+    preemptions: usize,
+    number: usize,
+    /// Its panics. User code or the bus may have caught them.
+    panics: Vec<String>,
+}
+
+thread_local! {
+    // loom runs all threads of a model on the thread that explores it.
+    static EXECUTION: RefCell<Option<Execution>> = const { RefCell::new(None) };
+}
+
+/// Counts the executions of one step while it lives.
+#[derive(Debug)]
+pub(super) struct Step(());
+
+impl Step {
+    /// Begins a step with this bound.
+    pub(super) fn begin(preemptions: usize) -> Self {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = take_hook();
+            set_hook(Box::new(move |info| match notice(info) {
+                Some(failure) => end(&failure),
+                None => before(info),
+            }));
+        });
+        EXECUTION.set(Some(Execution { preemptions, number: 0, panics: Vec::new() }));
+        Self(())
+    }
+
+    /// Counts an execution, on the thread that began the step.
+    pub(super) fn next() {
+        with(|execution| {
+            execution.number += 1;
+            execution.panics.clear();
+        });
+    }
+
+    /// Returns how many there were, on the thread that began the step.
+    pub(super) fn executions() -> usize {
+        with(|execution| execution.number).unwrap_or_default()
+    }
+}
+
+impl Drop for Step {
+    #[allow(clippy::print_stderr, reason = "the test harness shows it beside the panic")]
+    fn drop(&mut self) {
+        if panicking() {
+            with(|execution| eprintln!("{}", execution.failure()));
+        }
+        EXECUTION.set(None);
+    }
+}
+
+impl Execution {
+    fn failure(&self) -> String {
+        let Self { preemptions, number, panics } = self;
+        let mut text =
+            format!("the model failed in execution {number} with at most {preemptions} preemptions:\n");
+        for panic in panics {
+            let _ = writeln!(text, "{panic}");
+        }
+        let _ = write!(text, "LOOM_MAX_PREEMPTIONS={preemptions} explores just these again");
+        text
+    }
+}
+
+fn with<R>(act: impl FnOnce(&mut Execution) -> R) -> Option<R> {
+    EXECUTION.with_borrow_mut(|execution| execution.as_mut().map(act))
+}
+
+/// Keeps a panic of a model. If it is one of loom's own, returns why the model failed.
+fn notice(info: &PanicHookInfo<'_>) -> Option<String> {
+    with(|execution| {
+        execution.panics.push(info.to_string());
+        let is_of_loom = info.location().is_some_and(|location| is_of_loom(location.file()));
+        is_of_loom.then(|| execution.failure())
+    })?
+}
+
+/// Ends the process before the model is unwound.
+fn end(failure: &str) -> ! {
+    // Not by a macro: the test harness would hold the text back, and the process ends here.
+    let _ = writeln!(stderr(), "{failure}");
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        let _ = writeln!(stderr(), "{backtrace}");
+    }
+    exit(FAILED)
+}
+
+/// Whether the file is one of loom's, by its path in a registry or beside a program.
+fn is_of_loom(file: &str) -> bool {
+    let file = file.replace('\\', "/");
+    file.contains("/loom-0.") || file.contains("/loom/src/rt/")
+}

@@ -1,0 +1,41 @@
+//! Helpers for a model of your own program: a bus, your code around it, and
+//! [loom](https://docs.rs/loom), which runs the two in every order of their steps up to a bound.
+//!
+//! The module is there with `--cfg eventcast_loom` only. `docs/model-checking.md` in the repository
+//! says how to begin, and `examples/model_checked` is a crate with a model that finds a bug.
+//!
+//! * [`Exploration`] runs a model, and refuses one that explored nothing, or less than it says.
+//! * [`rest`], [`begin`] and [`finish`] leave the set-up and the end of a model out of what is
+//!   explored.
+//! * [`Payload`] is an event that loom misses when it is leaked.
+//! * [`Sign`] and [`Gone`] let a model wait for the drop of what holds one.
+//! * [`Detail`] says how much of the real bus a model has.
+//!
+//! No signature names a type of loom. A model is written with loom's own threads and atomics, and
+//! they must come from the loom that eventcast has: any 0.7.
+//!
+//! # Examples
+//!
+//! A model of `examples/model_checked`:
+//!
+//! ```ignore
+//! /// All of it is explored: the start, a job, and the stop.
+//! #[test]
+//! fn a_stop_is_never_lost() {
+//!     let explored = Exploration::default().run(|| {
+//!         let agent = small_agent();
+//!         let accepted = u64::from(agent.submit(1));
+//!         assert_eq!(agent.stop(), accepted);
+//!     });
+//!     println!("a_stop_is_never_lost: {explored}");
+//!     assert!(explored.whole);
+//! }
+//! ```
+
+mod exploration;
+mod failure;
+mod parts;
+
+pub use self::exploration::{Exploration, Explored};
+pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
+pub use crate::sync::{Detail, set_detail};
