@@ -108,3 +108,35 @@ fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
     }
     assert!(seen > 60, "only {seen} names found: is the document still written as this test reads it?");
 }
+
+/// The code blocks of a text, without their fences.
+fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t str> {
+    text.split("```").skip(1).step_by(2).filter_map(|block| {
+        let (language, code) = block.split_once('\n')?;
+        languages.contains(&language).then_some(code)
+    })
+}
+
+/// `.ci/run outside` builds and runs that crate.
+#[test]
+fn the_code_about_models_is_that_of_the_example() {
+    let mut files = sources(&root("examples/model_checked/src"));
+    for name in ["Cargo.toml", ".cargo/config.toml"] {
+        let text = fs::read_to_string(root("examples/model_checked").join(name)).unwrap();
+        files.push((name.to_owned(), text));
+    }
+    let document = fs::read_to_string(root("docs/model-checking.md")).unwrap();
+    let module = fs::read_to_string(root("src/testing/mod.rs")).unwrap();
+    let module: String = module
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect();
+    let mut seen = 0;
+    for block in blocks(&document, &["toml", "rust"]).chain(blocks(&module, &["ignore"])) {
+        let is_there = files.iter().any(|(_, text)| text.contains(block));
+        assert!(is_there, "no file of examples/model_checked has this:\n{block}");
+        seen += 1;
+    }
+    assert!(seen > 5, "only {seen} blocks found: are the documents still written as this test reads them?");
+}
