@@ -144,7 +144,7 @@ impl<T: Clone> Dispatcher<T> {
 
     /// Looks on for the next entry, as long as the options say and nothing else is to be done.
     fn spin(&self) -> Option<Entry<T>> {
-        if self.hub.room.is_waited_for() {
+        if self.hub.spin.is_zero() || self.hub.room.is_waited_for() {
             return None;
         }
         let found = || match self.incoming.try_recv() {

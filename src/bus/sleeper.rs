@@ -115,11 +115,14 @@ impl Sleeper {
     #[cfg(any(feature = "async", feature = "select"))]
     pub(super) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
-        // Relaxed: who takes this arming finds this waker, by the order of the waker's own cell, whose operations are
-        // acquire-release read-modify-writes of one word. Had `rouse` come to the cell before `register` here, all that it
-        // did before would happen before this, and it could not have taken this arming; of one that comes into the midst
-        // of `register`, that itself takes notice. A read-modify-write, so that it comes after a taking of the last one.
-        self.armed.swap(true, Ordering::Relaxed);
+        // Relaxed: `AtomicWaker` orders itself.
+        // - If `rouse` comes to the cell after `register`, it finds this waker.
+        // - If it came before, all that it did happens before this store, so it took another arming.
+        // - If both meet, `register` notices, and wakes the task.
+        // A waker takes an arming with a compare-and-exchange. It comes before this store and takes
+        // the last arming, or behind it and takes this one. Either way the task looks at its
+        // condition behind the fence.
+        self.armed.store(true, Ordering::Relaxed);
         full_fence();
     }
 
