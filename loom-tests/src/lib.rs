@@ -1,6 +1,6 @@
-//! The parts that the models share, besides `eventcast::testing`. Most of it compiles to nothing without `--cfg eventcast_loom`: run the models with
-//! `cargo loom`, one of them with `cargo loom NAME`. With `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer
-//! programs under random schedules.
+//! The parts that the models share, besides `eventcast::testing`. Most of it compiles to nothing without
+//! `--cfg eventcast_loom`: run the models with `cargo loom`, one of them with `cargo loom NAME`. With
+//! `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer programs under random schedules.
 //!
 //! Each model runs the library's own code, with its dispatcher as one of loom's threads; the others are the test's own.
 //! There is no lock and no channel of the test's between them.

@@ -11,6 +11,12 @@ use crate::record::Record;
 pub const ENDS: [&str; 5] =
     ["close", "shutdown", "shutdown, deadline passed", "two shutdowns", "drop of the last handle"];
 
+/// The columns of the matrix of readers: what a reader meets.
+pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
+
+/// The columns of which every cell is whole at two preemptions or more.
+pub const WHOLE: [&str; 2] = [ENDS[0], ENDS[1]];
+
 const DOCS: &str = "../docs/verification.md";
 const BEGIN: &str = "<!-- The tables from here are written by `cargo loom`. -->";
 const END: &str = "<!-- The tables end here. -->";
@@ -101,15 +107,18 @@ fn tables(records: &[Record]) -> String {
         records.len() - count_at(1),
         grouped(executions)
     );
-    let _ = writeln!(text, "| | {} |\n|---|{}", ENDS.join(" | "), "---|".repeat(ENDS.len()));
-    for operation in rows(records) {
-        let cells = ENDS.map(|end| {
-            let cell = records.iter().find(|record| record.operation == operation && record.end == end);
-            cell.map_or("**missing**".to_owned(), cell_text)
-        });
-        let _ = writeln!(text, "| {operation} | {} |", cells.join(" | "));
+    for columns in [ENDS, MEETS] {
+        let _ = writeln!(text, "| | {} |\n|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
+        for operation in rows(records, &columns) {
+            let cells = columns.map(|end| {
+                let cell = records.iter().find(|record| record.operation == operation && record.end == end);
+                cell.map_or("**missing**".to_owned(), cell_text)
+            });
+            let _ = writeln!(text, "| {operation} | {} |", cells.join(" | "));
+        }
+        text.push('\n');
     }
-    let _ = writeln!(text, "\n| other models | threads | executions |\n|---|---|---|");
+    let _ = writeln!(text, "| other models | threads | executions |\n|---|---|---|");
     for record in records.iter().filter(|record| record.operation.is_empty()) {
         let Record { model, threads, .. } = record;
         let _ = writeln!(text, "| `{model}` | {threads} | {} |", count(record));
@@ -117,11 +126,11 @@ fn tables(records: &[Record]) -> String {
     text
 }
 
-/// In the order of the models' names, which is that of the records.
-fn rows(records: &[Record]) -> Vec<&str> {
+/// The rows of the matrix with these columns, in the order of the models' names, which is that of the records.
+fn rows<'r>(records: &'r [Record], columns: &[&str]) -> Vec<&'r str> {
     let mut seen = BTreeSet::new();
-    let rows = records.iter().map(|record| record.operation.as_str());
-    rows.filter(|operation| !operation.is_empty() && seen.insert(*operation)).collect()
+    let cells = records.iter().filter(|record| columns.contains(&record.end.as_str()));
+    cells.map(|record| record.operation.as_str()).filter(|operation| seen.insert(*operation)).collect()
 }
 
 fn cell_text(record: &Record) -> String {
@@ -161,7 +170,7 @@ fn grouped(number: usize) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{DOCS, ENDS, Record, get, known, rows, with_tables};
+    use super::{DOCS, ENDS, MEETS, Record, WHOLE, get, known, rows, with_tables};
 
     #[test]
     fn the_documentation_says_what_the_last_whole_run_found() {
@@ -173,14 +182,16 @@ mod tests {
     #[test]
     fn the_matrix_has_no_empty_cell() {
         let known = known().unwrap();
-        let rows = rows(&known);
-        assert!(rows.len() >= 20, "{rows:?}");
-        for operation in rows {
-            for end in ENDS {
+        for (columns, least) in [(ENDS, 20), (MEETS, 5)] {
+            let rows = rows(&known, &columns);
+            assert!(rows.len() >= least, "{rows:?}");
+            for (operation, end) in rows.iter().flat_map(|row| columns.map(|end| (*row, end))) {
                 let cells = known.iter().filter(|record| record.operation == operation && record.end == end);
                 let cells: Vec<&Record> = cells.collect();
                 assert_eq!(cells.len(), 1, "{operation}, {end}");
                 assert!(cells[0].threads >= 2, "{}", cells[0].model);
+                let is_whole = cells[0].whole && cells[0].preemptions >= 2;
+                assert!(is_whole || !WHOLE.contains(&end), "{} is not whole", cells[0].model);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! * [`rest`], [`begin`] and [`finish`] leave the set-up and the end of a model out of what is
 //!   explored.
 //! * [`Payload`] is an event that loom misses when it is leaked.
+//! * [`block_on`] polls a future, each time for a reason.
 //! * [`Sign`] and [`Gone`] let a model wait for the drop of what holds one.
 //! * [`Detail`] says how much of the real bus a model has.
 //!
@@ -35,7 +36,9 @@
 mod exploration;
 mod failure;
 mod parts;
+mod task;
 
 pub use self::exploration::{Exploration, Explored};
 pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
+pub use self::task::block_on;
 pub use crate::sync::{Detail, set_detail};

@@ -18,6 +18,8 @@ mod feeds;
 #[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
+mod reader;
+#[cfg(eventcast_loom)]
 mod shutdown;
 #[cfg(eventcast_loom)]
 mod statistics;
@@ -37,6 +39,7 @@ fn main() -> std::process::ExitCode {
     let files = [
         feeds::models(),
         matrix::models(),
+        reader::models(),
         shutdown::models(),
         statistics::models(),
         stuck::models(),

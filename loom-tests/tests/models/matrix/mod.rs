@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
-use eventcast_loom_tests::table::ENDS;
+use eventcast_loom_tests::table::{ENDS, WHOLE};
 use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 
 type Bus = Broadcaster<Payload>;
@@ -87,8 +87,11 @@ impl End {
 
 /// A row: an operation on the bus.
 struct Row<S, R> {
-    /// The length of the incoming queue. If it is 1, an event fills it when the two threads begin.
+    /// The length of the incoming queue.
     incoming: usize,
+    /// An event fills the incoming queue when the two threads begin, and the dispatcher is about to
+    /// wake up for it. Otherwise the dispatcher sleeps.
+    is_full: bool,
     policy: OverflowPolicy,
     set_up: fn(&Handle) -> S,
     act: fn(S) -> R,
@@ -107,8 +110,7 @@ impl<S: 'static, R: 'static> Row<S, R> {
         };
         let prepared = (self.set_up)(&bus);
         rest(&*bus);
-        if self.incoming == 1 {
-            // The dispatcher is about to wake up for it.
+        if self.is_full {
             bus.publisher().try_publish(Payload::new(0)).unwrap();
         }
         begin();
@@ -118,7 +120,12 @@ impl<S: 'static, R: 'static> Row<S, R> {
         let result = acting.join().unwrap();
         finish();
         // The end has begun, so this waits for it.
-        let report = ended.map(|bus| bus.shutdown());
+        let report = ended.map(|bus| {
+            let mut report = bus.shutdown();
+            // A shutdown's report is of its own end, and the other thread may have gone on.
+            report.bus = bus.stats();
+            report
+        });
         if end != End::Hasty {
             assert!(report.as_ref().is_none_or(|report| report.complete));
         }
@@ -156,9 +163,10 @@ pub(crate) fn models() -> Vec<Model> {
         for ((end, column), title) in COLUMNS.into_iter().zip(ENDS) {
             let explore = move || {
                 set_cell(operation, title);
-                // The first two columns are to be whole. The others add little to them, which shows early.
-                let first = if matches!(end, End::Close | End::Shutdown) { 320_000 } else { 10_000 };
-                explore(Exploration::default().after_set_up().first(first), move || row(end));
+                let whole = Exploration::default().after_set_up();
+                // The other columns add little to those that are whole, and it shows early.
+                let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
+                explore(exploration, move || row(end));
             };
             models.push((format!("matrix::{name}::{column}"), Box::new(explore)));
         }

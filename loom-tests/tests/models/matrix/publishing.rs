@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use eventcast::testing::Payload;
+use eventcast::testing::{Payload, block_on};
 use eventcast::{OverflowPolicy, PublishError, ShutdownReport};
 use eventcast_loom_tests::numbers;
-use loom::future::block_on;
 
 use super::{End, Row};
 
@@ -32,6 +31,7 @@ fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
 pub(super) fn try_publish(end: End) {
     Row {
         incoming: 2,
+        is_full: false,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| (bus.publisher(), bus.watch().unwrap()),
         act: |(publisher, watcher)| (accepted(1, publisher.try_publish(Payload::new(1))), watcher),
@@ -49,6 +49,7 @@ pub(super) fn try_publish(end: End) {
 pub(super) fn publish_that_waits(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.publisher(),
         act: |publisher| accepted(1, publisher.publish(Payload::new(1))),
@@ -61,6 +62,7 @@ pub(super) fn publish_that_waits(end: End) {
 pub(super) fn publish_timeout(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.publisher(),
         act: |publisher| accepted(1, publisher.publish_timeout(Payload::new(1), Duration::ZERO)),
@@ -69,10 +71,12 @@ pub(super) fn publish_timeout(end: End) {
     .against(end);
 }
 
-/// Two pieces that both may wait. From the first refused piece on they come back.
+/// Two pieces. There is room for the first, which wakes the dispatcher, and the second may wait.
+/// From the first refused piece on they come back.
 pub(super) fn publish_batch(end: End) {
     Row {
         incoming: 1,
+        is_full: false,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.publisher(),
         act: |publisher| {
@@ -84,7 +88,11 @@ pub(super) fn publish_batch(end: End) {
             assert_eq!(rest, [1, 2][2 - rest.len()..]);
             2 - rest.len()
         },
-        check: check_accepted,
+        check: |accepted, report| {
+            if let Some(report) = report.filter(|report| report.complete) {
+                assert_eq!(report.bus.accepted, accepted as u64);
+            }
+        },
     }
     .against(end);
 }
@@ -92,6 +100,7 @@ pub(super) fn publish_batch(end: End) {
 pub(super) fn publish_async(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.publisher(),
         act: |publisher| accepted(1, block_on(publisher.publish_async(Payload::new(1)))),
@@ -103,6 +112,7 @@ pub(super) fn publish_async(end: End) {
 pub(super) fn the_last_publishers_drop(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.publisher(),
         act: |publisher| {
@@ -119,6 +129,7 @@ pub(super) fn the_last_publishers_drop(end: End) {
 pub(super) fn a_clone_of_the_broadcaster(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: Clone::clone,
         act: |bus| {

@@ -26,6 +26,7 @@ fn check_handled(handle: WatchHandle, report: Option<&ShutdownReport>) {
 pub(super) fn a_handler_at_work(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| runner(bus, |_| ()),
         act: |runner| {
@@ -41,6 +42,7 @@ pub(super) fn a_handler_at_work(end: End) {
 pub(super) fn a_handler_that_panics(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| runner(bus, |_| resume_unwind(Box::new(()))),
         act: |runner| {
@@ -62,6 +64,7 @@ pub(super) fn a_handler_that_panics(end: End) {
 pub(super) fn a_filter_that_panics(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| bus.watch_builder().filter(|_| resume_unwind(Box::new(()))).watch().unwrap(),
         act: |mut watcher| {
@@ -86,6 +89,7 @@ impl Drop for ShutsDown {
 pub(super) fn a_filter_whose_drop_calls_back(end: End) {
     Row {
         incoming: 1,
+        is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: |bus| {
             let shuts_down = ShutsDown(bus.clone());

@@ -1,0 +1,187 @@
+//! Everything that a reader can do, against everything that can happen to its mailbox: a model for each pair.
+//!
+//! One thread reads or drops its watcher, another one publishes or stops the watcher, and the
+//! dispatcher is the third. The set-up is not explored: the dispatcher sleeps when the two begin.
+
+use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
+use eventcast::{Delivery, OverflowPolicy, StopHandle, Watcher};
+use eventcast_loom_tests::table::MEETS;
+use eventcast_loom_tests::{Model, bus, explore, numbers, set_cell, spawn};
+
+/// A column: what the reader meets. The queue has one place, and holds event 0 except for `Offer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meet {
+    /// Event 1 is published, and there is room for it.
+    Offer,
+    /// Event 1 is published. It is lost if there is no room.
+    Gap,
+    /// Event 1 is published. Event 0 is lost if there is no room.
+    Oldest,
+    /// Event 1 is published, and the dispatcher waits until there is room.
+    Room,
+    /// Another thread stops the watcher.
+    Stop,
+}
+
+const COLUMNS: [(Meet, &str); 5] = [
+    (Meet::Offer, "offer"),
+    (Meet::Gap, "gap"),
+    (Meet::Oldest, "drop_oldest"),
+    (Meet::Room, "wait"),
+    (Meet::Stop, "stop"),
+];
+
+impl Meet {
+    fn policy(self) -> OverflowPolicy {
+        match self {
+            Self::Offer | Self::Gap | Self::Stop => OverflowPolicy::DropIncoming,
+            Self::Oldest => OverflowPolicy::DropOldest,
+            Self::Room => OverflowPolicy::Wait,
+        }
+    }
+
+    /// How many deliveries a reader takes. It reads a watcher that is stopped to its end.
+    fn deliveries(self) -> usize {
+        match self {
+            Self::Offer => 1,
+            Self::Gap | Self::Oldest | Self::Room => 2,
+            Self::Stop => usize::MAX,
+        }
+    }
+
+    /// Whether a reader may find these events and this number of lost ones, before the end.
+    fn allows(self, events: &[u32], lost: u64) -> bool {
+        match self {
+            Self::Offer => (events, lost) == (&[1], 0),
+            Self::Gap => matches!((events, lost), ([0, 1], 0) | ([0], 1)),
+            Self::Oldest => matches!((events, lost), ([0, 1], 0) | ([1], 1)),
+            Self::Room => (events, lost) == (&[0, 1], 0),
+            Self::Stop => (events, lost) == (&[0], 0),
+        }
+    }
+}
+
+/// The events and the losses that a reader has found.
+#[derive(Debug, Default)]
+struct Found {
+    events: Vec<u32>,
+    lost: u64,
+}
+
+impl Found {
+    fn add(&mut self, delivery: Delivery<Payload>) {
+        match delivery {
+            Delivery::Event(event) => self.events.push(event.number()),
+            Delivery::Lagged(count) => self.lost += count,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.events.len() + usize::try_from(self.lost).unwrap()
+    }
+}
+
+/// A row: what the reader does. It gives its watcher back, if it still has it.
+type Read = fn(Watcher<Payload>, Meet) -> (Found, Option<Watcher<Payload>>);
+
+fn against(meet: Meet, read: Read) {
+    let bus = bus(1, 1, meet.policy());
+    let watcher = bus.watch().unwrap();
+    rest(&bus);
+    let (publisher, stop): (_, StopHandle) = (bus.publisher(), watcher.stop_handle());
+    if meet != Meet::Offer {
+        publisher.try_publish(Payload::new(0)).unwrap();
+        rest(&bus);
+    }
+    begin();
+    let reading = spawn(move || read(watcher, meet));
+    let other = spawn(move || match meet {
+        Meet::Stop => stop.stop(),
+        _ => publisher.try_publish(Payload::new(1)).unwrap(),
+    });
+    other.join().unwrap();
+    let (mut found, watcher) = reading.join().unwrap();
+    finish();
+    let Some(mut watcher) = watcher else {
+        assert!(bus.shutdown().complete);
+        // All that the watcher was offered is counted, as delivered or as lost.
+        let departed = bus.stats().departed;
+        assert_eq!(departed.queued, 0);
+        assert_eq!(departed.offered, departed.delivered + departed.dropped.total(), "{departed:?}");
+        return;
+    };
+    bus.close();
+    let (events, lost) = numbers(&mut watcher);
+    found.events.extend(events);
+    found.lost += lost;
+    assert!(meet.allows(&found.events, found.lost), "{meet:?}: {found:?}");
+    let stats = watcher.stats();
+    assert_eq!(stats.delivered, found.events.len() as u64);
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+    assert_eq!((stats.queued, stats.dropped.total()), (0, found.lost), "{stats:?}");
+}
+
+fn recv(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watcher<Payload>>) {
+    let mut found = Found::default();
+    while found.len() < meet.deliveries() {
+        let Ok(delivery) = watcher.recv() else { break };
+        found.add(delivery);
+    }
+    (found, Some(watcher))
+}
+
+fn recv_async(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watcher<Payload>>) {
+    let mut found = Found::default();
+    while found.len() < meet.deliveries() {
+        let Ok(delivery) = block_on(watcher.recv_async()) else { break };
+        found.add(delivery);
+    }
+    (found, Some(watcher))
+}
+
+fn recv_batch(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watcher<Payload>>) {
+    let mut found = Found::default();
+    while found.len() < meet.deliveries() {
+        let Ok(batch) = watcher.recv_batch() else { break };
+        found.lost += batch.lagged;
+        found.events.extend(batch.iter().map(Payload::number));
+    }
+    (found, Some(watcher))
+}
+
+/// Looks twice and waits for nothing.
+fn try_recv(mut watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Payload>>) {
+    let mut found = Found::default();
+    for _ in 0..2 {
+        if let Ok(delivery) = watcher.try_recv() {
+            found.add(delivery);
+        }
+    }
+    (found, Some(watcher))
+}
+
+fn drop_watcher(watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Payload>>) {
+    drop(watcher);
+    (Found::default(), None)
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    let rows: [(&str, &str, Read); 5] = [
+        ("recv", "`recv`", recv),
+        ("recv_async", "`recv_async`", recv_async),
+        ("recv_batch", "`recv_batch`", recv_batch),
+        ("try_recv", "`try_recv`", try_recv),
+        ("drop", "drop of a watcher", drop_watcher),
+    ];
+    let mut models: Vec<Model> = Vec::new();
+    for (name, operation, read) in rows {
+        for ((meet, column), title) in COLUMNS.into_iter().zip(MEETS) {
+            let explore = move || {
+                set_cell(operation, title);
+                explore(Exploration::default().after_set_up(), move || against(meet, read));
+            };
+            models.push((format!("reader::{name}::{column}"), Box::new(explore)));
+        }
+    }
+    models
+}
