@@ -524,7 +524,10 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
         let bus = Arc::new(Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap());
         let (go, gate) = mpsc::channel::<()>();
         // It waits until `go` is dropped, with the first event in hand.
-        bus.watch_builder().spawn(move |_| drop(gate.recv())).unwrap();
+        let held = move |_: Delivery<&u64>| {
+            let _ = gate.recv();
+        };
+        bus.watch_builder().spawn(held).unwrap();
         let mut seen = bus.watch().unwrap();
         bus.publisher().publish(0).unwrap();
         assert_eq!(seen.recv(), Ok(Event(0)));

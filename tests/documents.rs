@@ -127,11 +127,8 @@ fn the_code_about_models_is_that_of_the_example() {
     }
     let document = fs::read_to_string(root("docs/model-checking.md")).unwrap();
     let module = fs::read_to_string(root("src/testing/mod.rs")).unwrap();
-    let module: String = module
-        .lines()
-        .filter_map(|line| line.strip_prefix("//!"))
-        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
-        .collect();
+    let module = module.lines().filter_map(|line| line.strip_prefix("//!"));
+    let module = module.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let mut seen = 0;
     for block in blocks(&document, &["toml", "rust"]).chain(blocks(&module, &["ignore"])) {
         let is_there = files.iter().any(|(_, text)| text.contains(block));
