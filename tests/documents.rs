@@ -8,7 +8,7 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The text of all Rust files in a folder, each with its name.
+/// The text of all Rust files in a folder, each with its name. A `main.rs` has the name of its folder, as the program has.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -16,7 +16,9 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
         if path.is_dir() {
             found.extend(sources(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_main = path.ends_with("main.rs");
+            let named = if is_main { path.parent().unwrap() } else { &path };
+            let name = named.file_stem().unwrap().to_string_lossy().into_owned();
             found.push((name, fs::read_to_string(&path).unwrap()));
         }
     }
