@@ -25,8 +25,6 @@ mod signal;
 
 #[cfg(eventcast_loom)]
 pub(crate) use self::model::*;
-#[cfg(eventcast_loom)]
-pub use self::model::{Detail, set_detail};
 #[cfg(eventcast_shuttle)]
 pub(crate) use self::shuttle::*;
 

@@ -45,7 +45,7 @@
 //! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed sleeper |
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
-//! | `Sleeper::armed`, for a task | sleeper | relaxed RMW, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
+//! | `Sleeper::armed`, for a task | sleeper | relaxed, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
 //! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
 //! | `Core::state`, stopped | anybody | release RMW, fence after | reader; dispatcher, feed | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
 //! | `Core::state`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |

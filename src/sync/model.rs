@@ -15,13 +15,13 @@ pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
 
 /// How much of the real bus a model has. Less makes its executions fewer. A model that no
-/// `Exploration` runs has all of it.
+/// `testing::Exploration` runs has all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detail {
+pub(crate) struct Detail {
     /// The cells of the gate. With one, a model cannot see a dispatcher that looks at a cell too few.
-    pub gate_cells: usize,
+    pub(crate) gate_cells: usize,
     /// Whether a parked thread may wake once without a reason.
-    pub spurious_wakeups: bool,
+    pub(crate) spurious_wakeups: bool,
 }
 
 std::thread_local! {
@@ -29,9 +29,8 @@ std::thread_local! {
     static DETAIL: Cell<Detail> = const { Cell::new(Detail { gate_cells: 2, spurious_wakeups: true }) };
 }
 
-/// Sets the detail of the models that this thread explores from here on, for those that loom runs by itself. An
-/// `Exploration` sets its own.
-pub fn set_detail(detail: Detail) {
+/// Sets the detail of the models that this thread explores from here on.
+pub(crate) fn set_detail(detail: Detail) {
     DETAIL.set(detail);
 }
 

@@ -188,7 +188,7 @@ fn log() -> impl Drop {
         .set_default()
 }
 
-/// What [`Exploration::run`] explored.
+/// The extent of an exploration, as [`Exploration::run`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// The bound on preemptions of the last step.

@@ -17,7 +17,7 @@ use std::thread::panicking;
 /// The status of a test program whose test has failed.
 const FAILED: i32 = 101;
 
-/// What this thread explores now.
+/// The execution that this thread explores now.
 #[derive(Debug)]
 struct Execution {
     preemptions: usize,

@@ -10,7 +10,6 @@
 //! * [`Payload`] is an event that loom misses when it is leaked.
 //! * [`block_on`] polls a future, each time for a reason.
 //! * [`Sign`] and [`Gone`] let a model wait for the drop of what holds one.
-//! * [`Detail`] says how much of the real bus a model has.
 //!
 //! No signature names a type of loom. A model is written with loom's own threads and atomics, and
 //! they must come from the loom that eventcast has: any 0.7.
@@ -41,4 +40,3 @@ mod task;
 pub use self::exploration::{Exploration, Explored};
 pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
 pub use self::task::block_on;
-pub use crate::sync::{Detail, set_detail};

@@ -1,4 +1,4 @@
-//! What a model is made of besides the bus: the border of what is explored, an event, and a sign.
+//! Parts of a model besides the bus: the border of the exploration, an event, and a sign.
 
 use std::time::Duration;
 

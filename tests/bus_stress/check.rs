@@ -71,7 +71,7 @@ impl Checked<'_> {
         assert!(last.map_or(0, |at| at + 1) + gap <= wanted.len(), "a gap behind the last event");
     }
 
-    /// Where in the order of what it wants the watcher's first offer stands.
+    /// Checks the place of a watcher's first offer in the order of the events that it wants.
     pub(crate) fn check_registration(&self, first: usize, made: Made) {
         let wanted = self.wanted(made.wanted);
         let Some((publisher, before)) = made.by else {
@@ -194,7 +194,7 @@ impl Checked<'_> {
         met::add(Met::IncompleteShutdowns, u64::from(!self.report.complete));
     }
 
-    /// What all that have gone add up to.
+    /// Checks the sums over all watchers that have gone.
     pub(crate) fn check_departed(&self, read: &[Read], handlers: &[Handled]) {
         let stats = self.bus.stats();
         let departed = stats.departed;

@@ -78,7 +78,7 @@ fn everything_at_once() {
             loud(info);
         }
     }));
-    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 2500);
+    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 5000);
     let first = from_environment("EVENTCAST_STRESS_SEED", 1);
     (0..rounds).for_each(|round| watched(first.wrapping_add(round), round::run_round));
     println!("in {rounds} rounds: {:?}", met::all().collect::<Vec<_>>());

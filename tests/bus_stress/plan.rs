@@ -1,4 +1,4 @@
-//! What a watcher of a round is like, and what is known of it and of a publisher in the end.
+//! A watcher of a round, and what is known of it and of a publisher in the end.
 
 use std::panic::panic_any;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use crate::event::{Ident, Item, Payload};
 use crate::rng::Rng;
 use crate::running::Running;
 
-/// What a watcher is offered, by the event's number: all, or all but every so manieth.
+/// The events that a watcher is offered, by their numbers: all, or all but each n-th.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted(pub(crate) Option<u32>);
 
@@ -51,7 +51,7 @@ pub(crate) struct Handled {
     pub(crate) was_stopped: bool,
 }
 
-/// What a publisher was told.
+/// A publisher's own books.
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) accepted: Vec<Ident>,

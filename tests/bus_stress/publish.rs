@@ -23,6 +23,15 @@ pub(crate) struct Round {
     pub(crate) positions: Vec<Arc<AtomicU64>>,
 }
 
+impl Round {
+    /// Makes the next event of a publisher.
+    pub(crate) fn event(&self, publisher: u32, next: &mut u32, rng: &mut Rng) -> Payload {
+        let ident = Ident { publisher, number: *next };
+        *next += 1;
+        self.origin.event(ident, self.poison && rng.once_in(6))
+    }
+}
+
 pub(crate) fn publisher(round: &Round, number: u32, mut rng: Rng) -> Published {
     let publisher = round.bus.publisher();
     let mut told = Published::default();
@@ -30,11 +39,7 @@ pub(crate) fn publisher(round: &Round, number: u32, mut rng: Rng) -> Published {
     let mut after_the_end = 0;
     let events = rng.below(60);
     while next < events as u32 && after_the_end < 5 {
-        let mut make = |rng: &mut Rng| {
-            let ident = Ident { publisher: number, number: next };
-            next += 1;
-            round.origin.event(ident, round.poison && rng.once_in(6))
-        };
+        let mut make = |rng: &mut Rng| round.event(number, &mut next, rng);
         let before = told.stopped;
         match rng.below(12) {
             0..=2 => {

@@ -24,7 +24,7 @@ pub(crate) fn item(delivery: Delivery<&Payload>) -> Item {
     }
 }
 
-/// What a receive said, or the event whose `Clone` panicked in it: that one counts as delivered.
+/// Notes the event whose `Clone` panicked in a receive: it counts as delivered. Returns whether there is more.
 pub(crate) fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> bool {
     match result {
         Ok(more) => more,

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// What a thread or a task will return.
+/// The result of a thread or a task, once it is there.
 pub(crate) struct Running<T>(Receiver<T>);
 
 impl<T: Send + 'static> Running<T> {

@@ -10,7 +10,7 @@ use eventcast::{Delivery, Publisher, TryRecvError, Watcher};
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::event::{Ident, Item, Payload};
+use crate::event::{Item, Payload};
 use crate::met::{self, Met};
 use crate::plan::{Made, Published, Read, random_watcher};
 use crate::publish::{Round, flush_timeout, note_batch, note_flush, note_one, note_watcher};
@@ -136,11 +136,7 @@ pub(crate) async fn publisher(round: std::sync::Arc<Round>, number: u32, mut rng
     let mut after_the_end = 0;
     let events = rng.below(60);
     while next < events as u32 && after_the_end < 5 {
-        let mut make = |rng: &mut Rng| {
-            let ident = Ident { publisher: number, number: next };
-            next += 1;
-            round.origin.event(ident, round.poison && rng.once_in(6))
-        };
+        let mut make = |rng: &mut Rng| round.event(number, &mut next, rng);
         let before = told.stopped;
         match rng.below(12) {
             0 | 1 => {

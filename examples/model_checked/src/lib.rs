@@ -14,7 +14,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Wa
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, thread};
 
-/// What the worker is told.
+/// An order to the worker.
 #[derive(Clone, Debug)]
 enum Order {
     Job(u64),

@@ -122,8 +122,11 @@ impl<S: 'static, R: 'static> Row<S, R> {
         // The end has begun, so this waits for it.
         let report = ended.map(|bus| {
             let mut report = bus.shutdown();
-            // A shutdown's report is of its own end, and the other thread may have gone on.
-            report.bus = bus.stats();
+            // A report is of the bus's end, and the other thread may have gone on. Nothing is
+            // accepted behind that end.
+            let stats = bus.stats();
+            assert!(!report.complete || report.bus.accepted == stats.accepted);
+            report.bus = stats;
             report
         });
         if end != End::Hasty {
