@@ -574,7 +574,7 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
             .env(CHILD, "1")
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(output.status.success(), "{output:?}");
         return;
     }
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -583,14 +583,18 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     let held = hold(&bus);
     bus.publisher().publish(1).unwrap();
     let (done, is_done) = mpsc::channel::<()>();
+    let (begins, has_begun) = mpsc::channel::<()>();
     // It makes room once the task's thread waits, and ends the wait if that does not.
     let releasing = std::thread::spawn(move || {
+        begins.send(()).unwrap();
         clock.wait_for_waiters(1);
         drop(held);
         if is_done.recv_timeout(Duration::from_secs(20)).is_err() {
             clock.advance(LONG);
         }
     });
+    // A thread that begins under the limit may find no memory for its own start, and that aborts.
+    has_begun.recv().unwrap();
     let before = getrlimit(Resource::As);
     let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
