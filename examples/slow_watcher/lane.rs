@@ -1,6 +1,7 @@
 //! One bus with one policy: a slow reader, a neighbour that keeps up, and what became of each event.
 
 use std::error::Error;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use eventcast::{
@@ -59,7 +60,14 @@ impl Lane {
         self.bus.shutdown_timeout(timeout);
         let account = |reader: &Reader| {
             // Whatever else the machine has to do meanwhile.
-            let ended = reader.handle.join(self.time + Duration::from_secs(30));
+            let patience = self.time + Duration::from_secs(30);
+            let ended = reader.handle.join(patience);
+            // The dispatcher counts what it gives up at the deadline, and does so on its own thread.
+            let until = Instant::now() + patience;
+            let is_settled = |stats: &WatcherStats| stats.offered == self.accepted && stats.lag == 0;
+            while !is_settled(&reader.handle.stats()) && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
             Account { ended, stats: reader.handle.stats(), seen: reader.seen() }
         };
         Outcome {
