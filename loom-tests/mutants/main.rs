@@ -14,6 +14,7 @@
     reason = "a tool, not the library: it does not race"
 )]
 
+mod backend;
 mod by_hand;
 mod run;
 mod scan;
@@ -26,13 +27,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use backend::Backend;
 use run::{Found, Runner};
 use scan::Mutant;
-use table::{Table, Verdict};
+use table::{Row, Table, Verdict};
 use tree::Tree;
 
 const HELP: &str = "\
 cargo loom-mutants [OPTION ...]
+  --with BACKEND   looks with loom's models, or with the stress test: loom, stress (loom)
   --list           only says which mutants there are
   --shard I/N      the I-th of N parts, counted from 1
   --only TEXT      those whose row holds TEXT
@@ -40,12 +43,13 @@ cargo loom-mutants [OPTION ...]
   --new            those that are not in the table
   --survivors      those, too, that are known to survive, and why
   --within SECONDS begins no other mutant after this time
-  --limit NUMBER   of executions of each model for each mutant (20000)
+  --limit NUMBER   of executions of each model for each mutant (20000), or of rounds of the stress test (1000)
   --jobs N         so many at once (2)
   --check          leaves the table as it is, and fails if it is out of date";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Options {
+    with: &'static Backend,
     list: bool,
     shard: (usize, usize),
     only: String,
@@ -53,13 +57,14 @@ struct Options {
     new: bool,
     survivors: bool,
     within: Duration,
-    limit: usize,
+    limit: Option<usize>,
     jobs: usize,
     check: bool,
 }
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
+        with: Backend::named("loom")?,
         list: false,
         shard: (1, 1),
         only: String::new(),
@@ -67,7 +72,7 @@ fn options() -> Result<Options, String> {
         new: false,
         survivors: false,
         within: Duration::MAX,
-        limit: 20_000,
+        limit: None,
         jobs: 2,
         check: false,
     };
@@ -76,6 +81,7 @@ fn options() -> Result<Options, String> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value\n{HELP}"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
         match arg.as_str() {
+            "--with" => options.with = Backend::named(&value()?)?,
             "--list" => options.list = true,
             "--new" => options.new = true,
             "--survivors" => options.survivors = true,
@@ -83,7 +89,7 @@ fn options() -> Result<Options, String> {
             "--only" => options.only = value()?,
             "--model" => options.model = value()?,
             "--within" => options.within = Duration::from_secs(number(value()?)?),
-            "--limit" => options.limit = number(value()?)? as usize,
+            "--limit" => options.limit = Some(number(value()?)? as usize),
             "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
             "--shard" => {
                 let text = value()?;
@@ -128,15 +134,18 @@ fn mutate(options: &Options) -> Result<bool, String> {
         .filter(|(i, _)| i % options.shard.1 == options.shard.0 - 1)
         .map(|(_, mutant)| mutant)
         .filter(|mutant| mutant.to_string().contains(&options.only))
-        .filter(|mutant| !options.new || known.verdict(&mutant.key()).is_none())
-        .filter(|mutant| options.survivors || !known.is_explained(&mutant.key()))
+        .filter(|mutant| !options.new || known.row(&mutant.key()).is_none())
+        .filter(|mutant| options.with.without != Some(&mutant.file))
+        .filter(|mutant| {
+            options.survivors || options.with.name != "loom" || !known.is_explained(&mutant.key())
+        })
         .collect();
-    let mut models = tree.build(&mutants)?;
+    let mut models = tree.build(&mutants, options.with)?;
     models.retain(|model| model.name.contains(&options.model));
-    let runner = Runner::new(models, options.limit);
+    let runner = Runner::new(options.with, models, options.limit.unwrap_or(options.with.limit));
     println!("{} of {} mutants, {} models", wanted.len(), mutants.len(), runner.models().len());
 
-    let results = Mutex::new(tree.results(&mutants)?);
+    let results = Mutex::new(tree.results(&mutants, options.with)?);
     let began = Instant::now();
     if results.lock().unwrap().all().is_empty() {
         runner.must_pass(options.jobs)?;
@@ -180,21 +189,14 @@ fn conclude(
     let mut rows = Vec::new();
     for mutant in mutants {
         let key = mutant.key();
-        let before = known.verdict(&key);
-        let now = match found.get(&key) {
-            Some(Found::Caught { model, how }) => Some(Verdict::Caught(format!("`{model}` ({how})"))),
-            Some(Found::Survived) => match before {
-                Some(Verdict::Survived(why)) => Some(Verdict::Survived(why.clone())),
-                _ => Some(Verdict::Survived(String::new())),
-            },
-            None => before.cloned(),
-        };
-        let Some(now) = now else {
+        let before = known.row(&key);
+        let now = renewed(before.cloned().unwrap_or_default(), options.with, mutant, found.get(&key));
+        let Some(verdict) = &now.models else {
             println!("not tried yet: {mutant}");
             good &= !options.check;
             continue;
         };
-        if matches!(&now, Verdict::Survived(why) if why.is_empty()) {
+        if matches!(verdict, Verdict::Survived(why) if why.is_empty()) {
             println!("survived, and nothing says why: {mutant}");
             good = false;
         }
@@ -212,4 +214,25 @@ fn conclude(
         table::write(&tree.table(), &rows)?;
     }
     Ok(good)
+}
+
+/// Returns the row with the backend's column as it was found. A mutant without a result keeps what it had.
+fn renewed(mut row: Row, with: &Backend, mutant: &Mutant, found: Option<&Found>) -> Row {
+    let caught = |model, how| format!("`{model}` ({how})");
+    if with.name == "stress" {
+        row.stress = match found {
+            Some(Found::Caught { model, how }) => caught(model, how),
+            Some(Found::Survived) => "no".into(),
+            None if with.without == Some(&mutant.file) => "not built".into(),
+            None => row.stress,
+        };
+        return row;
+    }
+    row.models = match (found, row.models) {
+        (Some(Found::Caught { model, how }), _) => Some(Verdict::Caught(caught(model, how))),
+        (Some(Found::Survived), Some(Verdict::Survived(why))) => Some(Verdict::Survived(why)),
+        (Some(Found::Survived), _) => Some(Verdict::Survived(String::new())),
+        (None, before) => before,
+    };
+    row
 }

@@ -1,4 +1,4 @@
-//! Runs models, each in a process of its own and for so many executions, which a busy machine does not change.
+//! Runs tests, each in a process of its own and up to a number of executions, which a busy machine does not change.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::backend::Backend;
 use crate::scan::Mutant;
 
-/// A model, and the program that holds it.
+/// A model or another test, and the program that holds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) program: PathBuf,
@@ -45,13 +46,14 @@ const FEW: usize = 1000;
 const PATIENCE: u32 = 120;
 
 pub(crate) struct Runner {
+    backend: &'static Backend,
     models: Vec<Model>,
     limit: usize,
 }
 
 impl Runner {
-    pub(crate) fn new(models: Vec<Model>, limit: usize) -> Self {
-        Self { models, limit }
+    pub(crate) fn new(backend: &'static Backend, models: Vec<Model>, limit: usize) -> Self {
+        Self { backend, models, limit }
     }
 
     pub(crate) fn models(&self) -> &[Model] {
@@ -64,7 +66,7 @@ impl Runner {
         let look = || {
             // Relaxed: only the number counts.
             while let Some(model) = self.models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Outcome::Failed(how) = run(model, None, FEW) {
+                if let Outcome::Failed(how) = self.run(model, None, FEW.min(self.limit)) {
                     return Err(format!("{} fails without a mutant ({how})", model.name));
                 }
             }
@@ -87,7 +89,7 @@ impl Runner {
             if through.contains(&model.name) {
                 continue;
             }
-            let outcome = run(model, Some(mutant.number), limit);
+            let outcome = self.run(model, Some(mutant.number), limit);
             if let Outcome::Failed(how) = outcome {
                 return Found::Caught { model: model.name.clone(), how: how.into() };
             }
@@ -97,27 +99,31 @@ impl Runner {
         }
         Found::Survived
     }
+
+    fn run(&self, model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
+        let limits = format!("ulimit -c 0; ulimit -t {PATIENCE}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limits]).arg(&model.program).args(["--exact", &model.name, "--nocapture"]);
+        command
+            .env("RUST_BACKTRACE", "0")
+            .env(self.backend.limit_variable, executions.to_string())
+            .envs(self.backend.environment.iter().copied())
+            .stdin(Stdio::null());
+        match mutant {
+            Some(number) => command.env("EVENTCAST_MUTANT", number.to_string()),
+            None => command.env_remove("EVENTCAST_MUTANT"),
+        };
+        let output = command.output().expect("a shell runs the tests");
+        if output.status.success() {
+            let all = String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("all "));
+            return if all { Outcome::Passed } else { Outcome::Unfinished };
+        }
+        Outcome::Failed(failure(&String::from_utf8_lossy(&output.stderr)))
+    }
 }
 
-fn run(model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
-    let limits = format!("ulimit -c 0; ulimit -t {PATIENCE}; exec \"$0\" \"$@\"");
-    let mut command = Command::new("sh");
-    command.args(["-c", &limits]).arg(&model.program).args(["--exact", &model.name, "--nocapture"]);
-    command
-        .env("RUST_BACKTRACE", "0")
-        .env("LOOM_MAX_PERMUTATIONS", executions.to_string())
-        .stdin(Stdio::null());
-    match mutant {
-        Some(number) => command.env("EVENTCAST_MUTANT", number.to_string()),
-        None => command.env_remove("EVENTCAST_MUTANT"),
-    };
-    let output = command.output().expect("a shell runs the models");
-    if output.status.success() {
-        let all = String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("all "));
-        return if all { Outcome::Passed } else { Outcome::Unfinished };
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    // The first thing that went wrong; what follows may only follow from it.
+/// Returns the first thing that went wrong. What follows may only follow from it.
+fn failure(text: &str) -> &'static str {
     let signs = [
         ("deadlock", "a deadlock"),
         ("Causality violation", "a data race"),
@@ -125,7 +131,11 @@ fn run(model: &Model, mutant: Option<usize>, executions: usize) -> Outcome {
         ("exceeded maximum number of branches", "an endless loop"),
         ("panicked at", "an assertion"),
     ];
+    // The stress test names a hang in a message of its own. After an assertion it means little.
+    if text.split("panicked at").nth(1).is_some_and(|first| first.contains(" hangs")) {
+        return "a hang";
+    }
     let first = text.lines().find_map(|line| signs[..4].iter().find(|(sign, _)| line.contains(sign)));
     let how = first.or_else(|| signs.iter().find(|(sign, _)| text.contains(sign))).map(|(_, how)| *how);
-    Outcome::Failed(how.unwrap_or("the process ended"))
+    how.unwrap_or("the process ended")
 }

@@ -1,4 +1,4 @@
-//! The table in `loom-tests/MUTANTS.md`: what was found, and why a survivor may live.
+//! The table in `loom-tests/MUTANTS.md`: what the models and the stress test found, and why a survivor may live.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::scan::Mutant;
 
+/// What the models say of a mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     /// By which model, and how.
@@ -15,36 +16,57 @@ pub(crate) enum Verdict {
     Survived(String),
 }
 
+/// The columns behind a mutant's key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) models: Option<Verdict>,
+    /// The cell as it stands in the table. It is empty if the stress test has not tried the mutant.
+    pub(crate) stress: String,
+}
+
 pub(crate) struct Table {
-    rows: BTreeMap<String, Verdict>,
+    rows: BTreeMap<String, Row>,
 }
 
 const SURVIVED: &str = "*survived*: ";
+const HEAD: &str = "| file | function | code | change | caught by | stress test |";
 
 impl Table {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        let rows = text.lines().filter_map(|line| {
-            let (key, verdict) = line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | ")?;
-            if !key.starts_with("bus/") && !key.starts_with("sync/") {
-                return None;
-            }
-            Some((
-                key.to_owned(),
-                match verdict.strip_prefix(SURVIVED.trim_end()) {
-                    Some(why) => Verdict::Survived(why.trim().to_owned()),
-                    None => Verdict::Caught(verdict.to_owned()),
-                },
-            ))
-        });
-        Ok(Self { rows: rows.collect() })
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text).map_err(|error| format!("{}: {error}", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::parse(""),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
     }
 
-    pub(crate) fn verdict(&self, key: &str) -> Option<&Verdict> {
+    /// Takes rows without the column of the stress test, too.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut rows = BTreeMap::new();
+        for line in text.lines().filter(|line| line.starts_with("| bus/") || line.starts_with("| sync/")) {
+            // A pipe within a cell is escaped, so these are the borders of the cells.
+            let cells: Vec<&str> =
+                line.trim_start_matches("| ").trim_end_matches(" |").split(" | ").collect();
+            let (key, verdict, stress) = match cells[..] {
+                [_, _, _, _, verdict] => (&cells[..4], verdict, ""),
+                [_, _, _, _, verdict, stress] => (&cells[..4], verdict, stress),
+                _ => {
+                    return Err(format!(
+                        "cannot read the row: {} cells instead of 5 or 6: {line}",
+                        cells.len()
+                    ));
+                }
+            };
+            let verdict = match verdict.strip_prefix(SURVIVED.trim_end()) {
+                Some(why) => Verdict::Survived(why.trim().to_owned()),
+                None => Verdict::Caught(verdict.to_owned()),
+            };
+            rows.insert(key.join(" | "), Row { models: Some(verdict), stress: stress.trim().to_owned() });
+        }
+        Ok(Self { rows })
+    }
+
+    pub(crate) fn row(&self, key: &str) -> Option<&Row> {
         self.rows.get(key)
     }
 
@@ -52,13 +74,17 @@ impl Table {
         self.rows.keys()
     }
 
+    fn verdict(&self, key: &str) -> Option<&Verdict> {
+        self.rows.get(key)?.models.as_ref()
+    }
+
     pub(crate) fn is_explained(&self, key: &str) -> bool {
-        matches!(self.rows.get(key), Some(Verdict::Survived(why)) if !why.is_empty())
+        matches!(self.verdict(key), Some(Verdict::Survived(why)) if !why.is_empty())
     }
 
     /// The model that caught it last time.
     pub(crate) fn catcher(&self, key: &str) -> Option<&str> {
-        match self.rows.get(key)? {
+        match self.verdict(key)? {
             Verdict::Caught(by) => by.split('`').nth(1),
             Verdict::Survived(_) => None,
         }
@@ -66,18 +92,74 @@ impl Table {
 }
 
 /// Writes the table anew below the text at its head, which stays.
-pub(crate) fn write(path: &Path, rows: &[(&Mutant, Verdict)]) -> Result<(), String> {
+pub(crate) fn write(path: &Path, rows: &[(&Mutant, Row)]) -> Result<(), String> {
     let old = fs::read_to_string(path).unwrap_or_default();
-    let mut text = old.split("\n| file |").next().unwrap_or_default().trim_end().to_owned();
-    text.push_str("\n\n| file | function | code | change | caught by |\n|---|---|---|---|---|\n");
-    for (mutant, verdict) in rows {
-        match verdict {
-            Verdict::Caught(by) => writeln!(text, "| {} | {by} |", mutant.key()),
-            Verdict::Survived(why) => {
-                writeln!(text, "| {} | {} |", mutant.key(), format!("{SURVIVED}{why}").trim_end())
-            }
-        }
-        .expect("a string takes what is written");
-    }
+    let text = written(&old, rows.iter().map(|(mutant, row)| (mutant.key(), row)));
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn written<'r>(old: &str, rows: impl Iterator<Item = (String, &'r Row)>) -> String {
+    let mut text = old.split("\n| file |").next().unwrap_or_default().trim_end().to_owned();
+    write!(text, "\n\n{HEAD}\n|---|---|---|---|---|---|\n").expect("a string takes what is written");
+    for (key, Row { models, stress }) in rows {
+        let models = match models {
+            Some(Verdict::Caught(by)) => by.clone(),
+            Some(Verdict::Survived(why)) => format!("{SURVIVED}{why}").trim_end().to_owned(),
+            None => String::new(),
+        };
+        writeln!(text, "| {key} | {models} | {stress} |").expect("a string takes what is written");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, Table, Verdict, written};
+
+    const OLD: &str = "\
+# Text
+
+| file | function | code | change | caught by |
+|---|---|---|---|---|
+| bus/a.rs | A::b | `f(\\|\\| g() \\| H)` | without the wake-up | `m::n` (a deadlock) |
+| sync/c.rs | d | `e();` | Acquire to Relaxed | *survived*: a reason |
+";
+
+    #[test]
+    fn a_table_without_the_stress_test_is_read_and_gets_its_column() {
+        let table = Table::parse(OLD).expect("a table");
+        let keys: Vec<String> = table.keys().cloned().collect();
+        assert_eq!(keys.len(), 2);
+        assert_eq!(table.catcher(&keys[0]), Some("m::n"));
+        assert!(table.is_explained(&keys[1]));
+
+        let rows: Vec<(String, Row)> = keys
+            .iter()
+            .map(|key| {
+                (key.clone(), Row { stress: "`t` (a hang)".into(), ..table.row(key).unwrap().clone() })
+            })
+            .collect();
+        let text = written(OLD, rows.iter().map(|(key, row)| (key.clone(), row)));
+        assert!(text.starts_with("# Text\n\n| file |"), "{text}");
+        let again = Table::parse(&text).expect("a table");
+        for key in &keys {
+            assert_eq!(again.row(key).unwrap().stress, "`t` (a hang)");
+        }
+        assert!(
+            matches!(&again.row(&keys[1]).unwrap().models, Some(Verdict::Survived(why)) if why == "a reason")
+        );
+        assert_eq!(written(&text, rows.iter().map(|(key, row)| (key.clone(), row))), text);
+    }
+
+    #[test]
+    fn an_empty_cell_at_the_end_is_read() {
+        let row = "| bus/a.rs | A::b | `c` | d | `m` (e) |  |\n";
+        assert_eq!(Table::parse(row).expect("a row").row("bus/a.rs | A::b | `c` | d").unwrap().stress, "");
+    }
+
+    #[test]
+    fn a_row_with_a_cell_too_many_is_refused() {
+        let row = "| bus/a.rs | A::b | `c` | d | *survived*: one | two | three |\n";
+        assert!(Table::parse(row).is_err());
+    }
 }

@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::backend::Backend;
 use crate::run::{Found, Model};
 use crate::scan::{Mutant, scan};
 
@@ -74,8 +75,8 @@ impl Tree {
         Ok(scanned)
     }
 
-    /// Builds the models with all mutants in them.
-    pub(crate) fn build(&self, mutants: &[Mutant]) -> Result<Vec<Model>, String> {
+    /// Builds the backend's tests with all mutants in them.
+    pub(crate) fn build(&self, mutants: &[Mutant], backend: &Backend) -> Result<Vec<Model>, String> {
         let copy = self.work().join("tree");
         copy_folder(
             &self.root,
@@ -101,13 +102,18 @@ impl Tree {
         for (file, _, text) in scanned {
             write_if_new(&copy.join(file), text.as_bytes())?;
         }
-        println!("building the models");
+        self.compile(&copy, backend)
+    }
+
+    fn compile(&self, copy: &Path, backend: &Backend) -> Result<Vec<Model>, String> {
+        println!("building the tests of {}", backend.name);
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(&copy).args(["test", "--release", "--no-run", "--color", "never"]);
-        command.args(["--package", "eventcast-loom-tests", "--test", "models"]);
-        // What the models and the mutants share, the crates that they use, is built once.
-        command.arg("--target-dir").arg(self.root.join("target/loom"));
-        command.args(["--config", "build.rustflags=[\"--cfg\",\"eventcast_loom\",\"--cap-lints\",\"warn\"]"]);
+        command.current_dir(copy).args(["test", "--release", "--no-run", "--color", "never"]);
+        command.args(backend.chosen);
+        // The real tree and the copy share the crates that both use.
+        command.arg("--target-dir").arg(self.root.join("target").join(backend.target));
+        let cfg = backend.cfg.map(|cfg| format!("\"--cfg\",\"{cfg}\",")).unwrap_or_default();
+        command.args(["--config", &format!("build.rustflags=[{cfg}\"--cap-lints\",\"warn\"]")]);
         let output = command.output().map_err(|error| format!("cargo: {error}"))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
@@ -119,24 +125,24 @@ impl Tree {
         });
         let models: Vec<Model> = programs.flat_map(|program| models_of(&program)).collect();
         if models.is_empty() {
-            return Err(format!("no models found:\n{said}"));
+            return Err(format!("no tests found:\n{said}"));
         }
         Ok(models)
     }
 
-    /// What is known already about the mutants of just these sources and models.
-    pub(crate) fn results(&self, mutants: &[Mutant]) -> Result<Results, String> {
+    /// Reads the results that this backend has for the mutants of just these sources and tests.
+    pub(crate) fn results(&self, mutants: &[Mutant], backend: &Backend) -> Result<Results, String> {
         let mut hasher = DefaultHasher::new();
         for mutant in mutants {
             mutant.key().hash(&mut hasher);
         }
-        for folder in ["src", "loom-tests/src", "loom-tests/tests"] {
+        for folder in ["src", "loom-tests/src", "loom-tests/tests", "tests/bus_stress"] {
             copy_folder(&self.root.join(folder), &self.root, &|_| true, &mut |file, text| {
                 (file, text).hash(&mut hasher);
                 Ok(None)
             })?;
         }
-        Results::open(&self.work().join("results"), hasher.finish())
+        Results::open(&self.work().join(format!("results-{}", backend.name)), hasher.finish())
     }
 }
 

@@ -8,8 +8,8 @@
 //! take time now and then. With the feature `async` some of these are tasks of tokio or smol, and some futures are dropped
 //! before they are ready. With `select` some readers wait in a `Select`.
 //!
-//! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin. A failure
-//! names the seed of its round. The seed repeats the choices and not the timing.
+//! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin, and
+//! `EVENTCAST_STRESS_HANGS` after how many seconds a round hangs. A failure names the seed of its round. The seed repeats the choices and not the timing.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use event::Ident;
 
-/// A round takes some milliseconds; only one that hangs takes this long.
-const HANGS: Duration = Duration::from_secs(180);
+/// In seconds. A round takes some milliseconds, so only one that hangs takes this long.
+const HANGS: u64 = 180;
 const FOREVER: Duration = Duration::MAX;
 const MAX_PUBLISHERS: u64 = 3;
 const HAMMER_EVENTS: u32 = 1000;
@@ -58,7 +58,8 @@ fn watched(seed: u64, run: fn(u64)) {
         run(seed);
         tx.send(()).unwrap();
     });
-    let result = rx.recv_timeout(HANGS);
+    let hangs = Duration::from_secs(from_environment("EVENTCAST_STRESS_HANGS", HANGS));
+    let result = rx.recv_timeout(hangs);
     if result.is_err() && !FAILED.swap(true, Ordering::SeqCst) {
         println!("to repeat: EVENTCAST_STRESS_SEED={seed:#x} EVENTCAST_STRESS_ROUNDS=1");
     }

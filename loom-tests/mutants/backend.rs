@@ -1,0 +1,69 @@
+//! The programs that look for a mutant: the models, or another build of the same copy.
+
+/// Tests, how cargo builds them in the copy, and how one of them runs.
+pub(crate) struct Backend {
+    pub(crate) name: &'static str,
+    /// The arguments of `cargo test` that choose the tests.
+    pub(crate) chosen: &'static [&'static str],
+    /// The argument of `--cfg`.
+    pub(crate) cfg: Option<&'static str>,
+    /// The folder of its results under the workspace's target folder.
+    pub(crate) target: &'static str,
+    /// A file with mutants that this build does not have.
+    pub(crate) without: Option<&'static str>,
+    /// The environment variable that takes the limit.
+    pub(crate) limit_variable: &'static str,
+    /// The limit without `--limit`.
+    pub(crate) limit: usize,
+    /// The environment of a test, besides the limit.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "loom",
+        chosen: &["--package", "eventcast-loom-tests", "--test", "models"],
+        cfg: Some("eventcast_loom"),
+        target: "loom",
+        without: None,
+        limit_variable: "LOOM_MAX_PERMUTATIONS",
+        limit: 20_000,
+        environment: &[],
+    },
+    Backend {
+        name: "shuttle",
+        chosen: &["--package", "eventcast-loom-tests", "--test", "shuttle_bus", "--test", "shuttle_tasks"],
+        cfg: Some("eventcast_shuttle"),
+        target: "shuttle",
+        without: Some("sync/model.rs"),
+        limit_variable: "EVENTCAST_CASES",
+        limit: 1,
+        environment: &[],
+    },
+    Backend {
+        name: "stress",
+        chosen: &[
+            "--package",
+            "eventcast",
+            "--no-default-features",
+            "--features",
+            "async,select",
+            "--test",
+            "bus_stress",
+        ],
+        cfg: None,
+        target: "stress",
+        without: Some("sync/model.rs"),
+        limit_variable: "EVENTCAST_STRESS_ROUNDS",
+        limit: 1000,
+        environment: &[("EVENTCAST_STRESS_HANGS", "30")],
+    },
+];
+
+impl Backend {
+    pub(crate) fn named(name: &str) -> Result<&'static Self, String> {
+        let names = || BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>().join(", ");
+        let found = BACKENDS.iter().find(|backend| backend.name == name);
+        found.ok_or_else(|| format!("--with must be one of {}, got {name}", names()))
+    }
+}
