@@ -12,29 +12,22 @@
 //!   which, and docs/verification.md which models have both.
 //! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
 //! * Spinning is off: a spin explores nothing that parking does not. An awaited handler yields after two deliveries.
-//!
-//! With `--cfg eventcast_shuttle` they are shuttle's (`cargo shuttle`), for more threads and longer programs than loom
-//! can take: also without time, and with crossbeam's own queues.
 
 #[cfg(eventcast_loom)]
 mod model;
-#[cfg(eventcast_shuttle)]
-mod shuttle;
 #[cfg(feature = "select")]
 mod signal;
 
 #[cfg(eventcast_loom)]
 pub(crate) use self::model::*;
-#[cfg(eventcast_shuttle)]
-pub(crate) use self::shuttle::*;
 
-#[cfg(not(any(eventcast_loom, eventcast_shuttle)))]
+#[cfg(not(eventcast_loom))]
 pub(crate) use real::*;
 #[cfg(feature = "select")]
 pub(crate) use signal::{Select, Signal};
 
 /// Whether time passes. In a model it does not.
-pub(crate) const HAS_TIME: bool = cfg!(not(any(eventcast_loom, eventcast_shuttle)));
+pub(crate) const HAS_TIME: bool = cfg!(not(eventcast_loom));
 
 /// A number that nothing else in this process has. It names a bus, and tells its threads from others.
 pub(crate) fn unique_id() -> u64 {
@@ -79,7 +72,7 @@ pub(crate) fn stamp() -> u64 {
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 
-#[cfg(not(any(eventcast_loom, eventcast_shuttle)))]
+#[cfg(not(eventcast_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {
     use std::cell::Cell;

@@ -31,7 +31,6 @@ const FACADE_ONLY: &[&str] = &[
     "dashmap",
     "parking_lot",
     "loom::",
-    "shuttle::",
 ];
 const ALLOWED: &[&str] =
     &["std::sync::OnceLock", "std::sync::LazyLock", "std::sync::Arc<str>", "std::thread::panicking"];

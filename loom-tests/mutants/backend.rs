@@ -31,16 +31,6 @@ pub(crate) const BACKENDS: &[Backend] = &[
         environment: &[],
     },
     Backend {
-        name: "shuttle",
-        chosen: &["--package", "eventcast-loom-tests", "--test", "shuttle_bus", "--test", "shuttle_tasks"],
-        cfg: Some("eventcast_shuttle"),
-        target: "shuttle",
-        without: Some("sync/model.rs"),
-        limit_variable: "EVENTCAST_CASES",
-        limit: 1,
-        environment: &[],
-    },
-    Backend {
         name: "stress",
         chosen: &[
             "--package",

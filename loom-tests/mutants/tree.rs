@@ -15,6 +15,9 @@ use crate::scan::{Mutant, scan};
 /// Where there is something to break.
 const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
 
+/// The variable that [`SWITCH`] reads.
+const SWITCHED_BY: &str = "EVENTCAST_MUTANT";
+
 /// Added to the copy of `src/sync.rs`.
 const SWITCH: &str = "
 pub(crate) fn is_mutant(number: usize) -> bool {
@@ -123,7 +126,15 @@ impl Tree {
             let path = line.trim().strip_prefix("Executable tests/")?.split_once('(')?.1;
             Some(self.root.join(copy.join(path.trim_end_matches(')'))))
         });
-        let models: Vec<Model> = programs.flat_map(|program| models_of(&program)).collect();
+        let programs: Vec<PathBuf> = programs.collect();
+        for program in &programs {
+            // Cargo may take a program that was built from the real tree for one of the copy.
+            let code = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
+            if !code.windows(SWITCHED_BY.len()).any(|bytes| bytes == SWITCHED_BY.as_bytes()) {
+                return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
+            }
+        }
+        let models: Vec<Model> = programs.iter().flat_map(|program| models_of(program)).collect();
         if models.is_empty() {
             return Err(format!("no tests found:\n{said}"));
         }

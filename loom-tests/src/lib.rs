@@ -1,6 +1,5 @@
 //! The parts that the models share, besides `eventcast::testing`. Most of it compiles to nothing without
-//! `--cfg eventcast_loom`: run the models with `cargo loom`, one of them with `cargo loom NAME`. With
-//! `--cfg eventcast_shuttle` (`cargo shuttle`) it is longer programs under random schedules.
+//! `--cfg eventcast_loom`: run the models with `cargo loom`, one of them with `cargo loom NAME`.
 //!
 //! Each model runs the library's own code, with its dispatcher as one of loom's threads; the others are the test's own.
 //! There is no lock and no channel of the test's between them.
@@ -12,8 +11,6 @@ mod harness;
 #[cfg(eventcast_loom)]
 mod parts;
 mod record;
-#[cfg(eventcast_shuttle)]
-mod schedules;
 pub mod table;
 
 #[cfg(eventcast_loom)]
@@ -23,5 +20,3 @@ pub use harness::{Model, main};
 #[cfg(eventcast_loom)]
 pub use parts::{bus, bus_at, bus_of, numbers};
 pub use record::Record;
-#[cfg(eventcast_shuttle)]
-pub use schedules::{Ident, Log, schedules, small_bus};
