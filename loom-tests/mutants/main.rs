@@ -5,9 +5,11 @@
 //! `target/mutants` (`tree.rs`). All of them are in one build; an
 //! environment variable says which one is on. Each model runs in a process of its own (`run.rs`), so that a mutant that
 //! ends the process is caught by name like any other. What came of it stands in `loom-tests/MUTANTS.md` (`table.rs`).
+//! `--with stress` looks with the stress test instead (`backend.rs`) and fills a column of its own.
 //!
-//! Results are kept in `target/mutants/results`, so a run that was stopped goes on where it was; a change of the sources or
-//! of the models begins anew, with the model that caught a mutant last time first.
+//! Results are kept in `target/mutants/results-loom` and `target/mutants/results-stress`. A run that
+//! was stopped goes on where it was. A change of the sources or of the tests begins anew, with the
+//! model that caught a mutant last time first.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
