@@ -130,18 +130,7 @@ fn mutate(options: &Options) -> Result<bool, String> {
         println!("{} mutants", mutants.len());
         return Ok(true);
     }
-    let wanted: Vec<&Mutant> = mutants
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| i % options.shard.1 == options.shard.0 - 1)
-        .map(|(_, mutant)| mutant)
-        .filter(|mutant| mutant.to_string().contains(&options.only))
-        .filter(|mutant| !options.new || known.row(&mutant.key()).is_none())
-        .filter(|mutant| options.with.without != Some(&mutant.file))
-        .filter(|mutant| {
-            options.survivors || options.with.name != "loom" || !known.is_explained(&mutant.key())
-        })
-        .collect();
+    let wanted = wanted(options, &mutants, &known);
     let mut models = tree.build(&mutants, options.with)?;
     models.retain(|model| model.name.contains(&options.model));
     let runner = Runner::new(options.with, models, options.limit.unwrap_or(options.with.limit));
@@ -178,6 +167,23 @@ fn mutate(options: &Options) -> Result<bool, String> {
         println!("{left} are left for another run");
     }
     conclude(options, &tree, &mutants, &known, found.all())
+}
+
+/// Returns the mutants that the options ask for and that the backend builds.
+fn wanted<'m>(options: &Options, mutants: &'m [Mutant], known: &Table) -> Vec<&'m Mutant> {
+    let (part, parts) = options.shard;
+    // The reason of a survivor speaks of the models.
+    let survivors = options.survivors || options.with.name != "loom";
+    mutants
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| i % parts == part - 1)
+        .map(|(_, mutant)| mutant)
+        .filter(|mutant| mutant.to_string().contains(&options.only))
+        .filter(|mutant| !options.new || known.row(&mutant.key()).is_none())
+        .filter(|mutant| survivors || !known.is_explained(&mutant.key()))
+        .filter(|mutant| options.with.without != Some(&mutant.file))
+        .collect()
 }
 
 fn conclude(

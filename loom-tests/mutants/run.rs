@@ -139,3 +139,18 @@ fn failure(text: &str) -> &'static str {
     let how = first.or_else(|| signs.iter().find(|(sign, _)| text.contains(sign))).map(|(_, how)| *how);
     how.unwrap_or("the process ended")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::failure;
+
+    #[test]
+    fn the_first_failure_counts() {
+        let hang = "thread 'a' panicked at main.rs:70:\nthe round with the seed 0x5 hangs\n";
+        let assertion = "thread 'b' panicked at read.rs:12:\nassertion failed\n";
+        assert_eq!(failure(hang), "a hang");
+        assert_eq!(failure(&format!("{assertion}{hang}")), "an assertion");
+        assert_eq!(failure("thread 'c' panicked at rt.rs:1:\ndeadlock; threads = []\n"), "a deadlock");
+        assert_eq!(failure(""), "the process ended");
+    }
+}
