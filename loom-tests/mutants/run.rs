@@ -122,7 +122,7 @@ impl Runner {
     }
 }
 
-/// Returns the first thing that went wrong. What follows may only follow from it.
+/// Names the first thing that went wrong. A later failure may only follow from it.
 fn failure(text: &str) -> &'static str {
     let signs = [
         ("deadlock", "a deadlock"),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::scan::Mutant;
 
-/// What the models say of a mutant.
+/// The verdict of the models on a mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     /// By which model, and how.
