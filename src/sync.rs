@@ -15,15 +15,21 @@
 
 #[cfg(eventcast_loom)]
 mod model;
-#[cfg(feature = "select")]
+#[cfg(all(feature = "select", eventcast_loom))]
+mod model_select;
+#[cfg(all(feature = "select", not(eventcast_loom)))]
 mod signal;
 
 #[cfg(eventcast_loom)]
 pub(crate) use self::model::*;
+#[cfg(all(feature = "select", eventcast_loom))]
+pub use self::model_select::Select;
+#[cfg(all(feature = "select", eventcast_loom))]
+pub(crate) use self::model_select::Signal;
 
 #[cfg(not(eventcast_loom))]
 pub(crate) use real::*;
-#[cfg(feature = "select")]
+#[cfg(all(feature = "select", not(eventcast_loom)))]
 pub(crate) use signal::{Select, Signal};
 
 /// Whether time passes. In a model it does not.

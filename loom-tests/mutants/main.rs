@@ -182,7 +182,7 @@ fn wanted<'m>(options: &Options, mutants: &'m [Mutant], known: &Table) -> Vec<&'
         .filter(|mutant| mutant.to_string().contains(&options.only))
         .filter(|mutant| !options.new || known.row(&mutant.key()).is_none())
         .filter(|mutant| survivors || !known.is_explained(&mutant.key()))
-        .filter(|mutant| options.with.without != Some(&mutant.file))
+        .filter(|mutant| options.with.builds(&mutant.file))
         .collect()
 }
 
@@ -231,7 +231,7 @@ fn renewed(mut row: Row, with: &Backend, mutant: &Mutant, found: Option<&Found>)
         row.stress = match found {
             Some(Found::Caught { model, how }) => caught(model, how),
             Some(Found::Survived) => "no".into(),
-            None if with.without == Some(&mutant.file) => "not built".into(),
+            None if !with.builds(&mutant.file) => "not built".into(),
             None => row.stress,
         };
         return row;

@@ -18,5 +18,5 @@ pub use explore::{explore, set_cell, spawn};
 #[cfg(eventcast_loom)]
 pub use harness::{Model, main};
 #[cfg(eventcast_loom)]
-pub use parts::{bus, bus_at, bus_of, numbers};
+pub use parts::{bus, bus_at, bus_of, numbers, select};
 pub use record::Record;

@@ -1,7 +1,7 @@
 //! Buses for the models.
 
-use eventcast::testing::Payload;
-use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, Watcher};
+use eventcast::testing::{Payload, Select};
+use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, TryRecvError, Watcher};
 
 /// A bus with these queues, whose watchers have this policy.
 ///
@@ -53,4 +53,18 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
         }
     }
     (events, lost)
+}
+
+/// Waits in a `Select` for the next delivery. `None` is the end.
+pub fn select(watcher: &mut Watcher<Payload>) -> Option<Delivery<Payload>> {
+    loop {
+        match watcher.try_recv() {
+            Ok(delivery) => return Some(delivery),
+            Err(TryRecvError::Stopped) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
+        let mut select = Select::new();
+        watcher.add_to(&mut select);
+        select.ready();
+    }
 }

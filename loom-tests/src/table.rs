@@ -14,6 +14,15 @@ pub const ENDS: [&str; 5] =
 /// The columns of the matrix of readers: what a reader meets.
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
+/// The columns of the matrix of turns: the one that waits behind the first.
+pub const BEHIND: [&str; 5] = [
+    "`publish` behind",
+    "`publish_async` behind",
+    "`watch` behind",
+    "`watch_async` behind",
+    "`flush` behind",
+];
+
 /// The columns of which every cell is whole at two preemptions or more.
 pub const WHOLE: [&str; 2] = [ENDS[0], ENDS[1]];
 
@@ -107,7 +116,7 @@ fn tables(records: &[Record]) -> String {
         records.len() - count_at(1),
         grouped(executions)
     );
-    for columns in [ENDS, MEETS] {
+    for columns in [ENDS, MEETS, BEHIND] {
         let _ = writeln!(text, "| | {} |\n|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
         for operation in rows(records, &columns) {
             let cells = columns.map(|end| {
@@ -170,7 +179,7 @@ fn grouped(number: usize) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{DOCS, ENDS, MEETS, Record, WHOLE, get, known, rows, with_tables};
+    use super::{BEHIND, DOCS, ENDS, MEETS, Record, WHOLE, get, known, rows, with_tables};
 
     #[test]
     fn the_documentation_says_what_the_last_whole_run_found() {
@@ -182,7 +191,7 @@ mod tests {
     #[test]
     fn the_matrix_has_no_empty_cell() {
         let known = known().unwrap();
-        for (columns, least) in [(ENDS, 20), (MEETS, 5)] {
+        for (columns, least) in [(ENDS, 21), (MEETS, 6), (BEHIND, 7)] {
             let rows = rows(&known, &columns);
             assert!(rows.len() >= least, "{rows:?}");
             for (operation, end) in rows.iter().flat_map(|row| columns.map(|end| (*row, end))) {

@@ -9,6 +9,7 @@
 //!   explored.
 //! * [`Payload`] is an event that loom misses when it is leaked.
 //! * [`block_on`] polls a future, each time for a reason.
+//! * `Select`, with the feature `select`, waits for watchers in crossbeam's place.
 //! * [`Sign`] and [`Gone`] let a model wait for the drop of what holds one.
 //!
 //! No signature names a type of loom. A model is written with loom's own threads and atomics, and
@@ -40,3 +41,5 @@ mod task;
 pub use self::exploration::{Exploration, Explored};
 pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
 pub use self::task::block_on;
+#[cfg(feature = "select")]
+pub use crate::sync::Select;

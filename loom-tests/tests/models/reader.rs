@@ -6,7 +6,7 @@
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
 use eventcast::{Delivery, OverflowPolicy, StopHandle, Watcher};
 use eventcast_loom_tests::table::MEETS;
-use eventcast_loom_tests::{Model, bus, explore, numbers, set_cell, spawn};
+use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 
 /// A column: what the reader meets. The queue has one place, and holds event 0 except for `Offer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,15 @@ fn recv_batch(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watch
     (found, Some(watcher))
 }
 
+fn in_a_select(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watcher<Payload>>) {
+    let mut found = Found::default();
+    while found.len() < meet.deliveries() {
+        let Some(delivery) = select(&mut watcher) else { break };
+        found.add(delivery);
+    }
+    (found, Some(watcher))
+}
+
 /// Looks twice and waits for nothing.
 fn try_recv(mut watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Payload>>) {
     let mut found = Found::default();
@@ -166,10 +175,11 @@ fn drop_watcher(watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Pa
 }
 
 pub(crate) fn models() -> Vec<Model> {
-    let rows: [(&str, &str, Read); 5] = [
+    let rows: [(&str, &str, Read); 6] = [
         ("recv", "`recv`", recv),
         ("recv_async", "`recv_async`", recv_async),
         ("recv_batch", "`recv_batch`", recv_batch),
+        ("select", "a `Select`", in_a_select),
         ("try_recv", "`try_recv`", try_recv),
         ("drop", "drop of a watcher", drop_watcher),
     ];

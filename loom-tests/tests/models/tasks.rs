@@ -1,7 +1,7 @@
-//! Tasks that wait: the wakers of receiving and of publishing.
+//! Tasks that wait, and threads that wait in a `Select`: their wakers.
 
-use eventcast::testing::{Exploration, Payload, begin, rest};
-use eventcast::{Delivery, OverflowPolicy, PublishError};
+use eventcast::testing::{Exploration, Payload, Select, begin, rest};
+use eventcast::{Delivery, OverflowPolicy, PublishError, TryRecvError};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 
@@ -87,10 +87,68 @@ fn an_awaited_handler_against_shutdown() {
     });
 }
 
+/// A thread waits in one `Select` for two watchers. One is stopped and the other gets an event: the thread finds both.
+fn a_select_of_two_watchers() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let (mut stopped, mut open) = (bus.watch().unwrap(), bus.watch().unwrap());
+        let (publisher, stop) = (bus.publisher(), stopped.stop_handle());
+        rest(&bus);
+        begin();
+        let stopping = spawn(move || stop.stop());
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (mut is_stopped, mut is_found) = (false, false);
+        while !(is_stopped && is_found) {
+            let mut select = Select::new();
+            // One that has ended is ready for ever.
+            let first = (!is_stopped).then(|| stopped.add_to(&mut select));
+            open.add_to(&mut select);
+            if Some(select.ready()) == first {
+                is_stopped = matches!(stopped.try_recv(), Err(TryRecvError::Stopped));
+            } else {
+                is_found |= open.try_recv().is_ok();
+            }
+        }
+        stopping.join().unwrap();
+        publishing.join().unwrap();
+    });
+}
+
+/// A thread waits in a `Select` while its last event is lent, and the dispatcher waits for that event's place: the thread
+/// is woken, gives the place back, and finds the next event.
+fn a_select_with_an_event_that_is_lent() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(1, 1, OverflowPolicy::Wait);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        rest(&bus);
+        publisher.try_publish(Payload::new(0)).unwrap();
+        rest(&bus);
+        assert!(watcher.recv_ref().is_ok());
+        begin();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        loop {
+            let mut select = Select::new();
+            watcher.add_to(&mut select);
+            select.ready();
+            match watcher.try_recv() {
+                Ok(Delivery::Event(event)) => break assert_eq!(event.number(), 1),
+                Ok(Delivery::Lagged(_)) | Err(TryRecvError::Stopped) => {
+                    panic!("nothing is lost, and nothing ends")
+                }
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        publishing.join().unwrap();
+    });
+}
+
 models! {
     a_receiving_task_against_publish,
     a_receiving_task_against_stop,
     a_publishing_task_against_the_dispatcher,
     a_publishing_task_against_close,
     an_awaited_handler_against_shutdown,
+    a_select_of_two_watchers,
+    a_select_with_an_event_that_is_lent,
 }

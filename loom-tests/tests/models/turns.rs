@@ -1,154 +1,137 @@
-//! Publishers that wait for the one place in the incoming queue: each has its turn, also when one gives up.
+//! Waiting for the one place in the incoming queue: each has its turn, also when the one before it does not use its own.
+//! A model for each pair of the one that waits first and the one that waits behind it.
+//!
+//! One thread goes on with the first as the row says, another one waits behind it as the column says, and the dispatcher,
+//! which makes room, is the third. The set-up is not explored: an event fills the incoming queue, the dispatcher is about
+//! to wake up for it, and a first that is a task waits already.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
-use eventcast::testing::{Exploration, Payload, begin, rest};
-use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
-use eventcast_loom_tests::{bus, explore, spawn};
-use loom::future::block_on;
+use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
+use eventcast::{Broadcaster, OverflowPolicy, Watcher};
+use eventcast_loom_tests::table::BEHIND;
+use eventcast_loom_tests::{Model, bus, explore, set_cell, spawn};
 
-/// A thread waits for the one place while the dispatcher takes what is in it for a watcher: it is woken in time.
-fn a_publisher_waits_for_the_dispatcher() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = bus(1, 2, OverflowPolicy::DropIncoming);
-        let mut watcher = bus.watch().unwrap();
-        let publisher = bus.publisher();
-        rest(&bus);
-        begin();
-        let publishing = spawn(move || {
-            publisher.publish(Payload::new(1)).unwrap();
-            publisher.publish(Payload::new(2)).unwrap();
-        });
-        let reading = spawn(move || assert!(watcher.recv().is_ok()));
-        publishing.join().unwrap();
-        reading.join().unwrap();
-    });
+type Bus = Arc<Broadcaster<Payload>>;
+type Task = Pin<Box<dyn Future<Output = Got>>>;
+
+/// The result of a wait.
+enum Got {
+    Nothing,
+    /// Its event was accepted.
+    Place,
+    /// It is registered. The watcher is kept until the bus has ended.
+    Watcher {
+        _kept: Watcher<Payload>,
+    },
 }
 
-/// Two threads wait for one place while the dispatcher empties it: both are woken in time.
-fn two_publishers_wait_for_one_place() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        rest(&bus);
-        begin();
-        let publishing: Vec<_> = (1..3)
-            .map(|number| {
-                let publisher = bus.publisher();
-                spawn(move || publisher.publish(Payload::new(number)).unwrap())
-            })
-            .collect();
-        for publishing in publishing {
-            publishing.join().unwrap();
-        }
-    });
+/// What becomes of the first when there may be room.
+#[derive(Clone, Copy)]
+enum Then {
+    /// It begins to wait now: a thread's call.
+    Begins,
+    GoesOn,
+    IsGivenUp,
+    /// It is not polled until the one behind it has had its turn.
+    IsNotPolled,
 }
 
-/// The same, as tasks.
-fn two_publishing_tasks_wait_for_one_place() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        rest(&bus);
-        begin();
-        let publishing: Vec<_> = (1..3)
-            .map(|number| {
-                let publisher = bus.publisher();
-                spawn(move || block_on(publisher.publish_async(Payload::new(number))).unwrap())
-            })
-            .collect();
-        for publishing in publishing {
-            publishing.join().unwrap();
-        }
-    });
+/// A row: the one that waits first, and what becomes of it. A task waits when the race begins.
+type First = (fn(Bus) -> Task, Then);
+
+/// A column: the one behind it.
+type Behind = fn(&Bus) -> Got;
+
+const COLUMNS: [(&str, Behind); 5] = [
+    ("publish", publish),
+    ("publish_async", |bus| block_on(publish_async(bus.clone()))),
+    ("watch", |bus| Got::Watcher { _kept: bus.watch().unwrap() }),
+    ("watch_async", |bus| block_on(watch_async(bus.clone()))),
+    ("flush", |bus| {
+        bus.flush(Duration::from_secs(1)).unwrap();
+        Got::Nothing
+    }),
+];
+
+fn publish(bus: &Bus) -> Got {
+    bus.publisher().publish(Payload::new(1)).unwrap();
+    Got::Place
 }
 
-/// A bus whose one place is taken, whose dispatcher hangs at the first watcher, and whose second gets all.
-fn full() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<Payload>) {
-    let bus = bus(1, 1, OverflowPolicy::Wait);
-    let stuck = bus.watch().unwrap();
-    let other = bus.watch_builder().queue_len(4).watch().unwrap();
-    bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-    bus.publisher().publish(Payload::new(3)).unwrap();
-    (bus, stuck, other)
+fn publish_async(bus: Bus) -> Task {
+    Box::pin(async move {
+        bus.publisher().publish_async(Payload::new(1)).await.unwrap();
+        Got::Place
+    })
 }
 
-/// A task that waits for a place gives up just when it may have been chosen: the one behind it has its turn.
-fn one_that_gives_up_hands_its_turn_on() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let (bus, stuck, mut other) = full();
-        let (first, second) = (bus.publisher(), bus.publisher());
-        begin();
-        let mut first = Box::pin(async move { first.publish_async(Payload::new(4)).await });
+fn ready(bus: Bus) -> Task {
+    Box::pin(async move {
+        bus.publisher().ready().await.unwrap();
+        Got::Nothing
+    })
+}
+
+fn watch_async(bus: Bus) -> Task {
+    Box::pin(async move { Got::Watcher { _kept: bus.watch_builder().watch_async().await.unwrap() } })
+}
+
+fn against((first, then): First, behind: Behind) {
+    let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+    rest(&*bus);
+    bus.publisher().try_publish(Payload::new(0)).unwrap();
+    let mut first = first(bus.clone());
+    if !matches!(then, Then::Begins) {
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let publishing = spawn(move || second.publish(Payload::new(5)).unwrap());
-        let giving_up = spawn(move || {
-            drop(stuck);
-            // The dispatcher has come to the third, and chosen who may have its place, or is about to.
-            while !matches!(other.recv(), Ok(Delivery::Event(event)) if event.number() == 3) {}
+    }
+    begin();
+    let going_on = spawn(move || match then {
+        Then::Begins | Then::GoesOn => (block_on(first), None),
+        Then::IsGivenUp => {
             drop(first);
-        });
-        publishing.join().unwrap();
-        giving_up.join().unwrap();
+            (Got::Nothing, None)
+        }
+        Then::IsNotPolled => (Got::Nothing, Some(first)),
     });
+    let shared = bus.clone();
+    let waiting = spawn(move || behind(&shared));
+    let behind = waiting.join().unwrap();
+    let (first, not_polled) = going_on.join().unwrap();
+    finish();
+    drop(not_polled);
+    let report = bus.shutdown();
+    assert!(report.complete);
+    let got = [behind, first];
+    let events = got.iter().filter(|got| matches!(got, Got::Place)).count();
+    let watchers = got.iter().filter(|got| matches!(got, Got::Watcher { .. })).count();
+    assert_eq!(report.bus.accepted, 1 + events as u64);
+    assert_eq!(report.bus.watchers.len(), watchers, "nothing is left of a registration that is given up");
 }
 
-/// A registration that waits for a place gives up while another thread makes room: nothing of it is left, and the one
-/// behind it has its turn.
-fn a_registration_that_gives_up_leaves_nothing() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let (bus, stuck, other) = full();
-        let publisher = bus.publisher();
-        begin();
-        let mut registering = Box::pin(bus.watch_builder().watch_async());
-        assert!(registering.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let publishing = spawn(move || publisher.publish(Payload::new(4)).unwrap());
-        let dropping = spawn(move || drop(stuck));
-        drop(registering);
-        publishing.join().unwrap();
-        dropping.join().unwrap();
-        assert!(bus.shutdown().complete);
-        assert_eq!(bus.stats().watchers.len(), 1, "only the one that is kept");
-        drop(other);
-    });
-}
-
-/// A task that waits until there is room does not use it: the one behind it has its turn.
-fn one_that_is_ready_hands_its_turn_on() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let (bus, stuck, other) = full();
-        let (first, second) = (bus.publisher(), bus.publisher());
-        begin();
-        let waiting = spawn(move || block_on(first.ready()).unwrap());
-        let publishing = spawn(move || second.publish(Payload::new(4)).unwrap());
-        let dropping = spawn(move || drop(stuck));
-        waiting.join().unwrap();
-        publishing.join().unwrap();
-        dropping.join().unwrap();
-        drop((bus, other));
-    });
-}
-
-/// A task that was given its turn is not polled again: the one behind it has its turn nevertheless.
-fn one_that_is_not_polled_leaves_its_turn_to_others() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
-        let (bus, stuck, other) = full();
-        let (first, second) = (bus.publisher(), bus.publisher());
-        begin();
-        let mut first = Box::pin(async move { first.publish_async(Payload::new(4)).await });
-        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let publishing = spawn(move || second.publish(Payload::new(5)).unwrap());
-        let dropping = spawn(move || drop(stuck));
-        publishing.join().unwrap();
-        dropping.join().unwrap();
-        drop((first, bus, other));
-    });
-}
-
-models! {
-    a_publisher_waits_for_the_dispatcher,
-    two_publishers_wait_for_one_place,
-    two_publishing_tasks_wait_for_one_place,
-    one_that_gives_up_hands_its_turn_on,
-    a_registration_that_gives_up_leaves_nothing,
-    one_that_is_ready_hands_its_turn_on,
-    one_that_is_not_polled_leaves_its_turn_to_others,
+pub(crate) fn models() -> Vec<Model> {
+    use Then::{Begins, GoesOn, IsGivenUp, IsNotPolled};
+    let rows: [(&str, &str, First); 7] = [
+        ("publish", "`publish`", (|bus| Box::pin(async move { publish(&bus) }), Begins)),
+        ("publish_async", "`publish_async`", (publish_async, GoesOn)),
+        ("ready", "`ready`, and nobody uses the room", (ready, GoesOn)),
+        ("watch_async", "`watch_async`", (watch_async, GoesOn)),
+        ("given_up", "a `publish_async` that is given up", (publish_async, IsGivenUp)),
+        ("not_polled", "a `publish_async` that is not polled", (publish_async, IsNotPolled)),
+        ("watch_given_up", "a `watch_async` that is given up", (watch_async, IsGivenUp)),
+    ];
+    let mut models: Vec<Model> = Vec::new();
+    for (name, operation, first) in rows {
+        for ((column, behind), title) in COLUMNS.into_iter().zip(BEHIND) {
+            let explore = move || {
+                set_cell(operation, title);
+                explore(Exploration::default().after_set_up().first(10_000), move || against(first, behind));
+            };
+            models.push((format!("turns::{name}::{column}"), Box::new(explore)));
+        }
+    }
+    models
 }

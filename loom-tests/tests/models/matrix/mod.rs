@@ -139,7 +139,7 @@ impl<S: 'static, R: 'static> Row<S, R> {
 pub(crate) fn models() -> Vec<Model> {
     /// The name, what the table calls it, and what explores it.
     type Named = (&'static str, &'static str, fn(End));
-    let rows: [Named; 20] = [
+    let rows: [Named; 21] = [
         ("try_publish", "`try_publish`", publishing::try_publish),
         ("publish", "`publish` that waits", publishing::publish_that_waits),
         ("publish_timeout", "`publish_timeout`", publishing::publish_timeout),
@@ -154,6 +154,7 @@ pub(crate) fn models() -> Vec<Model> {
         ("drop_watcher", "drop of a watcher", watching::drop_of_a_watcher),
         ("recv", "`recv`", watching::recv),
         ("recv_async", "`recv_async`", watching::recv_async),
+        ("select", "a `Select`", watching::a_select),
         ("flush", "`flush`", watching::flush),
         ("flush_async", "`flush_async`", watching::flush_async),
         ("handler", "a handler at work", user_code::a_handler_at_work),

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use eventcast::testing::{Payload, block_on, rest};
 use eventcast::{FlushError, OverflowPolicy, ShutdownReport, Watcher};
-use eventcast_loom_tests::numbers;
+use eventcast_loom_tests::{numbers, select};
 
 use super::{End, Handle, Row, SECOND};
 
@@ -142,6 +142,26 @@ pub(super) fn recv_async(end: End) {
         act: |mut watcher| {
             let mut read = Vec::new();
             while let Ok(delivery) = block_on(watcher.recv_async()) {
+                read.extend(delivery.event().map(|event| event.number()));
+            }
+            assert_eq!(read, [0]);
+            watcher
+        },
+        check: check_books,
+    }
+    .against(end);
+}
+
+/// A reader in a `Select` takes the one event, and comes to its end.
+pub(super) fn a_select(end: End) {
+    Row {
+        incoming: 1,
+        is_full: true,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| bus.watch().unwrap(),
+        act: |mut watcher| {
+            let mut read = Vec::new();
+            while let Some(delivery) = select(&mut watcher) {
                 read.extend(delivery.event().map(|event| event.number()));
             }
             assert_eq!(read, [0]);

@@ -1,0 +1,105 @@
+//! Stand-ins for the token that a `Select` waits for, and for crossbeam's `Select`, which loom cannot wake.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use super::{Mutex, Parker, Unparker, park_until};
+
+/// A token, there when there may be something to receive.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    token: Arc<Token>,
+    waker: Waker,
+}
+
+/// As crossbeam's channel of one: the lock stands for the channel's own.
+#[derive(Debug, Default)]
+struct Token(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_there: bool,
+    /// The thread that sleeps in a `Select` with this token.
+    sleeper: Option<Unparker>,
+}
+
+impl Wake for Token {
+    fn wake(self: Arc<Self>) {
+        let sleeper = {
+            let mut state = self.0.lock();
+            state.is_there = true;
+            state.sleeper.take()
+        };
+        if let Some(sleeper) = sleeper {
+            sleeper.unpark();
+        }
+    }
+}
+
+impl Signal {
+    pub(crate) fn new() -> Self {
+        let token = Arc::new(Token::default());
+        Self { waker: Waker::from(token.clone()), token }
+    }
+
+    /// Takes back a token that nobody has seen.
+    pub(crate) fn clear(&self) {
+        self.token.0.lock().is_there = false;
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    pub(crate) fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        select.signals.push(self);
+        select.signals.len() - 1
+    }
+}
+
+/// Stands in for crossbeam's `Select` in a model: it waits for watchers alone, and loom can wake it.
+///
+/// The watchers are added with [`Watcher::add_to`](crate::Watcher::add_to).
+#[derive(Debug)]
+pub struct Select<'a> {
+    signals: Vec<&'a Signal>,
+    parker: Parker,
+}
+
+impl Select<'_> {
+    /// Makes one that waits for nothing yet.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a model.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "as crossbeam's, whose place it takes")]
+    pub fn new() -> Self {
+        Self { signals: Vec::new(), parker: Parker::new() }
+    }
+
+    /// Waits until one of the watchers may have something to receive, and returns the index that it
+    /// was added with.
+    ///
+    /// # Blocking
+    ///
+    /// Until a watcher wakes it. Nothing that comes is a deadlock, which loom reports, and so is a
+    /// `Select` to which no watcher was added.
+    pub fn ready(&mut self) -> usize {
+        loop {
+            if let Some(index) = self.signals.iter().position(|signal| self.is_ready(signal)) {
+                return index;
+            }
+            park_until(&self.parker, None);
+        }
+    }
+
+    /// Whether the token is there. If it is not, its coming ends this thread's sleep.
+    fn is_ready(&self, signal: &Signal) -> bool {
+        let mut state = signal.token.0.lock();
+        if !state.is_there {
+            state.sleeper = Some(self.parker.unparker());
+        }
+        state.is_there
+    }
+}
