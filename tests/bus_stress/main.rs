@@ -9,7 +9,8 @@
 //! before they are ready. With `select` some readers wait in a `Select`.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin, and
-//! `EVENTCAST_STRESS_HANGS` after how many seconds a round hangs. A failure names the seed of its round. The seed repeats the choices and not the timing.
+//! `EVENTCAST_STRESS_HANGS` after how many seconds a round counts as hanging. A failure names the seed of its round. The
+//! seed repeats the choices and not the timing.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -29,7 +29,7 @@ enum Got {
     },
 }
 
-/// What becomes of the first when there may be room.
+/// The fate of the first when there may be room.
 #[derive(Clone, Copy)]
 enum Then {
     /// It begins to wait now: a thread's call.
@@ -40,7 +40,7 @@ enum Then {
     IsNotPolled,
 }
 
-/// A row: the one that waits first, and what becomes of it. A task waits when the race begins.
+/// A row: the one that waits first, and its fate. A task waits when the race begins.
 type First = (fn(Bus) -> Task, Then);
 
 /// A column: the one behind it.
