@@ -1,6 +1,9 @@
 //! client-go's own answers, event by event: `tests/vectors/README.md` says how they were made and are compared.
 #![cfg(feature = "recorder")]
 
+#[path = "support/skip.rs"]
+mod skip;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::{Correlation, CorrelatorOptions, Event, EventCorrelator, FakeClock, Text, Timestamp};
 use serde_json::Value;
+use skip::skipped;
 
 /// What every vector adds up to; a changed set of files must be noticed.
 #[derive(Debug, Default, PartialEq)]
@@ -135,12 +139,11 @@ fn synthetic_vectors() {
 
 /// Real clusters' events through client-go, in the folder that `EVENTCAST_VECTORS` names or the one beside the checkout.
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that could not look must say so")]
 fn replayed_clusters() {
     let folder = std::env::var_os("EVENTCAST_VECTORS")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"), PathBuf::from);
     if !folder.is_dir() {
-        eprintln!("SKIPPED: no replayed clusters in {}", folder.display());
+        skipped("replayed_clusters", &format!("no replayed clusters in {}", folder.display()));
         return;
     }
     let total = run_folder(&folder, |name| name.starts_with("replay-"));

@@ -1,12 +1,16 @@
 //! Events as JSON: what Go's encoder writes, byte for byte, and what may be read.
 #![cfg(feature = "recorder")]
 
+#[path = "support/skip.rs"]
+mod skip;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use eventcast::{Event, EventSeries, EventSource, ObjectMeta, ObjectReference, Text, Timestamp};
 use serde_json::Value;
+use skip::skipped;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -271,12 +275,14 @@ fn without_html_escapes(json: &str) -> String {
 
 /// Real clusters' events, from the folder that `EVENTCAST_DATA` names or the one beside the checkout.
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that could not look must say so")]
 fn real_events_survive_reading_and_writing() {
     let folder = std::env::var_os("EVENTCAST_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
     let Ok(files) = fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: no real events in {}", folder.display());
+        skipped(
+            "real_events_survive_reading_and_writing",
+            &format!("no real events in {}", folder.display()),
+        );
         return;
     };
     let mut seen = 0;

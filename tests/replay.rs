@@ -5,11 +5,14 @@
 mod example;
 #[path = "support/program.rs"]
 mod program;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::path::Path;
 
 use program::Ended;
 use serde_json::{Value, json};
+use skip::skipped;
 
 fn replay(args: &[&str], input: &str) -> Ended {
     program::run(&example::program("replay"), args, input.as_bytes())
@@ -336,12 +339,12 @@ fn says_what_is_wrong_and_what_to_do() {
 
 /// Real clusters' events, in the folder that `EVENTCAST_DATA` names or the one beside the checkout.
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that could not look must say so")]
 fn real_clusters_tell_their_story_on_one_screen() {
     let folder = std::env::var_os("EVENTCAST_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), Into::into);
     if !folder.is_dir() {
-        eprintln!("SKIPPED: no events of real clusters in {}", folder.display());
+        let why = format!("no events of real clusters in {}", folder.display());
+        skipped("real_clusters_tell_their_story_on_one_screen", &why);
         return;
     }
     for (file, events, filtered) in [

@@ -6,6 +6,8 @@
 mod child;
 #[path = "support/folder.rs"]
 mod folder;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::fs;
 use std::path::Path;
@@ -17,6 +19,7 @@ use eventcast::{
 };
 use folder::Folder;
 use rusqlite::Connection;
+use skip::skipped;
 
 fn event(name: &str) -> Event {
     let mut event = Event::default();
@@ -359,7 +362,7 @@ fn a_full_disk_is_told_and_survived() {
     let through = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", path];
     let mut child = child::Running::start_by(&through, "a_full_disk_is_told_and_survived", &[path]);
     if child.hear().is_none() {
-        println!("SKIPPED: no disk of its own can be had here");
+        skipped("a_full_disk_is_told_and_survived", "no disk of its own can be had here");
         return;
     }
     assert_eq!(child.end().last().map(String::as_str), Some("done"));
@@ -461,7 +464,7 @@ fn a_store_that_cannot_be_written_is_refused() {
     let test = "a_store_that_cannot_be_written_is_refused";
     let mut child = child::Running::start_by(&through, test, &folders);
     if child.hear().is_none() {
-        println!("SKIPPED: nothing can be made read-only here");
+        skipped("a_store_that_cannot_be_written_is_refused", "nothing can be made read-only here");
         return;
     }
     assert_eq!(child.end().last().map(String::as_str), Some("done"));
