@@ -117,6 +117,13 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         written: "if over || ($ON && self.core.is_over()) {",
     },
     Replacement {
+        file: "bus/inbox.rs",
+        place: "Inbox::notify",
+        code: "let in_hand = self.events().len();",
+        change: "forgets what is lent",
+        written: "let in_hand = self.events().len() - if $ON { self.lent } else { 0 };",
+    },
+    Replacement {
         file: "bus/dispatcher.rs",
         place: "Dispatcher::next_entry",
         code: "let entry = self.incoming.try_recv();",

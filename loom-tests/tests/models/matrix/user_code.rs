@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use eventcast::testing::Payload;
 use eventcast::{Delivery, OverflowPolicy, Runner, ShutdownReport, WatchHandle};
 
+use super::watching::check_departed;
 use super::{End, Handle, Row};
 
 fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
@@ -100,7 +101,7 @@ pub(super) fn a_filter_whose_drop_calls_back(end: End) {
             bus.watch_builder().filter(filter).watch().unwrap()
         },
         act: drop,
-        check: |(), _| (),
+        check: |(), report| check_departed(report),
     }
     .against(end);
 }

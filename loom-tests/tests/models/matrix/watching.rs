@@ -90,6 +90,15 @@ fn check_books(mut watcher: Watcher<Payload>, report: Option<&ShutdownReport>) {
     assert!(lost <= stats.dropped.total(), "{stats:?}");
 }
 
+/// The only watcher is gone, and its books are closed: nobody reads on, so nothing of it is queued.
+pub(super) fn check_departed(report: Option<&ShutdownReport>) {
+    if let Some(report) = report.filter(|report| report.complete) {
+        let departed = &report.bus.departed;
+        assert!(report.bus.watchers.is_empty() && departed.queued == 0, "{:?}", report.bus);
+        assert_eq!(departed.offered, departed.delivered + departed.dropped.total(), "{departed:?}");
+    }
+}
+
 pub(super) fn stop(end: End) {
     Row {
         incoming: 1,
@@ -112,7 +121,7 @@ pub(super) fn drop_of_a_watcher(end: End) {
         policy: OverflowPolicy::Wait,
         set_up: full_watcher,
         act: drop,
-        check: |(), _| (),
+        check: |(), report| check_departed(report),
     }
     .against(end);
 }
