@@ -1,7 +1,6 @@
 //! Events for the correlator, and one round of them. Every round checks its sums.
 
 #![allow(clippy::print_stderr, reason = "a benchmark says what it measures")]
-#![allow(clippy::disallowed_types, reason = "a benchmark is no part of the model")]
 
 use std::path::{Path, PathBuf};
 use std::thread;

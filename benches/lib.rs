@@ -1,11 +1,6 @@
 //! What the benchmarks and the programs that measure share: the contenders, what goes through them, and how it is shown.
 //! Every round checks that all arrived, in order, or says how much did not.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "a benchmark looks at the real clock and starts real threads"
-)]
 #![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
 
 pub mod correlation;

@@ -8,7 +8,6 @@
 //! The journal must not miss anything, so the bus waits for it (`Wait`). The view shows the newest tick and nothing
 //! else: it keeps one, older ones are dropped (`DropOldest`), and it is told how many. Here the datagrams come from a
 //! thread of the program itself.
-#![allow(clippy::disallowed_methods, reason = "a program, not part of the library")]
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::error::Error;

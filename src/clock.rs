@@ -281,6 +281,7 @@ impl Numbers {
         loop {
             let (number, next, shared) = take(before >> 1, before & 1 == 1);
             let after = next << 1 | u64::from(shared);
+            // Relaxed, both: as above.
             match cell.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return number,
                 Err(found) => before = found,

@@ -66,18 +66,15 @@ impl<T> fmt::Display for PublishError<T> {
 impl<T> Error for PublishError<T> {}
 
 /// The bus has been closed, and will never again take anything.
-#[cfg(feature = "async")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-#[cfg(feature = "async")]
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the bus has been closed")
     }
 }
 
-#[cfg(feature = "async")]
 impl Error for Stopped {}
 
 /// The end of a watcher's stream: it was stopped or the bus has ended, and everything queued has been read.

@@ -11,7 +11,7 @@
 client-go's `tools/record`, and differs where that loses events silently."
 )]
 //!
-//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps. With the feature `async` all that waits can
+//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps. All that waits can
 //! also be awaited, on any executor, beside threads on the same bus; with `select`, a watcher can be one of several
 //! channels in crossbeam's `Select`.
 //!
@@ -65,6 +65,7 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! `docs/guarantees.md` in the repository states them one by one, with the tests and models behind each.
 
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
 
 #[cfg(all(eventcast_loom, feature = "recorder"))]
@@ -74,33 +75,20 @@ compile_error!(
 );
 
 mod bus;
+mod catch;
 mod clock;
-#[cfg(feature = "recorder")]
-mod correlator;
-#[cfg(feature = "serde")]
-mod document;
 #[cfg(feature = "serde")]
 mod duration;
 mod error;
 mod escape;
-#[cfg(feature = "recorder")]
-mod event;
-#[cfg(feature = "recorder")]
-mod event_broadcaster;
-mod guard;
-#[cfg(feature = "kube-5")]
-mod kubernetes;
-#[cfg(feature = "recorder")]
-mod loss;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod policy;
 #[cfg(feature = "recorder")]
-mod recorder;
-#[cfg(feature = "recorder")]
-mod recording;
-#[cfg(feature = "recorder")]
-mod sink;
+mod record;
+mod report;
+#[cfg(feature = "serde")]
+mod serde_object;
 mod stats;
 mod sync;
 #[cfg(eventcast_loom)]
@@ -112,53 +100,55 @@ pub use crate::bus::{
 };
 // For the models: what the recorder reads with.
 #[cfg(eventcast_loom)]
-pub use crate::bus::{Bell, Fed, Feed, Portion, Stage};
+pub use crate::bus::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 pub use crate::clock::{Clock, FakeClock};
-#[cfg(feature = "recorder")]
-pub use crate::correlator::{
-    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
-    SkipReason, SpamFilter,
-};
-#[cfg(feature = "async")]
 pub use crate::error::Stopped;
 pub use crate::error::{
     BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
 };
 pub use crate::escape::Escaped;
-#[cfg(feature = "recorder")]
-pub use crate::event::{
-    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
-    Text, Timestamp, TimestampError,
-};
-#[cfg(feature = "recorder")]
-pub use crate::event_broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
-#[cfg(feature = "kube-5")]
-pub use crate::kubernetes::KubernetesSink;
-#[cfg(feature = "recorder")]
-pub use crate::loss::{Loss, LossReason};
 #[cfg(feature = "metrics")]
 pub use crate::metrics::describe_metrics;
 pub use crate::policy::OverflowPolicy;
 #[cfg(feature = "recorder")]
-pub use crate::recorder::{EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats};
+pub use crate::record::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
 #[cfg(feature = "recorder")]
-pub use crate::recording::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
+pub use crate::record::correlator::{
+    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
+    SkipReason, SpamFilter,
+};
 #[cfg(feature = "recorder")]
-pub use crate::sink::{
+pub use crate::record::delivery::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
+#[cfg(feature = "recorder")]
+pub use crate::record::event::{
+    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
+    Text, Timestamp, TimestampError,
+};
+#[cfg(feature = "kube-5")]
+pub use crate::record::kubernetes::KubernetesSink;
+#[cfg(feature = "recorder")]
+pub use crate::record::loss::{Loss, LossReason};
+#[cfg(feature = "recorder")]
+pub use crate::record::recorder::{
+    EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats,
+};
+#[cfg(feature = "recorder")]
+pub use crate::record::sink::{
     EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats,
     SinkError, SinkErrorKind, SinkOp, Tee, TeeStats,
 };
 #[cfg(feature = "sqlite-system")]
-pub use crate::sink::{
+pub use crate::record::sink::{
     SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
     SqliteSinkStats, SqliteSynchronous,
 };
-pub use crate::stats::{BusStats, DropCounts, DropReason, ShutdownReport, WatcherStats};
 #[cfg(feature = "recorder")]
-pub use crate::stats::{RecordingStats, SinkFailure};
+pub use crate::record::stats::{RecordingStats, SinkFailure};
+pub use crate::report::ShutdownReport;
+pub use crate::stats::{BusStats, DropCounts, DropReason, WatcherStats};
 
 /// The long documents, compiled so that their examples cannot rot.
-#[cfg(all(doctest, feature = "recorder", feature = "async"))]
+#[cfg(all(doctest, feature = "recorder"))]
 mod documents {
     #[cfg(feature = "sqlite-system")]
     #[doc = include_str!("../README.md")]

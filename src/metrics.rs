@@ -137,10 +137,10 @@ mod recorder {
 
     use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
-    use crate::correlator::CorrelatorStats;
-    use crate::event_broadcaster::EventBroadcasterStats;
-    use crate::recorder::RecorderStats;
-    use crate::stats::RecordingStats;
+    use crate::record::broadcaster::EventBroadcasterStats;
+    use crate::record::correlator::CorrelatorStats;
+    use crate::record::recorder::RecorderStats;
+    use crate::record::stats::RecordingStats;
 
     const DESCRIPTIONS: &[(&str, &str)] = &[
         ("eventcast_recorder_refused_total", "Events that recorders refused, by reason."),

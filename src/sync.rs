@@ -85,7 +85,6 @@ mod real {
     use std::sync::OnceLock;
     use std::thread::Thread;
 
-    #[cfg(any(feature = "async", feature = "select"))]
     pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_utils::CachePadded;
     pub(crate) use std::sync::Arc;
@@ -107,7 +106,6 @@ mod real {
     /// How often they yield the processor after that.
     pub(crate) const YIELDS: u32 = 3;
     /// So many deliveries an awaited handler handles before it lets other tasks run.
-    #[cfg(feature = "async")]
     pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
@@ -145,7 +143,6 @@ mod real {
         }
 
         /// A hint, which others change at any moment.
-        #[cfg(feature = "async")]
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }

@@ -1,6 +1,5 @@
 //! Sinks made of sinks: two as one, of which neither fails for the other, and one that keeps a part.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod support;

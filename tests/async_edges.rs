@@ -1,7 +1,5 @@
 //! The async side poll by poll: who is woken, how often, and what a future that is dropped leaves behind.
-#![cfg(feature = "async")]
 #![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

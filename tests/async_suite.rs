@@ -1,6 +1,4 @@
 //! The async side, the same suite on plain threads, smol, and both flavours of tokio.
-#![cfg(feature = "async")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! What the bus does not cost: no processor time when idle (G10), no allocation where none is needed (G4), and what its
 //! types may be used for.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/counting.rs"]
 mod counting;

@@ -1,6 +1,5 @@
 //! Corners: events of no size, queues of one, thousands of watchers, publishers in a thread that is being torn down,
 //! watchers dropped in the middle of a panic, two shutdowns at once.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

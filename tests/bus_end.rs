@@ -1,5 +1,4 @@
 //! G3, G8, G11: what shutdown, close, drop and stop promise.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

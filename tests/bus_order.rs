@@ -1,5 +1,4 @@
 //! G1: one order for all. G2: registration has a place in it.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! G5, G6, G7: bounded queues, what each policy loses, where the gap shows, and that it is counted.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

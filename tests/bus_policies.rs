@@ -1,6 +1,5 @@
 //! All policies on one bus, with readers that dawdle at random: order (G1), accounting (G6) and gaps (G7) hold for each of
 //! them to the last event; and those that are waited for by the clock do not add up their delays.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -2,7 +2,6 @@
 //!
 //! Nothing here waits for time to pass: threads meet at channels, timeouts run on a fake clock, and a watchdog ends a
 //! test that hangs.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

@@ -1,6 +1,5 @@
 //! Watchers beside other channels in crossbeam's `Select`.
 #![cfg(feature = "select")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! G9: user code that panics stops neither the dispatcher nor another watcher. D27: user code that calls back is never
 //! left waiting for itself.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! The correlator by itself: what client-go's own tests ask of it, and what they do not.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Barrier;

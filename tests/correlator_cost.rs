@@ -1,7 +1,6 @@
 //! What the correlator does not cost: no allocation but for the answer itself, and no more entries than were asked for.
 #![cfg(feature = "recorder")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,6 +1,5 @@
 //! What holds for the correlator whatever comes: random events, options and times.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 mod support;
 

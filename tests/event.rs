@@ -1,6 +1,5 @@
 //! Events as plain data: texts, times, references, and the size of it all.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "users hold std's types")]
 
 use std::borrow::Cow;
 use std::collections::HashMap;

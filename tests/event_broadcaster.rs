@@ -1,6 +1,5 @@
 //! The event broadcaster: logs, watchers, hooks, the end, and what happens when any of the user's code panics.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

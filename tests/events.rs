@@ -1,6 +1,5 @@
 //! The example `events` as its users meet it: a store in a file, asked while others write it.
 #![cfg(feature = "sqlite-system")]
-#![allow(clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/example.rs"]
 mod example;

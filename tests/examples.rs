@@ -74,13 +74,12 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         ("slow_watcher", &["--rate"], "--rate needs a number from 0 to 1000000000"),
         ("slow_watcher", &["--queue", "0"], "--queue: '0' is not a number from 1 to 16777216"),
         ("filtered", &["--jobs", "0"], "--jobs: '0' is not a number from 1 to 1000000"),
-        #[cfg(feature = "async")]
         ("async_tokio", &["--events"], "--events needs a number from 0 to "),
-        #[cfg(all(feature = "async", feature = "recorder"))]
+        #[cfg(feature = "recorder")]
         ("custom_sink", &["more"], "unexpected argument \"more\""),
-        #[cfg(all(feature = "async", feature = "serde"))]
+        #[cfg(feature = "serde")]
         ("sse", &["--port", "65536"], "--port: '65536' is not a number from 0 to 65535"),
-        #[cfg(all(feature = "async", feature = "select", feature = "recorder"))]
+        #[cfg(all(feature = "select", feature = "recorder"))]
         ("soak", &["--seed", "-1"], "--seed: '-1' is not a number from 0 to"),
         ("slow_watcher", &["--for", "soon"], "--for: 'soon' is not a duration"),
     ] {
@@ -97,13 +96,12 @@ fn help_goes_to_stdout() {
         "drop_on_full",
         "filtered",
         "slow_watcher",
-        #[cfg(feature = "async")]
         "async_tokio",
-        #[cfg(all(feature = "async", feature = "recorder"))]
+        #[cfg(feature = "recorder")]
         "custom_sink",
-        #[cfg(all(feature = "async", feature = "serde"))]
+        #[cfg(feature = "serde")]
         "sse",
-        #[cfg(all(feature = "async", feature = "select", feature = "recorder"))]
+        #[cfg(all(feature = "select", feature = "recorder"))]
         "soak",
     ] {
         let ended = Running::start(name, &["--help"]).end();

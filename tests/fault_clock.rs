@@ -1,7 +1,6 @@
 //! What can go wrong around a recorder: the time of day jumps or is absurd, sinks fail for good, and nobody is there.
 //! `docs/verification.md` lists all faults, with the tests of other files.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

@@ -1,6 +1,5 @@
 //! What can go wrong around a bus: user code that is heavy, panics, or calls back, and watchers that are many, none, or
 //! gone at the wrong moment. `docs/verification.md` lists all faults, with the tests of other files.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 
@@ -176,7 +175,6 @@ fn events_that_panic_when_they_go_are_given_up_one_by_one() {
 }
 
 /// A task that waits for room is given up with an event that panics when it goes: its turn passes to the next.
-#[cfg(feature = "async")]
 #[test]
 fn a_waiting_publish_that_panics_when_it_is_given_up_keeps_no_turn() {
     use std::future::Future;
@@ -209,7 +207,6 @@ fn a_waiting_publish_that_panics_when_it_is_given_up_keeps_no_turn() {
 }
 
 /// The same, but it has been chosen for the room there is when it goes: the next one hears of it.
-#[cfg(feature = "async")]
 #[test]
 fn a_chosen_publish_that_panics_when_it_is_given_up_hands_its_turn_on() {
     use std::future::Future;

@@ -4,7 +4,6 @@
 #![cfg(feature = "recorder")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 
 #[path = "support/cases.rs"]
 mod cases;

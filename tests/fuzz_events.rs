@@ -1,7 +1,6 @@
 //! Events out of anything: reading their JSON never panics, what it reads it also writes, and what is written for people
 //! holds no control character. `EVENTCAST_CASES=100` tries a hundred times as much, `EVENTCAST_SEED=1` other things.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 
 #[path = "support/cases.rs"]
 mod cases;

@@ -1,5 +1,4 @@
 //! Handlers that panic: going on or stopping, who is told; and handlers for which there is no thread.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 
@@ -131,7 +130,6 @@ fn a_runner_that_is_to_stop_returns() {
 }
 
 /// The same for one that is awaited.
-#[cfg(feature = "async")]
 #[test]
 fn a_runner_that_is_to_stop_is_ready() {
     watched(|| {

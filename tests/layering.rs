@@ -1,21 +1,32 @@
-//! Imports go down only, and everything concurrent comes through `src/sync.rs`.
+//! Imports go down only, no two files import each other, and everything concurrent comes through `src/sync.rs`.
 //!
-//! Reads `src/` as text: each `crate::` path names a module, each module has a level, and a file may import from its own
-//! module and from lower levels. The crate's root has none: what it re-exports is imported from where it lives.
+//! Reads `src/` as text. A path that begins with `crate`, `super` or `self` is followed from module to module, through
+//! re-exports, to the file that has the item. The crate's root has no level: it presents what the others define.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. Those of one level do not know each other.
+/// From the lowest to the highest. The longest name that a module's path begins with counts. Those of one level do not
+/// know each other.
 const LEVELS: &[&[&str]] = &[
-    &["escape"],
-    &["sync", "error", "guard", "document", "duration"],
-    &["clock", "policy"],
-    &["event"],
+    &["escape", "policy"],
+    &["sync", "error", "catch", "serde_object", "duration"],
+    &["clock"],
+    &["record::event"],
     &["stats"],
-    &["bus", "correlator", "sink", "loss"],
-    &["recorder", "recording", "kubernetes", "testing"],
-    &["event_broadcaster"],
+    &["record::stats"],
+    &["report"],
+    &["bus::options", "bus::wait"],
+    &["bus::state"],
+    &["bus::mailbox"],
+    &["bus::incoming"],
+    &["bus::dispatcher", "bus::watch"],
+    &["bus"],
+    &["record::correlator", "record::sink", "record::loss"],
+    &["record::recorder", "record::delivery", "record::kubernetes", "testing"],
+    &["record::broadcaster"],
+    &["record"],
     &["metrics"],
 ];
 
@@ -37,34 +48,35 @@ const ALLOWED: &[&str] =
 
 #[test]
 fn modules_import_downwards_only() {
-    let mut imports = 0;
-    let mut wrong = Vec::new();
-    for (path, text) in sources() {
-        let module = module_of(&path);
-        if module == "lib" {
-            continue;
-        }
+    let tree = Tree::read();
+    let (mut imports, mut wrong) = (0, Vec::new());
+    for (module, targets) in tree.imports() {
         let level = level_of(&module).unwrap_or_else(|| panic!("{module} has no level: add it to LEVELS"));
-        for (number, line) in code(&text) {
-            for target in line.split("crate::").skip(1) {
-                let target: String =
-                    target.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                imports += 1;
-                if target == module {
-                    continue;
-                }
-                match level_of(&target) {
-                    Some(below) if below < level => {}
-                    Some(_) => wrong.push(format!("{}:{number}: {module} imports {target}", path.display())),
-                    None => {
-                        wrong.push(format!("{}:{number}: crate::{target} is not a module", path.display()));
-                    }
-                }
+        for target in targets {
+            imports += 1;
+            let below =
+                level_of(&target).unwrap_or_else(|| panic!("{target} has no level: add it to LEVELS"));
+            if below.0 > level.0 || below.0 == level.0 && below.1 != level.1 {
+                wrong.push(format!("{module} imports {target}"));
             }
         }
     }
-    assert!(imports > 30, "only {imports} imports found: is this still reading the sources?");
+    assert!(imports > 300, "only {imports} imports found: is this still reading the sources?");
     assert!(wrong.is_empty(), "imports must go down:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_files_import_each_other() {
+    let imports = Tree::read().imports();
+    let reached: BTreeMap<&String, BTreeSet<&String>> =
+        imports.keys().map(|name| (name, reached_from(name, &imports))).collect();
+    let circles: Vec<String> = imports
+        .iter()
+        .flat_map(|(name, targets)| targets.iter().map(move |target| (name, target)))
+        .filter(|(name, target)| reached.get(target).is_some_and(|reached| reached.contains(name)))
+        .map(|(name, target)| format!("{name} imports {target}"))
+        .collect();
+    assert!(circles.is_empty(), "these files import each other:\n{}", circles.join("\n"));
 }
 
 #[test]
@@ -72,7 +84,7 @@ fn concurrency_comes_through_the_facade() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         // `testing` explores the models, and so stands outside of them.
-        if ["sync", "testing"].contains(&module_of(&path).as_str()) {
+        if ["sync", "testing"].contains(&module_of(&path)[0].as_str()) {
             continue;
         }
         for (number, line) in code(&text) {
@@ -130,14 +142,195 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The top-level module that a file belongs to.
-fn module_of(path: &Path) -> String {
-    let inside = path.strip_prefix(root()).unwrap();
-    inside.components().next().unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+/// The modules to which the imports of this one lead, over any number of others.
+fn reached_from<'i>(name: &str, imports: &'i BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'i String> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![name]);
+    while let Some(name) = next.pop() {
+        for target in imports.get(name).into_iter().flatten() {
+            if reached.insert(target) {
+                next.push(target);
+            }
+        }
+    }
+    reached
 }
 
-fn level_of(module: &str) -> Option<usize> {
-    LEVELS.iter().position(|modules| modules.contains(&module))
+/// The modules that a file is inside of, and its own.
+fn module_of(path: &Path) -> Vec<String> {
+    let inside = path.strip_prefix(root()).unwrap().with_extension("");
+    let mut names: Vec<String> =
+        inside.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| name == "mod") {
+        names.pop();
+    }
+    names
+}
+
+/// The level of a module, and the name in [`LEVELS`] that it begins with.
+fn level_of(module: &str) -> Option<(usize, &'static str)> {
+    let levels =
+        LEVELS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, *name)));
+    let is_inside = |name: &str| module == name || module.starts_with(&format!("{name}::"));
+    levels.filter(|(_, name)| is_inside(name)).max_by_key(|(_, name)| name.len())
+}
+
+/// The modules of the crate by their paths, each with the names that it re-exports and the paths that it names.
+struct Tree(BTreeMap<Vec<String>, Module>);
+
+struct Module {
+    reexports: BTreeMap<String, Vec<String>>,
+    paths: BTreeSet<Vec<String>>,
+}
+
+impl Tree {
+    fn read() -> Self {
+        let files = sources().into_iter().map(|(path, text)| (module_of(&path), text));
+        let files = files.filter(|(module, _)| module[0] != "lib");
+        Self(files.map(|(module, text)| (module.clone(), Module::of(&module, &text))).collect())
+    }
+
+    /// The modules by name, each with those that have the items that it imports.
+    fn imports(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let of = |(name, module): (&Vec<String>, &Module)| {
+            let targets =
+                module.paths.iter().filter_map(|path| self.home(path, 0)).filter(|home| home != name);
+            (name.join("::"), targets.map(|home| home.join("::")).collect())
+        };
+        self.0.iter().map(of).collect()
+    }
+
+    /// The module that has the item of this path. `None`: the crate's root has it.
+    fn home(&self, path: &[String], depth: usize) -> Option<Vec<String>> {
+        assert!(depth < 20, "{path:?} is re-exported in a circle");
+        let mut at = 0;
+        while at < path.len() && self.0.contains_key(&path[..=at]) {
+            at += 1;
+        }
+        let module = self.0.get(&path[..at])?;
+        match path.get(at).and_then(|name| module.reexports.get(name)) {
+            Some(target) => self.home(&[target, &path[at + 1..]].concat(), depth + 1),
+            None => Some(path[..at].to_vec()),
+        }
+    }
+}
+
+impl Module {
+    fn of(module: &[String], text: &str) -> Self {
+        let mut this = Self { reexports: BTreeMap::new(), paths: BTreeSet::new() };
+        let lines: Vec<&str> = code(text).map(|(_, line)| line).collect();
+        let (mut inside, mut statement) = (Vec::new(), String::new());
+        let mut rest = String::new();
+        for line in lines {
+            // A module inside of the file has the file's items behind `super`.
+            if let Some(indent) =
+                line.find("mod ").filter(|_| line.ends_with(" {") && !line.contains("macro"))
+            {
+                inside.push(line[..indent].len() - line[..indent].trim_start().len());
+            } else if inside.last().is_some_and(|indent| line == format!("{}}}", " ".repeat(*indent))) {
+                inside.pop();
+            }
+            let is_use = !statement.is_empty() || use_of(line).is_some();
+            if !is_use {
+                rest.push_str(line);
+                rest.push('\n');
+                continue;
+            }
+            statement.push_str(line.trim());
+            if line.ends_with(';') {
+                this.add_use(module, inside.len(), &std::mem::take(&mut statement));
+            }
+        }
+        this.add_rest(module, &rest);
+        this
+    }
+
+    fn add_use(&mut self, module: &[String], depth: usize, statement: &str) {
+        let (is_public, tree) = use_of(statement).unwrap();
+        for path in leaves(tree.trim_end_matches(';')) {
+            let (path, name) = path.split_once(" as ").unwrap_or((&path, path.rsplit("::").next().unwrap()));
+            let Some(whole) = absolute(module, depth, path) else { continue };
+            if is_public {
+                self.reexports.insert(name.to_owned(), whole);
+            } else {
+                self.paths.insert(whole);
+            }
+        }
+    }
+
+    /// The paths outside of `use`, and the re-exported names that the module uses itself.
+    fn add_rest(&mut self, module: &[String], rest: &str) {
+        for start in ["crate::", "super::", "self::"] {
+            for (at, _) in rest.match_indices(start) {
+                if rest[..at]
+                    .ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$' || c == ':' || c == '"')
+                {
+                    continue;
+                }
+                let path: String = rest[at..]
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_' || *c == ':')
+                    .collect();
+                self.paths.extend(absolute(module, 0, path.trim_end_matches(':')));
+            }
+        }
+        let words: BTreeSet<&str> = rest.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let used = self.reexports.iter().filter(|(name, _)| words.contains(name.as_str()));
+        self.paths.extend(used.map(|(_, path)| path.clone()));
+    }
+}
+
+/// Whether a line begins a `use`, whether that re-exports, and what follows.
+fn use_of(line: &str) -> Option<(bool, &str)> {
+    let line = line.trim_start();
+    let public = ["pub use ", "pub(crate) use ", "pub(super) use "];
+    if let Some(rest) = public.iter().find_map(|start| line.strip_prefix(start)) {
+        return Some((true, rest));
+    }
+    line.strip_prefix("use ").map(|rest| (false, rest))
+}
+
+/// The paths of a tree of imports.
+fn leaves(tree: &str) -> Vec<String> {
+    let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let (mut depth, mut item, mut found) = (0, String::new(), Vec::new());
+    for c in rest[..rest.rfind('}').unwrap()].chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if c == ',' && depth == 0 {
+            found.push(std::mem::take(&mut item));
+        } else {
+            item.push(c);
+        }
+    }
+    found.push(item);
+    let items = found.iter().map(|item| item.trim()).filter(|item| !item.is_empty());
+    items.flat_map(|item| leaves(item)).map(|leaf| format!("{head}{leaf}")).collect()
+}
+
+/// A path from the crate's root. `None`: it leads out of the crate.
+fn absolute(module: &[String], depth: usize, path: &str) -> Option<Vec<String>> {
+    let mut names = path.split("::").filter(|name| *name != "self");
+    // A child of this file, or a crate; a child is named with `self` in this crate, or it is this file's own module.
+    let mut base = module.to_vec();
+    let mut depth = depth;
+    let mut found = Vec::new();
+    let is_relative = path.starts_with("self::");
+    for (i, name) in names.by_ref().enumerate() {
+        match name {
+            "crate" => base.clear(),
+            "super" if depth > 0 => depth -= 1,
+            "super" => {
+                base.pop();
+            }
+            _ if i == 0 && !is_relative => {
+                base.push(name.to_owned());
+                return Some([base, path.split("::").skip(1).map(str::to_owned).collect()].concat()).filter(
+                    |whole| root().join(whole[..=module.len()].join("/")).with_extension("rs").exists(),
+                );
+            }
+            _ => found.push(name.to_owned()),
+        }
+    }
+    Some([base, found].concat())
 }
 
 /// The lines that are not comments, numbered.

@@ -2,7 +2,6 @@
 //! `docs/guarantees.md` says, and none pays for the others.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

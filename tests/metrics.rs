@@ -1,7 +1,6 @@
 //! Statistics as metrics: names and labels as the documents say, one series for all who have no name, and counters that
 //! never go back.
 #![cfg(feature = "metrics")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! The recorder, over the queue of a `FakeRecorder`, which needs neither threads nor waiting.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 use std::cell::Cell;
 use std::collections::HashSet;

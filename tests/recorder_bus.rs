@@ -1,6 +1,5 @@
 //! The recorder on a real bus, and what only a broadcaster gives it: scrubbing, limits, news of losses.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 use std::fmt;
 use std::sync::mpsc::channel;

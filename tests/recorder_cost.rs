@@ -1,6 +1,5 @@
 //! What recording does not cost: the allocations of one recorded event, on each thread that it comes by.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, reason = "tests are not part of the model")]
 
 #[path = "support/counting.rs"]
 mod counting;

@@ -1,6 +1,5 @@
 //! What reviews of the recorder half looked for: each test was written to fail, and some of them did.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

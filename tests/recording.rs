@@ -1,6 +1,5 @@
 //! Recordings: what client-go's own tests demand, retries by the clock, the end, and accounting.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

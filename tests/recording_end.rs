@@ -1,6 +1,5 @@
 //! How a recording ends: at once, whatever it waits for, and with everything told.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

@@ -5,7 +5,6 @@
 //! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin; a failure
 //! names the seed of its round.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};

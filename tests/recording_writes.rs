@@ -1,6 +1,5 @@
 //! How a recording writes: in batches, in order for each key, again after failures, by several workers.
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 #![allow(clippy::type_complexity, reason = "what a test notes, it notes in one place")]
 
 #[path = "support/sinks.rs"]

@@ -3,7 +3,6 @@
 //! `race` has a data race, which must be reported. `order` passes plain data from thread to thread through a mutex, a
 //! channel and a join of the standard library. Only a standard library that is built with the sanitizer gives these an
 //! order that the sanitizer sees, so a report there says that it is not.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "a data race cannot be had without it")]
 

@@ -1,5 +1,4 @@
 //! What the statistics say: of each watcher its policy, how far it is behind, and what became of all that it was offered.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod support;
 

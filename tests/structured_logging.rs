@@ -1,6 +1,5 @@
 //! Events and losses as `tracing` sees them.
 #![cfg(feature = "tracing")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "support/sinks.rs"]
 mod sinks;

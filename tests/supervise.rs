@@ -1,7 +1,6 @@
 //! The example `supervise` as its users meet it: the program is started, watched, signalled, and must leave nobody
 //! behind. The unit tests of its modules run here too.
 #![cfg(unix)]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 #[path = "../examples/supervise/main.rs"]
 mod program;

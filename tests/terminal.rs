@@ -1,7 +1,6 @@
 //! CVE-2021-25743: events are written by whatever failed, and shown on somebody's terminal. One hostile event, and every
 //! output that the library has for people. (The programs have tests of their own, in `events.rs` and `supervise.rs`.)
 #![cfg(feature = "recorder")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,6 @@
 //! The bus against its twin: a broadcaster so plain that it is seen to be right. Random programs run on both, and what
 //! each watcher saw, the gaps at their places, what the hooks were told and all counters must be the same after each
 //! step. `EVENTCAST_CASES=100` tries a hundred times as many programs, `EVENTCAST_SEED=1` tries others.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 

@@ -4,7 +4,6 @@
 //! `cargo bench -p eventcast-benches --bench slow_watcher`
 
 #![allow(missing_docs, reason = "criterion's macros make functions")]
-#![allow(clippy::disallowed_methods, reason = "a benchmark looks at the real clock and starts real threads")]
 
 mod common;
 

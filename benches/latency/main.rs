@@ -8,7 +8,6 @@
 //! Events are sent by the clock, at rates from a thousand to a million a second, and each latency counts from the moment
 //! at which its event was due. So a contender that holds up its sender pays for it in its own figures, and how late the
 //! sender was is shown beside them. Every round checks that each event arrives, in order, or counts what was lost.
-#![allow(clippy::disallowed_methods, reason = "a benchmark, not part of the library")]
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
 

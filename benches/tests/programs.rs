@@ -1,5 +1,4 @@
 //! The programs that measure do so, and say what is wrong with their arguments.
-#![allow(clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::process::{Command, Output, Stdio};
 

@@ -9,11 +9,6 @@
 //! figure is the median of its rounds; what is compared is the ratio within this run, because machines differ and other
 //! work disturbs all of them alike.
 #![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "a benchmark, not part of the library"
-)]
-#![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,

@@ -1,8 +1,8 @@
 //! Threads and tasks on one bus, as publishers and as readers; at Ctrl-C it ends in order and loses nothing.
 //!
 //! ```sh
-//! cargo run --release --features async --example async_tokio -- --for 2s
-//! cargo run --release --features async --example async_tokio -- --current-thread
+//! cargo run --release --example async_tokio -- --for 2s
+//! cargo run --release --example async_tokio -- --current-thread
 //! ```
 //!
 //! The library knows no runtime: its futures wake whoever polls them, its threads wait as threads do, and both meet on
@@ -10,7 +10,6 @@
 //! end goes from front to back: the sources stop, the bus offers what it has accepted, the readers read to the end.
 //! Then the program compares what everybody has counted.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod sources;
 #[path = "../support/mod.rs"]

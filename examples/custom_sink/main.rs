@@ -2,8 +2,8 @@
 //! forgets, refuses or fails.
 //!
 //! ```sh
-//! cargo run --release --features async --example custom_sink
-//! cargo run --release --features async --example custom_sink -- --current-thread
+//! cargo run --release --example custom_sink
+//! cargo run --release --example custom_sink -- --current-thread
 //! ```
 //!
 //! `EventSink` is a synchronous trait: a recording has a thread of its own, which may wait as long as it takes. So the
@@ -11,7 +11,6 @@
 //! below it. `client.rs` and `http.rs` are the client, `store.rs` is the store, which runs in this process so that
 //! there is nothing to install. At the end the program compares what the recording counted with what the store has.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod client;
 mod http;

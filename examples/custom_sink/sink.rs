@@ -21,7 +21,7 @@ impl StoreSink {
 
     /// The bridge. A recording has a thread of its own, which is none of the runtime's, so it may block until the future
     /// is ready. The runtime must be running meanwhile: shut the broadcaster down first, then the runtime. And where the
-    /// runtime has one thread only, that thread must not wait in `flush` or `shutdown`, but in their `async` forms.
+    /// runtime has one thread only, that thread must not wait in `flush` or `shutdown`, but await `flush_async` and `shutdown_async`.
     fn send(&self, method: &str, event: &Event) -> Result<Event, SinkError> {
         let answer = self.runtime.block_on(self.client.send(method, "/events", &event.to_json()));
         // No connection, none that lasted, no answer in time: the store itself is away, so no other

@@ -7,7 +7,6 @@
 //! cargo run --release --example drop_on_full -- --sweep queue=10..10000 --output loss.svg
 //! ```
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 #![allow(clippy::cast_precision_loss, reason = "counts and nanoseconds here are far below 2^53")]
 #![allow(clippy::cast_sign_loss, reason = "no rate, count or time is negative")]
 

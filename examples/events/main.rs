@@ -7,7 +7,6 @@
 //! cargo run --release --features sqlite --example events -- watch
 //! ```
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod args;
 mod show;

@@ -10,7 +10,6 @@
 //! counted as filtered. A prefix is delivered before everything else. Names show in the statistics and name the
 //! threads of handlers. At the end the program compares what the watchers saw with the board.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod jobs;
 #[path = "../support/mod.rs"]

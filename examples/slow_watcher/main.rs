@@ -9,7 +9,6 @@
 //! own, and a neighbour that keeps up. A policy that drops costs the slow reader its events; one that waits costs the
 //! neighbour time and the publisher its room. At the end the program compares what everybody has counted.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod lane;
 mod reader;

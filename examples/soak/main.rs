@@ -10,7 +10,6 @@
 //! store and a sink that fails. Every two seconds the publishers rest, and what the bus has counted must be what the
 //! program has counted. `docs/verification.md` says what this sees and what it cannot see.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod checker;
 mod ledger;

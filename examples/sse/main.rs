@@ -1,7 +1,7 @@
 //! A web service that passes on to all clients, as server-sent events, what anybody publishes.
 //!
 //! ```sh
-//! cargo run --release --features async --example sse
+//! cargo run --release --example sse
 //! curl -N localhost:8080/events                              # in a second terminal
 //! curl -d 'it works' 'localhost:8080/publish?topic=news'     # in a third
 //! curl localhost:8080/stats
@@ -11,7 +11,6 @@
 //! copy of the texts. Who reads too slowly loses events, is told how many at the place where they are missing, and
 //! delays nobody. A new client first gets the newest text of each topic. Routes and answers are in `service.rs`. At
 //! Ctrl-C nothing more is accepted, what was accepted is sent, and the program says what became of every event.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod limit;
 mod service;

@@ -6,7 +6,6 @@
 //!
 //! Process groups and signals are Unix's, so the program is `unix/mod.rs`.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 #[cfg(unix)]
 mod unix;

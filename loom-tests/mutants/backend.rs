@@ -37,7 +37,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
             "eventcast",
             "--no-default-features",
             "--features",
-            "async,select",
+            "select",
             "--test",
             "bus_stress",
         ],

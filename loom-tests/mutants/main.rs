@@ -10,11 +10,6 @@
 //! Results are kept in `target/mutants/results-loom` and `target/mutants/results-stress`. A run that
 //! was stopped goes on where it was. A change of the sources or of the tests begins anew, with the
 //! model that caught a mutant last time first.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a tool, not the library: it does not race"
-)]
 
 mod backend;
 mod by_hand;

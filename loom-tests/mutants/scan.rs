@@ -90,7 +90,7 @@ fn left_out(code: &str) -> Option<&'static str> {
     let calls = [".wake();", ".wake());", ".wake_all();", ".unpark();", ".wake_by_ref();"];
     let wakes =
         calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
-    let is_call = !code.contains([' ', '=']) || code.starts_with("guarded(|| ");
+    let is_call = !code.contains([' ', '=']) || code.starts_with("catch_panic(|| ");
     (wakes && is_call).then_some("the wake-up")
 }
 

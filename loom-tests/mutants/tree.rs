@@ -56,12 +56,7 @@ impl Tree {
     fn scanned(&self) -> Result<Vec<(String, Vec<Mutant>, String)>, String> {
         let mut files = Vec::new();
         for folder in FOLDERS {
-            let entries =
-                fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
-            let paths = entries.flatten().map(|entry| entry.path());
-            let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
-            let names = paths.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-            files.extend(names.map(|name| format!("{folder}/{name}")));
+            self.sources_under(folder, &mut files)?;
         }
         files.sort();
         let mut number = 0;
@@ -76,6 +71,21 @@ impl Tree {
             return Err(format!("only {number} mutants found: is this still how the sources are written?"));
         }
         Ok(scanned)
+    }
+
+    /// Adds the sources of a folder, and of those in it.
+    fn sources_under(&self, folder: &str, files: &mut Vec<String>) -> Result<(), String> {
+        let entries = fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let Some(name) = path.file_name() else { continue };
+            let name = format!("{folder}/{}", name.to_string_lossy());
+            if path.is_dir() {
+                self.sources_under(&name, files)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(name);
+            }
+        }
+        Ok(())
     }
 
     /// Builds the backend's tests with all mutants in them.

@@ -1,8 +1,6 @@
 //! Runs the models, each in a process of its own: in one process they would share one processor's caches and locks, and
 //! two of them would explore as much as one alone.
 
-#![allow(clippy::disallowed_types, reason = "the runner's own lock, outside the models")]
-
 use std::collections::VecDeque;
 use std::env;
 use std::fs;
@@ -134,7 +132,6 @@ struct Run {
 }
 
 /// Runs each of them in a process of its own. `None`: one has failed.
-#[allow(clippy::disallowed_methods, reason = "the runner's own time, outside the models")]
 fn run_all(names: Vec<String>, jobs: usize) -> Result<Option<Vec<Record>>, String> {
     let program = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = program.with_file_name("model-results");

@@ -5,19 +5,16 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
 use crate::error::{BuildError, FlushError, WatchError};
-use crate::stats::{BusStats, ShutdownReport};
+use crate::report::ShutdownReport;
+use crate::stats::BusStats;
 use crate::sync::{Arc, Parker, bounded, thread};
 
-use super::builder::WatchBuilder;
-use super::dispatcher::{Dispatcher, Entry, FlushTicket};
-use super::gate::Refusal;
-use super::hub::Hub;
+use super::dispatcher::Dispatcher;
+use super::incoming::{Entry, FlushTicket, IncomingQueue, Publisher, Refused};
 use super::options::{BusOptions, check_incoming};
-use super::publisher::{Publisher, Refused, Shared};
-use super::sleeper::TimedOut;
-#[cfg(feature = "async")]
-use super::task::Waiting;
-use super::watcher::Watcher;
+use super::state::{Lifecycle, Refusal};
+use super::wait::TimedOut;
+use super::watch::{WatchBuilder, Watcher};
 
 /// Events travel by value, through the stacks of the threads that move them.
 const MAX_EVENT_SIZE: usize = 16 * 1024;
@@ -54,7 +51,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Broadcaster<T> {
-    shared: Arc<Shared<T>>,
+    incoming: Arc<IncomingQueue<T>>,
     options: BusOptions,
 }
 
@@ -91,17 +88,17 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         options.check()?;
         check_incoming::<Entry<T>>(options.incoming_len)?;
         let parker = Parker::for_one_thread();
-        let hub = Arc::new(Hub::new(clock, options.spin, &parker));
+        let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
-        let dispatcher = Dispatcher::new(hub.clone(), rx, parker, options.max_batch);
+        let dispatcher = Dispatcher::new(lifecycle.clone(), rx, parker, options.max_batch);
         thread::spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
-        Ok(Self { shared: Arc::new(Shared::new(hub, tx, options.max_batch)), options })
+        Ok(Self { incoming: Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch)), options })
     }
 
     /// A handle to publish with. It does not keep the bus open.
     pub fn publisher(&self) -> Publisher<T> {
-        Publisher::new(self.shared.clone())
+        Publisher::new(self.incoming.clone())
     }
 
     /// A watcher with the bus's default queue length and policy. See [`WatchBuilder::watch`].
@@ -120,7 +117,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
 
     /// A watcher with its own queue, policy, filter, prefix, name; or a handler.
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
-        WatchBuilder::new(&self.shared, &self.options)
+        WatchBuilder::new(&self.incoming, &self.options)
     }
 
     /// Waits until everything that was accepted before this call has been offered to every watcher, and handled by every
@@ -136,7 +133,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `flush_async` (feature `async`).
+    /// At most `timeout`. In an async task, use `flush_async`.
     ///
     /// # Examples
     ///
@@ -158,25 +155,25 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let hub = &self.shared.hub;
-        if hub.is_current() {
+        let lifecycle = &self.incoming.lifecycle;
+        if lifecycle.is_current() {
             return Err(FlushError::WouldDeadlock);
         }
-        let deadline = hub.clock.deadline(timeout);
+        let deadline = lifecycle.clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
-        match self.shared.push(Entry::Flush(ticket.clone()), deadline) {
+        match self.incoming.push(Entry::Flush(ticket.clone()), deadline) {
             Ok(()) => {}
             Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
             // All that was accepted before is offered and handled at the end, if not given up.
             Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
         }
-        let answer = hub.done.wait(&hub.clock, deadline, || flushed(hub, &ticket));
+        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || flushed(lifecycle, &ticket));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let hub = &self.shared.hub;
-        let answer = hub.done.wait(&hub.clock, deadline, || all_flushed(hub));
+        let lifecycle = &self.incoming.lifecycle;
+        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || all_flushed(lifecycle));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
 
@@ -199,36 +196,36 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// assert_eq!(handled.stats().delivered, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "async")]
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         async move {
-            let hub = &self.shared.hub;
-            if hub.is_current() {
+            let lifecycle = &self.incoming.lifecycle;
+            if lifecycle.is_current() {
                 return Err(FlushError::WouldDeadlock);
             }
-            let deadline = hub.clock.deadline(timeout);
+            let deadline = lifecycle.clock.deadline(timeout);
             let ticket = Arc::new(FlushTicket::default());
-            match self.shared.push_async(Entry::Flush(ticket.clone()), deadline).await {
+            match self.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
                 Ok(()) => {}
                 Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
                 Err(Refused(_, Refusal::Stopped)) => {
-                    let answer = Waiting::new(hub, &hub.done, deadline, || all_flushed(hub)).await;
+                    let answer =
+                        lifecycle.waiting(&lifecycle.done, deadline, || all_flushed(lifecycle)).await;
                     return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));
                 }
             }
-            let answer = Waiting::new(hub, &hub.done, deadline, || flushed(hub, &ticket)).await;
+            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushed(lifecycle, &ticket)).await;
             answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
         }
     }
 
     fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
-        let cores = ticket.waiting_for().unwrap_or_else(|| self.shared.hub.waited_for());
-        FlushError::Timeout { waiting_for: cores.iter().map(|core| core.name.to_string()).collect() }
+        let cores = ticket.waiting_for().unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
+        FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
     }
 
     /// Stops accepting: publishes return `Stopped` from here on. What was accepted is still offered. Never waits.
     pub fn close(&self) {
-        self.shared.hub.close();
+        self.incoming.lifecycle.close();
     }
 
     /// Closes the bus, and waits until everything accepted has been offered to every watcher and handled by every
@@ -241,11 +238,11 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// As long as it takes: for ever, if a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait) is neither read
     /// nor dropped, or a handler does not return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an
-    /// async task, use `shutdown_async` (feature `async`): a runner that is awaited on the thread which this blocks
+    /// async task, use `shutdown_async`: a runner that is awaited on the thread which this blocks
     /// never comes to its end.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
-        self.shared.hub.shutdown(None, None)
+        self.incoming.lifecycle.shutdown(None, None)
     }
 
     /// As [`shutdown`](Self::shutdown), but returns by the deadline, and then reports what was abandoned.
@@ -256,10 +253,10 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `shutdown_async` (feature `async`).
+    /// At most `timeout`. In an async task, use `shutdown_async`.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         let (deadline, give_up) = self.deadlines(timeout);
-        self.shared.hub.shutdown(deadline, give_up)
+        self.incoming.lifecycle.shutdown(deadline, give_up)
     }
 
     /// As [`shutdown_timeout`](Self::shutdown_timeout), for a task. It begins when it is first polled; the timeout runs
@@ -280,17 +277,16 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// assert_eq!(report.bus.accepted, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "async")]
     pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
         async move {
             let (deadline, give_up) = self.deadlines(timeout);
-            self.shared.hub.shutdown_async(deadline, give_up).await
+            self.incoming.lifecycle.shutdown_async(deadline, give_up).await
         }
     }
 
     /// When a shutdown has to return, and when it has to begin giving up.
     fn deadlines(&self, timeout: Duration) -> (Deadline, Deadline) {
-        let clock = &self.shared.hub.clock;
+        let clock = &self.incoming.lifecycle.clock;
         let reserve = (timeout / 10).min(Duration::from_millis(50));
         (clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
     }
@@ -298,48 +294,48 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this bus it does not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
-        let hub = &self.shared.hub;
-        if !hub.is_current() {
-            let _ = hub.wait_ended(hub.clock.deadline(timeout));
+        let lifecycle = &self.incoming.lifecycle;
+        if !lifecycle.is_current() {
+            let _ = lifecycle.wait_ended(lifecycle.clock.deadline(timeout));
         }
     }
 
     /// Whether the running thread is one of this bus's own.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {
-        self.shared.hub.is_current()
+        self.incoming.lifecycle.is_current()
     }
 
     /// What the bus has done so far. Never waits for a publisher, a watcher or the dispatcher.
     pub fn stats(&self) -> BusStats {
-        self.shared.hub.stats()
+        self.incoming.lifecycle.stats()
     }
 }
 
 /// Whether a flush is through, or never will be.
-fn flushed(hub: &Hub, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
+fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
     // In this order: a bus that has ended without coming to the ticket never will.
-    let ended = hub.has_ended();
+    let ended = lifecycle.registry.has_ended();
     match ticket.waiting_for() {
-        _ if hub.is_abandoned() => Some(Err(FlushError::Abandoned)),
+        _ if lifecycle.is_abandoned() => Some(Err(FlushError::Abandoned)),
         Some(handlers) => handlers.is_empty().then_some(Ok(())),
         None => ended.then_some(Err(FlushError::Abandoned)),
     }
 }
 
 /// What the end of the bus means to a flush that came too late for a place of its own.
-fn all_flushed(hub: &Hub) -> Option<Result<(), FlushError>> {
-    match hub.ending() {
+fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
+    match lifecycle.ending() {
         Some(true) => Some(Ok(())),
         Some(false) => Some(Err(FlushError::Abandoned)),
-        None => hub.is_abandoned().then_some(Err(FlushError::Abandoned)),
+        None => lifecycle.is_abandoned().then_some(Err(FlushError::Abandoned)),
     }
 }
 
 impl<T> Drop for Broadcaster<T> {
     /// Closes the bus and waits for nobody. What was accepted is still offered, by the dispatcher's thread.
     fn drop(&mut self) {
-        self.shared.hub.close();
+        self.incoming.lifecycle.close();
     }
 }
 

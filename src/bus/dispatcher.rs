@@ -10,57 +10,23 @@
 
 use std::collections::HashMap;
 
-use crate::sync::{Arc, Mutex, Parker, Receiver, thread};
+use crate::sync::{Arc, Parker, Receiver, thread};
 
-use super::batch::{Frozen, Slice, discard};
-use super::core::Core;
-use super::current::on_bus;
-use super::hub::Hub;
-use super::outbox::Outbox;
-use super::sleeper::{full_fence, look, spin};
-
-/// What the incoming queue carries.
-pub(super) enum Entry<T> {
-    Event(T),
-    Batch(Vec<T>),
-    Register(Box<Outbox<T>>),
-    Flush(Arc<FlushTicket>),
-}
-
-/// What a flush waits for, once the dispatcher has come to it.
-#[derive(Debug, Default)]
-pub(super) struct FlushTicket {
-    /// `None` while the dispatcher has not come to the flush.
-    handlers: Mutex<Option<Handlers>>,
-}
-
-/// Each with the position that it has to come to.
-type Handlers = Vec<(u64, Arc<Core>)>;
-
-impl FlushTicket {
-    fn reach(&self, handlers: Handlers) {
-        *self.handlers.lock() = Some(handlers);
-    }
-
-    /// The handlers that are not through; `None` while the dispatcher has not come to the flush.
-    pub(super) fn waiting_for(&self) -> Option<Vec<Arc<Core>>> {
-        let mut handlers = self.handlers.lock();
-        let handlers = handlers.as_mut()?;
-        handlers.retain(|(position, core)| !core.is_finished() && core.handled() < *position);
-        Some(handlers.iter().map(|(_, core)| core.clone()).collect())
-    }
-}
+use super::incoming::{Entry, FlushTicket};
+use super::mailbox::{BatchSlice, MailboxSender, SharedBatch, discard};
+use super::state::{Lifecycle, WatcherState};
+use super::wait::{full_fence, on_bus_thread, spin_for, spin_until};
 
 pub(super) struct Dispatcher<T> {
-    hub: Arc<Hub>,
+    lifecycle: Arc<Lifecycle>,
     incoming: Receiver<Entry<T>>,
     parker: Parker,
     max_batch: usize,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
-    outboxes: Vec<Box<Outbox<T>>>,
-    /// Where each watcher stands in `outboxes`.
+    senders: Vec<Box<MailboxSender<T>>>,
+    /// Where each watcher stands in `senders`.
     index: HashMap<u64, usize>,
-    /// Those in `outboxes` that have to be waited for.
+    /// Those in `senders` that have to be waited for.
     pending: Vec<usize>,
     /// An entry that was taken but belongs to the next round.
     carried: Option<Entry<T>>,
@@ -68,13 +34,18 @@ pub(super) struct Dispatcher<T> {
 }
 
 impl<T: Clone> Dispatcher<T> {
-    pub(super) fn new(hub: Arc<Hub>, incoming: Receiver<Entry<T>>, parker: Parker, max_batch: usize) -> Self {
+    pub(super) fn new(
+        lifecycle: Arc<Lifecycle>,
+        incoming: Receiver<Entry<T>>,
+        parker: Parker,
+        max_batch: usize,
+    ) -> Self {
         Self {
-            hub,
+            lifecycle,
             incoming,
             parker,
             max_batch,
-            outboxes: Vec::new(),
+            senders: Vec::new(),
             index: HashMap::new(),
             pending: Vec::new(),
             carried: None,
@@ -84,7 +55,7 @@ impl<T: Clone> Dispatcher<T> {
 
     /// Runs until the bus is closed and empty, and to the end of all destructors.
     pub(super) fn run(self) {
-        on_bus(self.hub.id, move || {
+        on_bus_thread(self.lifecycle.id, move || {
             let mut this = self;
             this.parker.settle();
             this.work();
@@ -98,12 +69,12 @@ impl<T: Clone> Dispatcher<T> {
             let (batch, control) = self.gather(first, &mut taken);
             self.distribute(batch, taken);
             match control {
-                Some(Entry::Register(outbox)) => self.register(outbox),
+                Some(Entry::Register(sender)) => self.register(sender),
                 Some(Entry::Flush(ticket)) => self.answer(&ticket),
                 Some(entry) => self.carried = Some(entry),
                 None => {}
             }
-            if self.hub.must_reap() {
+            if self.lifecycle.registry.must_reap() {
                 self.reap();
             }
         }
@@ -115,27 +86,27 @@ impl<T: Clone> Dispatcher<T> {
             return Some(entry);
         }
         loop {
-            if let Some(entry) = look(|| self.incoming.try_recv()).or_else(|| self.spin()) {
+            if let Some(entry) = spin_until(|| self.incoming.try_recv()).or_else(|| self.spin()) {
                 return Some(entry);
             }
-            if self.hub.is_quiet() {
+            if self.lifecycle.is_quiet() {
                 // All pushes happened before the quiet, so this look is the last that is needed.
                 return self.incoming.try_recv();
             }
-            if self.hub.must_reap() {
+            if self.lifecycle.registry.must_reap() {
                 self.reap();
             }
-            if self.hand_on() {
+            if self.pass_turn_on() {
                 continue;
             }
-            self.hub.dispatcher.arm();
-            self.hub.gate.set_idle();
+            self.lifecycle.dispatcher.arm();
+            self.lifecycle.gate.set_idle();
             let entry = self.incoming.try_recv();
-            if entry.is_none() && !self.hub.is_quiet() && !self.hub.must_reap() {
-                self.hub.clock.park(&self.parker, None);
+            if entry.is_none() && !self.lifecycle.is_quiet() && !self.lifecycle.registry.must_reap() {
+                self.lifecycle.clock.park(&self.parker, None);
             }
-            self.hub.gate.clear_idle();
-            self.hub.dispatcher.disarm();
+            self.lifecycle.gate.clear_idle();
+            self.lifecycle.dispatcher.disarm();
             if entry.is_some() {
                 return entry;
             }
@@ -144,24 +115,24 @@ impl<T: Clone> Dispatcher<T> {
 
     /// Looks on for the next entry, as long as the options say and nothing else is to be done.
     fn spin(&self) -> Option<Entry<T>> {
-        if self.hub.spin.is_zero() || self.hub.room.is_waited_for() {
+        if self.lifecycle.spin.is_zero() || self.lifecycle.room.is_waited_for() {
             return None;
         }
         let found = || match self.incoming.try_recv() {
-            None => (self.hub.is_closing() || self.hub.must_reap()).then_some(None),
+            None => (self.lifecycle.is_closing() || self.lifecycle.registry.must_reap()).then_some(None),
             entry => Some(entry),
         };
-        spin(self.hub.spin, found).flatten()
+        spin_for(self.lifecycle.spin, found).flatten()
     }
 
     /// Before the dispatcher sleeps: who was given a turn may be a task that is not polled, so room
     /// that is still there is the turn of the next one as well. True: somebody was woken, so the
     /// dispatcher looks again.
-    fn hand_on(&self) -> bool {
-        let is_wanted = self.hub.room.is_waited_for() && !self.incoming.is_full();
+    fn pass_turn_on(&self) -> bool {
+        let is_wanted = self.lifecycle.room.is_waited_for() && !self.incoming.is_full();
         if is_wanted {
             // No fence: whoever waits had found the queue full before the last round's fence.
-            self.hub.room.wake(1);
+            self.lifecycle.room.wake(1);
         }
         is_wanted
     }
@@ -196,24 +167,24 @@ impl<T: Clone> Dispatcher<T> {
 
     fn distribute(&mut self, events: Vec<T>, taken: usize) {
         self.accepted += events.len() as u64;
-        self.hub.set_accepted(self.accepted);
-        if self.outboxes.is_empty() || events.is_empty() {
+        self.lifecycle.set_accepted(self.accepted);
+        if self.senders.is_empty() || events.is_empty() {
             full_fence();
-            self.hub.room.wake(taken);
+            self.lifecycle.room.wake(taken);
             return discard(events);
         }
-        let batch = Frozen::new(events);
-        for (i, outbox) in self.outboxes.iter_mut().enumerate() {
-            if outbox.offer(&batch, &self.hub) {
+        let batch = SharedBatch::new(events);
+        for (i, sender) in self.senders.iter_mut().enumerate() {
+            if sender.offer(&batch, &self.lifecycle) {
                 self.pending.push(i);
             }
         }
         full_fence();
-        let abandoned = self.hub.is_abandoned();
-        for outbox in &mut self.outboxes {
-            settle(outbox, abandoned);
+        let abandoned = self.lifecycle.is_abandoned();
+        for sender in &mut self.senders {
+            wake_or_drain(sender, abandoned);
         }
-        self.hub.room.wake(taken);
+        self.lifecycle.room.wake(taken);
         if !self.pending.is_empty() {
             // The events live on in the parts that are pending.
             drop(batch);
@@ -225,28 +196,28 @@ impl<T: Clone> Dispatcher<T> {
     fn wait_for_room(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         loop {
-            let abandoned = self.hub.is_abandoned();
+            let abandoned = self.lifecycle.is_abandoned();
             for &i in &pending {
-                let outbox = &mut self.outboxes[i];
+                let sender = &mut self.senders[i];
                 // What fits is not lost, even at the last moment; a watcher that has been stopped is offered no more.
-                if !outbox.core.is_stopped() {
-                    outbox.push_pending();
+                if !sender.state.is_stopped() {
+                    sender.push_pending();
                 }
-                if outbox.is_pending() {
-                    outbox.give_up_pending(&self.hub.clock, abandoned);
+                if sender.is_pending() {
+                    sender.give_up_pending(&self.lifecycle.clock, abandoned);
                 }
             }
             full_fence();
             for &i in &pending {
-                settle(&mut self.outboxes[i], abandoned);
+                wake_or_drain(&mut self.senders[i], abandoned);
             }
-            pending.retain(|&i| self.outboxes[i].is_pending());
+            pending.retain(|&i| self.senders[i].is_pending());
             if pending.is_empty() {
                 break;
             }
-            if self.hand_on() {
+            if self.pass_turn_on() {
                 // Time to take the turn up.
-                let _ = look(|| self.incoming.is_full().then_some(()));
+                let _ = spin_until(|| self.incoming.is_full().then_some(()));
             } else {
                 self.park_for_room(&pending);
             }
@@ -255,52 +226,55 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     fn park_for_room(&self, pending: &[usize]) {
-        let pending = || pending.iter().map(|&i| &*self.outboxes[i]);
-        pending().for_each(Outbox::want_room);
-        self.hub.dispatcher.arm();
+        let pending = || pending.iter().map(|&i| &*self.senders[i]);
+        pending().for_each(MailboxSender::want_room);
+        self.lifecycle.dispatcher.arm();
         // The second look, behind the fence: at all that can end the wait.
-        let ready = |outbox: &Outbox<T>| outbox.found_room() || outbox.core.is_stopped();
-        let deadline = pending().filter_map(Outbox::deadline).min();
-        if !self.hub.is_abandoned() && !pending().any(ready) && !self.hub.clock.has_passed(deadline) {
-            self.hub.clock.park(&self.parker, deadline);
+        let ready = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
+        let deadline = pending().filter_map(MailboxSender::deadline).min();
+        if !self.lifecycle.is_abandoned()
+            && !pending().any(ready)
+            && !self.lifecycle.clock.has_passed(deadline)
+        {
+            self.lifecycle.clock.park(&self.parker, deadline);
         }
-        self.hub.dispatcher.disarm();
-        pending().for_each(|outbox| outbox.core.has_room());
+        self.lifecycle.dispatcher.disarm();
+        pending().for_each(|sender| sender.state.has_room());
     }
 
-    fn register(&mut self, outbox: Box<Outbox<T>>) {
-        if outbox.core.is_stopped() {
+    fn register(&mut self, sender: Box<MailboxSender<T>>) {
+        if sender.state.is_stopped() {
             // It will not be found when its stop is reaped, which may be over already.
-            return close(&self.hub, *outbox);
+            return sender.close(&self.lifecycle);
         }
-        self.index.insert(outbox.core.id, self.outboxes.len());
-        self.outboxes.push(outbox);
+        self.index.insert(sender.state.id, self.senders.len());
+        self.senders.push(sender);
     }
 
     fn answer(&self, ticket: &FlushTicket) {
         // Those that have been stopped but still handle what is queued count, too: the list is the hub's. One that is
         // registered behind the flush has position zero, and is not waited for.
-        let position = |core: Arc<Core>| (core.decided(), core);
-        ticket.reach(self.hub.unfinished().into_iter().map(position).collect());
-        // No fence: who waits for it looks under the ticket's lock, see `WaitList::wake`.
-        self.hub.done.wake_all();
+        let position = |state: Arc<WatcherState>| (state.decided(), state);
+        ticket.reach(self.lifecycle.registry.unfinished().into_iter().map(position).collect());
+        // No fence: who waits for it looks under the ticket's lock, see `WaitQueue::wake`.
+        self.lifecycle.done.wake_all();
     }
 
     /// Takes the ends of stopped watchers out.
     fn reap(&mut self) {
-        for id in self.hub.take_reapable() {
+        for id in self.lifecycle.registry.take_reapable() {
             let Some(i) = self.index.remove(&id) else { continue };
-            let outbox = self.outboxes.swap_remove(i);
-            if let Some(moved) = self.outboxes.get(i) {
-                self.index.insert(moved.core.id, i);
+            let sender = self.senders.swap_remove(i);
+            if let Some(moved) = self.senders.get(i) {
+                self.index.insert(moved.state.id, i);
             }
-            close(&self.hub, *outbox);
+            sender.close(&self.lifecycle);
         }
         // When most have gone, so does the room for them; not so soon that those who come next would have to make it
         // again.
-        let held = self.outboxes.len();
-        if self.outboxes.capacity() > 64 && held < self.outboxes.capacity() / 4 {
-            self.outboxes.shrink_to(2 * held);
+        let held = self.senders.len();
+        if self.senders.capacity() > 64 && held < self.senders.capacity() / 4 {
+            self.senders.shrink_to(2 * held);
             self.index.shrink_to(2 * held);
             self.pending.shrink_to(2 * held);
         }
@@ -312,24 +286,24 @@ impl<T> Dispatcher<T> {
     /// It comes back, so that the events' destructors run last.
     #[cold]
     fn give_up(&mut self) -> Vec<T> {
-        self.hub.abandon();
+        self.lifecycle.abandon();
         let (mut events, mut late) = (Vec::new(), Vec::new());
         while let Some(entry) = self.carried.take().or_else(|| self.incoming.try_recv()) {
             match entry {
-                Entry::Register(outbox) => late.push((outbox, events.len())),
+                Entry::Register(sender) => late.push((sender, events.len())),
                 Entry::Event(event) => events.push(event),
                 Entry::Batch(more) => events.extend(more),
                 Entry::Flush(_) => {}
             }
         }
         self.accepted += events.len() as u64;
-        self.hub.set_accepted(self.accepted);
-        for outbox in &mut self.outboxes {
-            outbox.abandon(events.len());
+        self.lifecycle.set_accepted(self.accepted);
+        for sender in &mut self.senders {
+            sender.abandon(events.len());
         }
-        for (mut outbox, before) in late {
-            outbox.abandon(events.len() - before);
-            self.outboxes.push(outbox);
+        for (mut sender, before) in late {
+            sender.abandon(events.len() - before);
+            self.senders.push(sender);
         }
         events
     }
@@ -339,49 +313,39 @@ impl<T> Drop for Dispatcher<T> {
     /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for
     /// it.
     fn drop(&mut self) {
-        self.hub.close();
+        self.lifecycle.close();
         // A publisher inside the gate waits for nobody, and leaves. When `work` has come to its end, all
         // have left.
-        while !self.hub.is_quiet() {
+        while !self.lifecycle.is_quiet() {
             thread::yield_now();
         }
         let events = if thread::panicking() { self.give_up() } else { Vec::new() };
         // All readers see the end before the first of the user's destructors runs: that may wait
         // for one of them.
-        let left: Vec<_> = self.outboxes.iter_mut().map(|outbox| say_end(&self.hub, outbox)).collect();
-        for mut outbox in self.outboxes.drain(..) {
-            outbox.drop_closures();
+        let left: Vec<_> =
+            self.senders.iter_mut().map(|sender| announce_end(&self.lifecycle, sender)).collect();
+        for mut sender in self.senders.drain(..) {
+            sender.drop_closures();
         }
         drop(left);
         discard(events);
-        self.hub.set_ended();
+        self.lifecycle.set_ended();
     }
 }
 
 /// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
-fn settle<T>(outbox: &mut Outbox<T>, abandoned: bool) {
-    outbox.core.sleeper.wake();
-    if outbox.core.is_gone() {
-        drop(outbox.drain(abandoned));
-        outbox.tell_abandoned();
+fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
+    sender.state.wake_cell.wake();
+    if sender.state.is_gone() {
+        drop(sender.drain(abandoned));
+        sender.report_abandoned();
     }
 }
 
-/// Nothing more goes to this watcher. What is queued stays readable.
-pub(super) fn close<T>(hub: &Hub, mut outbox: Outbox<T>) {
-    if outbox.core.is_gone() {
-        drop(outbox.drain(hub.is_abandoned()));
-    }
-    outbox.drop_closures();
-    let core = outbox.core.clone();
-    drop(outbox);
-    hub.forget_outbox(&core);
-}
-
-/// The same, before anything of the user's goes. What the queue of a reader that has gone still
+/// As [`MailboxSender::close`], before anything of the user's goes. What the queue of a reader that has gone still
 /// held comes back.
-fn say_end<T>(hub: &Hub, outbox: &mut Outbox<T>) -> Vec<Slice<T>> {
-    let left = if outbox.core.is_gone() { outbox.drain(hub.is_abandoned()) } else { Vec::new() };
-    hub.forget_outbox(&outbox.core);
+fn announce_end<T>(lifecycle: &Lifecycle, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
+    let left = if sender.state.is_gone() { sender.drain(lifecycle.is_abandoned()) } else { Vec::new() };
+    lifecycle.sender_closed(&sender.state);
     left
 }

@@ -1,58 +1,89 @@
-//! The bus: how an event gets from a publisher to the watchers.
+//! The bus: the way of an event from a publisher to the watchers.
 //!
 //! ```text
-//! Publisher ─ gate ─> incoming ─> Dispatcher ─┬─ Outbox ─> Queue ─> Inbox ─ Watcher
-//!  (any threads)      (crossbeam)  (one thread) ├─ Outbox ─> Queue ─> Inbox ─ Runner (a handler)
-//!                                             └─ ...
+//! Publisher ─ gate ─> incoming queue ─> dispatcher ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
+//!  (any threads)       (crossbeam)     (one thread) ├─ MailboxSender ─> queue ─> MailboxReceiver ─ Runner (a handler)
+//!                                                   └─ ...
 //! ```
+//!
+//! The folders stand in the order in which they build on each other: `wait` (parking, timer), `state` (of the bus and of
+//! one watcher), `mailbox` (a watcher's queue with its two ends), `incoming` (the incoming queue, the publishers), then
+//! the `dispatcher` and `watch` (who reads a mailbox), and above all of them the `broadcaster`.
+//!
+//! # Glossary
+//!
+//! * **publisher**: a handle that publishes events.
+//! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the close.
+//! * **incoming queue**: the bounded queue between the publishers and the dispatcher.
+//! * **entry**: an item of the incoming queue: an event, a batch, a registration or a flush.
+//! * **dispatcher**: the thread that takes entries and offers their events to every watcher.
+//! * **batch**: events that the dispatcher offers together. They share one allocation and no longer change.
+//! * **slice**: a range of a batch, on its way to one watcher.
+//! * **mailbox**: the queue of one watcher, with a *sender* on the dispatcher and a *receiver* on the reader's thread.
+//! * **credit**: the number of events for which a mailbox has room.
+//! * **position**: the number of an event in the order in which one watcher was offered events, from 0 on.
+//! * **gap**: positions that the watcher lost. The reader receives it as `Lagged`.
+//! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to the end.
+//! * **borrowed**: said of events of the current slice that the caller reads in place, until its next call.
+//! * **watcher**: the reader's handle, or a registration with everything that belongs to it.
+//! * **handler**: a function of the user's that the library calls for each event.
+//! * **bulk reader**: a receiver that takes whole slices, and gives their room back in any order.
+//! * **flush**: a wait until everything accepted before it has been offered and handled.
+//! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits for the end.
+//! * **abandon**: a shutdown by deadline no longer waits for watchers and handlers.
+//! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in turn.
+//! * **timer**: the thread that wakes tasks at their deadlines.
+//! * **reap**: the dispatcher removes the sender of a watcher that has stopped.
 //!
 //! # Roles
 //!
-//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes the dispatcher if that
-//!   was about to sleep. It takes no lock and meets nobody else. Registrations and flushes take the same way, so they
-//!   have a place in the one order of events.
-//! * The **dispatcher** takes what waits, up to a batch or a control entry; freezes it into one shared allocation; offers
-//!   it to every watcher without waiting; fences once; wakes who sleeps; and only then waits, for those watchers that
-//!   must be waited for. One queue operation per watcher and batch, none per event.
-//! * A **reader** takes slices of batches out of its queue, reads them in place, and gives room back by a plain store of
-//!   `consumed`. If it is one that may be waited for, it fences and tells the dispatcher whether that waits for room.
+//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes the dispatcher if the
+//!   dispatcher was about to sleep. It takes no lock. Registrations and flushes take the same way, so they have a place in
+//!   the one order of events.
+//! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one shared batch of them,
+//!   offers it to every watcher without waiting, fences once, and wakes the readers that sleep. Only then does it wait,
+//!   for those watchers that must be waited for. It does one queue operation for each watcher and batch, none for each
+//!   event.
+//! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by a plain store of
+//!   `consumed`. If the dispatcher may wait for this reader, the reader then fences and wakes it where necessary.
 //!
 //! # Invariants
 //!
-//! 1. Nobody blocks in a queue: every wait is the one protocol of `sleeper.rs`, which the models see.
-//! 2. Each counter has one writer. What the dispatcher counts, it publishes in `Core::publish_sent`; what the reader
-//!    counts, in `set_consumed` and `count_discarded`.
-//! 3. For each watcher, `decided` is a position below which every event is in the queue, delivered or lost. A reader that
-//!    finds its queue empty behind a position that is decided has found a gap.
-//! 4. What is in a queue or in its reader's hand never is more than its length: the dispatcher sends what it has credit
-//!    for. The credit is the bound, the queue itself has none: slots for all would cost every idle watcher their memory.
-//! 5. After its last word to a watcher (`set_closed`) the dispatcher puts nothing into its queue; after `set_gone` the
-//!    reader takes nothing out except to throw it away. Both may empty the queue of one that has gone: what each takes
-//!    out, it counts.
-//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and its panic ends in `guarded`.
-//! 7. A control entry is carried out after all events before it were offered, and before any event behind it is.
+//! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which the models see.
+//! 2. Each counter has one writer. The dispatcher publishes its counters in `WatcherState::publish_sent`, the reader in
+//!    `set_consumed` and `count_discarded`.
+//! 3. For each watcher, every event below the position `decided` is in the queue, delivered or lost. A reader that finds
+//!    its queue empty below a decided position has found a gap.
+//! 4. The queue and the current slice together never hold more events than the queue's length: the dispatcher sends only
+//!    as many as it has credit for. The credit is the bound. The queue itself has none, because slots for all events would
+//!    cost every idle watcher their memory.
+//! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader takes events out only to
+//!    discard them. Both may empty the queue of a reader that is gone, and each counts the events that it takes out.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and `catch_panic` ends its panic.
+//! 7. The dispatcher carries out a control entry after it has offered all events before it, and before it offers any event
+//!    behind it.
 //!
 //! # Memory orderings
 //!
-//! Each use carries a line that names its partner. *Fence* is `sleeper::full_fence`, sequentially consistent on both
-//! sides: of a sleeper that arms and then looks, and a waker that changes something and then looks for the armed, at
-//! least one sees the other.
+//! Each use carries a line that names its partner. *Fence* is `full_fence`, sequentially consistent on both sides. One
+//! side arms a wake cell, fences and looks at its condition. The other side changes the condition, fences and looks at
+//! the cell. At least one of the two sees the other.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
 //! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
-//! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed sleeper |
+//! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed cell |
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
-//! | `Sleeper::armed` | sleeper | relaxed, fence after | waker | relaxed, fence before | that somebody sleeps |
-//! | `Sleeper::armed`, for a task | sleeper | relaxed, fence after | waker | relaxed RMW | no data: the waker's cell orders itself |
-//! | `WaitList::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that somebody waits |
-//! | `Core::state`, stopped | anybody | release RMW, fence after | reader; dispatcher, feed | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
-//! | `Core::state`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
-//! | `Core::state`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
-//! | `Core::state`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
-//! | `Core::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
-//! | `Core::panics` | who calls user code | relaxed RMW | `stats` | relaxed | a count |
+//! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
+//! | `WakeCell::armed`, for a task | waiting thread | relaxed, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
+//! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
+//! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
+//! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
+//! | `WatcherState::flags`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
+//! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
+//! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
+//! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
 //! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
 //! | `SentSide::filtered`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the position |
@@ -62,46 +93,32 @@
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
 //! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
-//! | `Hub::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
-//! | `Hub::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `Hub::reaping` | who stops | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
-//! | `Hub::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
+//! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
+//! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
+//! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
+//! | `Lifecycle::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
 //!
 //! # How little is lost to sleeping
 //!
-//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so that under load
-//! nobody sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses no processor time.
+//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so that under load no
+//! thread sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses no processor time.
 
-#[cfg(feature = "async")]
-mod alarm;
-mod batch;
 mod broadcaster;
-mod builder;
-mod core;
-mod current;
 mod dispatcher;
-#[cfg(any(feature = "recorder", eventcast_loom))]
-mod feed;
-mod gate;
-mod handler;
-mod hub;
-mod inbox;
+mod incoming;
+mod mailbox;
 mod options;
-mod outbox;
-mod publisher;
-mod queue;
-mod sleeper;
-#[cfg(feature = "async")]
-mod task;
-mod watcher;
+mod state;
+mod wait;
+mod watch;
 
 pub use self::broadcaster::Broadcaster;
-pub use self::builder::WatchBuilder;
-#[cfg(eventcast_loom)]
-pub use self::feed::{Bell, Fed, Feed, Portion, Stage};
-#[cfg(all(feature = "recorder", not(eventcast_loom)))]
-pub(crate) use self::feed::{Bell, Fed, Feed, Stage};
-pub use self::handler::{Runner, WatchHandle};
+pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, WatchOptions};
-pub use self::publisher::Publisher;
-pub use self::watcher::{Batch, Delivery, Events, IntoIter, Iter, StopHandle, Watcher};
+pub use self::watch::{
+    Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, WatchBuilder, WatchHandle, Watcher,
+};
+#[cfg(eventcast_loom)]
+pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
+#[cfg(all(feature = "recorder", not(eventcast_loom)))]
+pub(crate) use self::watch::{BulkNext, BulkReader, BulkWaker, EndStage};

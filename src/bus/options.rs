@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-#[cfg(feature = "serde")]
-use crate::document::document;
 use crate::error::BuildError;
 use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
+#[cfg(feature = "serde")]
+use crate::serde_object::object_only;
 
 /// The longest queue that can be asked for, in events or entries.
 const MAX_QUEUE: usize = 1 << 24;
@@ -204,7 +204,7 @@ pub struct WatchOptions {
 }
 
 #[cfg(feature = "serde")]
-document!(BusOptions, WatchOptions);
+object_only!(BusOptions, WatchOptions);
 
 impl WatchOptions {
     /// See [`WatchBuilder::name`](crate::WatchBuilder::name).

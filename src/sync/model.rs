@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-#[cfg(any(feature = "async", feature = "select"))]
 use std::task::Waker;
 
 use loom::cell::UnsafeCell;
@@ -48,7 +47,6 @@ pub(crate) mod hint {
 pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
 /// Few, so that a model is over before it is long.
-#[cfg(feature = "async")]
 pub(crate) const TURN: usize = 2;
 
 pub(crate) mod thread {
@@ -79,7 +77,6 @@ impl<T> Mutex<T> {
 
 /// Stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and a wake-up
 /// that comes between them is noticed by the second step. The library registers one task at a time.
-#[cfg(any(feature = "async", feature = "select"))]
 #[derive(Debug)]
 pub(crate) struct AtomicWaker {
     /// `REGISTERING` and `TAKING`.
@@ -87,19 +84,14 @@ pub(crate) struct AtomicWaker {
     waker: UnsafeCell<Option<Waker>>,
 }
 
-#[cfg(any(feature = "async", feature = "select"))]
 const REGISTERING: usize = 1;
-#[cfg(any(feature = "async", feature = "select"))]
 const TAKING: usize = 2;
 
 // SAFETY: only the thread that took `state` from 0 touches the waker.
-#[cfg(any(feature = "async", feature = "select"))]
 unsafe impl Sync for AtomicWaker {}
 // SAFETY: a waker can be sent.
-#[cfg(any(feature = "async", feature = "select"))]
 unsafe impl Send for AtomicWaker {}
 
-#[cfg(any(feature = "async", feature = "select"))]
 impl AtomicWaker {
     pub(crate) fn new() -> Self {
         Self { state: AtomicUsize::new(0), waker: UnsafeCell::new(None) }
@@ -242,31 +234,31 @@ pub(crate) fn thread_number() -> usize {
 
 /// Stand-in for crossbeam's queues (an array of stamped slots, after D. Vyukov's bounded queue).
 #[derive(Debug)]
-struct Queue<T> {
-    slots: Box<[Slot<T>]>,
+struct ModelQueue<T> {
+    slots: Box<[ModelSlot<T>]>,
     head: AtomicUsize,
     tail: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct ModelSlot<T> {
     /// `2 * lap` when empty for that lap, `2 * lap + 1` when filled in it.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Sender<T>(Arc<Queue<T>>);
+pub(crate) struct Sender<T>(Arc<ModelQueue<T>>);
 
 #[derive(Debug)]
-pub(crate) struct Receiver<T>(Arc<Queue<T>>);
+pub(crate) struct Receiver<T>(Arc<ModelQueue<T>>);
 
 // SAFETY: a slot's value is touched only between winning its index (one winner each) and publishing its stamp.
-unsafe impl<T: Send> Send for Queue<T> {}
+unsafe impl<T: Send> Send for ModelQueue<T> {}
 // SAFETY: as above; values are moved in and out, never shared.
-unsafe impl<T: Send> Sync for Queue<T> {}
+unsafe impl<T: Send> Sync for ModelQueue<T> {}
 
-impl<T> Queue<T> {
+impl<T> ModelQueue<T> {
     fn is_full(&self) -> bool {
         // Relaxed, both: a hint, from which nothing follows.
         let tail = self.tail.load(Ordering::Relaxed);
@@ -277,9 +269,9 @@ impl<T> Queue<T> {
 
 pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let slots = (0..capacity)
-        .map(|_| Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
+        .map(|_| ModelSlot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
         .collect();
-    let queue = Arc::new(Queue { slots, head: AtomicUsize::new(0), tail: AtomicUsize::new(0) });
+    let queue = Arc::new(ModelQueue { slots, head: AtomicUsize::new(0), tail: AtomicUsize::new(0) });
     (Sender(queue.clone()), Receiver(queue))
 }
 
@@ -310,7 +302,6 @@ impl<T> Sender<T> {
     }
 }
 
-#[cfg(feature = "async")]
 impl<T> Sender<T> {
     pub(crate) fn is_full(&self) -> bool {
         self.0.is_full()
@@ -379,7 +370,7 @@ impl<T> Segments<T> {
     }
 }
 
-impl<T> Drop for Queue<T> {
+impl<T> Drop for ModelQueue<T> {
     fn drop(&mut self) {
         // Relaxed: nobody else is left.
         let (head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));

@@ -14,24 +14,24 @@ pub(crate) struct Signal {
 
 /// As crossbeam's channel of one: the lock stands for the channel's own.
 #[derive(Debug, Default)]
-struct Token(Mutex<State>);
+struct Token(Mutex<TokenState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TokenState {
     is_there: bool,
     /// The thread that sleeps in a `Select` with this token.
-    sleeper: Option<Unparker>,
+    parked: Option<Unparker>,
 }
 
 impl Wake for Token {
     fn wake(self: Arc<Self>) {
-        let sleeper = {
+        let parked = {
             let mut state = self.0.lock();
             state.is_there = true;
-            state.sleeper.take()
+            state.parked.take()
         };
-        if let Some(sleeper) = sleeper {
-            sleeper.unpark();
+        if let Some(parked) = parked {
+            parked.unpark();
         }
     }
 }
@@ -98,7 +98,7 @@ impl Select<'_> {
     fn is_ready(&self, signal: &Signal) -> bool {
         let mut state = signal.token.0.lock();
         if !state.is_there {
-            state.sleeper = Some(self.parker.unparker());
+            state.parked = Some(self.parker.unparker());
         }
         state.is_there
     }

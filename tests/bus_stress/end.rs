@@ -10,12 +10,10 @@ use crate::event::Payload;
 use crate::met::{self, Met};
 use crate::publish::Round;
 use crate::rng::Rng;
-#[cfg(feature = "async")]
 use crate::tasks;
 
 /// Waits until enough has happened, or for a while: a stuck round goes no further by itself. Beside busy programs each
 /// yield may take some milliseconds, so the while is bounded in time, too.
-#[allow(clippy::disallowed_methods, reason = "real time, in which other programs run")]
 pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     let began = Instant::now();
     for _ in 0..200 {
@@ -44,9 +42,7 @@ fn shut_down(bus: &Broadcaster<Payload>, mut rng: Rng) -> Option<ShutdownReport>
     match rng.below(7) {
         0 | 1 => Some(bus.shutdown()),
         2 => Some(bus.shutdown_timeout(LONG)),
-        #[cfg(feature = "async")]
         3 => Some(tasks::block_on(&mut rng, bus.shutdown_async(LONG))),
-        #[cfg(feature = "async")]
         4 => {
             let polls = rng.below(3);
             let report = tasks::block_on(&mut rng, tasks::cancelled(bus.shutdown_async(LONG), polls));

@@ -5,13 +5,12 @@
 //! A round has publishers (all ways to publish), readers of every policy that come, go, stop, panic, handlers that
 //! panic, filters that panic, events whose `Clone` panics, flushes, snapshots, and in the middle of it the end, with or
 //! without a deadline, up to five times at the same moment. In every second round `Clone`, `Drop`, filters and handlers
-//! take time now and then. With the feature `async` some of these are tasks of tokio or smol, and some futures are dropped
+//! take time now and then. Some of these are tasks of tokio or smol, and some futures are dropped
 //! before they are ready. With `select` some readers wait in a `Select`.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin, and
 //! `EVENTCAST_STRESS_HANGS` after how many seconds a round counts as hanging. A failure names the seed of its round. The
 //! seed repeats the choices and not the timing.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test stands outside the library")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod check;
@@ -25,7 +24,6 @@ mod rng;
 mod round;
 mod running;
 mod small;
-#[cfg(feature = "async")]
 mod tasks;
 
 use std::panic::{resume_unwind, set_hook, take_hook};

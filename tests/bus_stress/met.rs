@@ -19,19 +19,12 @@ pub(crate) enum Met {
     SimultaneousShutdowns,
     #[cfg(feature = "select")]
     Selects,
-    #[cfg(feature = "async")]
     TokioTasks,
-    #[cfg(feature = "async")]
     SmolTasks,
-    #[cfg(feature = "async")]
     CancelledReceives,
-    #[cfg(feature = "async")]
     CancelledPublishes,
-    #[cfg(feature = "async")]
     CancelledRegistrations,
-    #[cfg(feature = "async")]
     CancelledFlushes,
-    #[cfg(feature = "async")]
     CancelledShutdowns,
 }
 
@@ -51,19 +44,12 @@ const ALL: &[Met] = &[
     Met::SimultaneousShutdowns,
     #[cfg(feature = "select")]
     Met::Selects,
-    #[cfg(feature = "async")]
     Met::TokioTasks,
-    #[cfg(feature = "async")]
     Met::SmolTasks,
-    #[cfg(feature = "async")]
     Met::CancelledReceives,
-    #[cfg(feature = "async")]
     Met::CancelledPublishes,
-    #[cfg(feature = "async")]
     Met::CancelledRegistrations,
-    #[cfg(feature = "async")]
     Met::CancelledFlushes,
-    #[cfg(feature = "async")]
     Met::CancelledShutdowns,
 ];
 

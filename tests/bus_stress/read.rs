@@ -14,7 +14,6 @@ use crate::met::{self, Met};
 use crate::plan::{Handled, Made, Read, random_watcher};
 use crate::rng::Rng;
 use crate::running::Running;
-#[cfg(feature = "async")]
 use crate::tasks;
 
 pub(crate) fn item(delivery: Delivery<&Payload>) -> Item {
@@ -61,7 +60,6 @@ pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut V
             Err(error) => error == eventcast::RecvTimeoutError::Timeout,
         },
         3 => watcher.recv_ref().map(|d| log.push(item(d))).is_ok(),
-        #[cfg(feature = "async")]
         4 => {
             let mut own = rng.fork();
             tasks::block_on(rng, tasks::receive(watcher, &mut own, log))
@@ -150,7 +148,6 @@ pub(crate) fn spawn_reader(
     mut rng: Rng,
     stays: bool,
 ) -> Running<Read> {
-    #[cfg(feature = "async")]
     if rng.once_in(3) {
         let own = rng.fork();
         return Running::task(&mut rng, tasks::read(watcher, made, own, stays));
@@ -185,7 +182,6 @@ pub(crate) fn spawn_handler(bus: &Broadcaster<Payload>, rng: &mut Rng) -> Handle
             panic_any(ident);
         }
     };
-    #[cfg(feature = "async")]
     if rng.once_in(3) {
         let runner = builder.runner(handler).unwrap();
         let handle = runner.handle();

@@ -16,13 +16,11 @@ use crate::publish::{Round, hammer, publisher};
 use crate::read::{receive, spawn_handler, spawn_reader};
 use crate::rng::Rng;
 use crate::running::Running;
-#[cfg(feature = "async")]
 use crate::tasks;
 use crate::{FOREVER, MAX_PUBLISHERS};
 
 fn spawn_publisher(round: &Arc<Round>, number: u32, hammers: bool, rng: &mut Rng) -> Running<Published> {
     let (round, own) = (round.clone(), rng.fork());
-    #[cfg(feature = "async")]
     if !hammers && rng.once_in(2) {
         return Running::task(rng, tasks::publisher(round, number, own));
     }

@@ -16,7 +16,6 @@ impl<T: Send + 'static> Running<T> {
         Self(rx)
     }
 
-    #[cfg(feature = "async")]
     pub(crate) fn task(rng: &mut crate::rng::Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
         let (tx, rx) = mpsc::channel();
         crate::tasks::spawn(rng, async move {

@@ -6,9 +6,8 @@
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \
-//!     cargo test --features async,kube-5,kube/rustls-tls,kube/ring --test kubernetes answers
+//!     cargo test --features kube-5,kube/rustls-tls,kube/ring --test kubernetes answers
 //! ```
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod answers;
 mod cluster;

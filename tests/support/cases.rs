@@ -1,6 +1,5 @@
 //! Running random cases: the same ones each time, more or others by the environment, and none that hangs unseen.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::env;
 use std::fmt::Debug;

@@ -1,7 +1,6 @@
 //! An allocator that counts: on each thread for itself, and on threads of the library for whoever follows them.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,6 +1,5 @@
 //! What the tests of the bus share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

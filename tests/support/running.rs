@@ -3,7 +3,6 @@
 //! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
 //! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "example.rs"]
 mod example;

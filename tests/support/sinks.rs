@@ -1,6 +1,5 @@
 //! What the tests of recordings share: a sink that does as it is told, and shorthands for events.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};

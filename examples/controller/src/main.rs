@@ -13,7 +13,6 @@
 //! A `Reminder` has a time and a message. The operator records an event when it sees one, and another when the time
 //! has come; `kubectl describe` shows both. What it takes to record is in three places: the first lines of `operate`, the
 //! recorder in `Ctx`, and the calls in `reminder.rs`.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a program, not part of the library")]
 
 mod reminder;
 #[allow(clippy::manual_is_multiple_of, reason = "shared with programs for an older Rust, which has none")]

@@ -1,5 +1,4 @@
 //! The operator: what it records about a reminder, and the whole program against an API server in this process.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 #[path = "../../../tests/support/api_server/mod.rs"]
 mod api_server;

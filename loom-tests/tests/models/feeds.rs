@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
-use eventcast::{Fed, Feed, OverflowPolicy, Portion, Stage};
+use eventcast::{BulkEvents, BulkNext, BulkReader, EndStage, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
 /// Takes the next ones, and waits for them. `None`: there will be no more.
-fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
+fn next(feed: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
     loop {
         let stage = feed.stage();
         match feed.take() {
-            Fed::Events(portion) => return Some(portion),
-            Fed::Empty => feed.wait(None, true, stage, || false),
-            Fed::End => return None,
+            BulkNext::Events(portion) => return Some(portion),
+            BulkNext::Empty => feed.wait(None, true, stage, || false),
+            BulkNext::End => return None,
         }
     }
 }
@@ -25,15 +25,15 @@ fn next(feed: &mut Feed<Payload>) -> Option<Portion<Payload>> {
 fn a_bell_against_a_feed_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let mut feed = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
-        let (bell, done) = (feed.bell(), Arc::new(AtomicBool::new(false)));
+        let (bell, done) = (feed.waker(), Arc::new(AtomicBool::new(false)));
         let worker = done.clone();
         let working = spawn(move || {
             // Relaxed: the bell's fence has to do.
             worker.store(true, Ordering::Relaxed);
-            bell.ring();
+            bell.wake();
         });
         // Relaxed: as above.
         while !done.load(Ordering::Relaxed) {
@@ -49,7 +49,7 @@ fn a_bell_against_a_feed_that_goes_to_sleep() {
 fn close_against_a_full_feed() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let mut feed = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
@@ -59,7 +59,7 @@ fn close_against_a_full_feed() {
         assert_eq!((first.position(), first.events()[0].number()), (0, 1));
         loop {
             let stage = feed.stage();
-            if stage > Stage::Running {
+            if stage > EndStage::Running {
                 break;
             }
             assert!(feed.is_full());
@@ -80,7 +80,7 @@ fn close_against_a_full_feed() {
 fn giving_up_against_a_feed_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let mut feed = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
@@ -90,7 +90,7 @@ fn giving_up_against_a_feed_that_goes_to_sleep() {
         let first = next(&mut feed);
         loop {
             let stage = feed.stage();
-            if stage == Stage::Abandoned {
+            if stage == EndStage::Abandoned {
                 break;
             }
             feed.wait(None, false, stage, || false);
@@ -108,7 +108,7 @@ fn giving_up_against_a_feed_that_goes_to_sleep() {
 fn a_flush_against_a_feed() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let mut feed = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
@@ -140,13 +140,13 @@ fn drop_of_a_feed_against_an_offer_and_giving_up() {
             let _ = &sign;
             true
         };
-        let mut feed = bus.watch_builder().filter(filter).feed().unwrap();
+        let mut feed = bus.watch_builder().filter(filter).bulk().unwrap();
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
         let handle = feed.handle();
         let handling = spawn(move || {
-            let taken = if let Fed::Events(portion) = feed.take() { portion.events().len() } else { 0 };
+            let taken = if let BulkNext::Events(portion) = feed.take() { portion.events().len() } else { 0 };
             feed.give_back(taken as u64);
             drop(feed);
             taken as u64
@@ -165,7 +165,7 @@ fn drop_of_a_feed_against_an_offer_and_giving_up() {
 fn room_given_back_out_of_order_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 2, OverflowPolicy::Wait);
-        let mut feed = bus.watch_builder().feed().unwrap();
+        let mut feed = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();

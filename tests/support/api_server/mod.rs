@@ -2,7 +2,6 @@
 //!
 //! `store.rs` has the rules for events, `status.rs` the words, this file the connections, the permissions and the faults.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests are not part of the model")]
 
 mod status;
 mod store;

@@ -1,0 +1,13 @@
+//! One watcher's queue and its two ends: the sender on the dispatcher, the receiver on the reader's thread.
+
+mod hooks;
+mod queue;
+mod receiver;
+mod sender;
+mod slice;
+
+pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
+pub(crate) use self::queue::SliceQueue;
+pub(crate) use self::receiver::{MailboxReceiver, Next};
+pub(crate) use self::sender::MailboxSender;
+pub(crate) use self::slice::{BatchSlice, SharedBatch, discard};

@@ -1,0 +1,378 @@
+//! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
+//!
+//! Credit is counted in events, as if each had a slot of its own: capacity less what is queued or in the reader's hand.
+//! What fits is sent as a slice of the shared batch, when it is all of it; when only a part fits, a watcher that loses
+//! the rest, or may lose it, gets a copy of that part, so that it does not keep the whole batch alive for a few events. A
+//! watcher that is waited for to the end gets small slices of the batch itself, which the dispatcher holds meanwhile
+//! anyway.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::bus::state::{Lifecycle, Sent, WatcherState};
+use crate::catch::catch_panic;
+use crate::clock::{Clock, Deadline};
+use crate::policy::OverflowPolicy;
+use crate::stats::DropReason;
+use crate::sync::Arc;
+
+use super::hooks::{FilterHook, OnAbandon, OnDrop};
+use super::queue::{SliceQueue, events_in};
+use super::slice::{BatchSlice, SharedBatch, copied};
+
+pub(crate) struct MailboxSender<T> {
+    pub(crate) state: Arc<WatcherState>,
+    queue: Arc<SliceQueue<T>>,
+    filter: Option<FilterHook<T>>,
+    on_drop: Option<OnDrop<T>>,
+    on_abandon: Option<OnAbandon>,
+    /// Events abandoned here of which `on_abandon` has not been told.
+    unreported: u64,
+    sent: Sent,
+    /// The last value of the reader's `consumed` that was looked at; the reader may be further.
+    consumed: u64,
+    /// What still has to find room, of a watcher that is waited for.
+    pending: VecDeque<Part<T>>,
+    deadline: Deadline,
+    /// The reader is a handler that has given up its queue, because a shutdown by deadline told it to.
+    gave_up: bool,
+}
+
+/// Some events of a batch.
+struct Part<T> {
+    batch: Arc<SharedBatch<T>>,
+    range: Range<usize>,
+}
+
+impl<T> MailboxSender<T> {
+    pub(crate) fn new(
+        state: Arc<WatcherState>,
+        queue: Arc<SliceQueue<T>>,
+        filter: Option<FilterHook<T>>,
+        on_drop: Option<OnDrop<T>>,
+        on_abandon: Option<OnAbandon>,
+    ) -> Self {
+        Self {
+            state,
+            queue,
+            filter,
+            on_drop,
+            on_abandon,
+            unreported: 0,
+            sent: Sent::default(),
+            consumed: 0,
+            pending: VecDeque::new(),
+            deadline: None,
+            gave_up: false,
+        }
+    }
+
+    /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
+    fn credit(&mut self, wanted: usize) -> usize {
+        let free = |sender: &Self| sender.state.capacity - (sender.sent.queued - sender.consumed);
+        let mut credit = free(self);
+        if credit < wanted as u64 {
+            self.consumed = self.state.consumed();
+            credit = free(self);
+        }
+        credit as usize
+    }
+
+    /// Queues a slice for which there is credit.
+    fn send(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+        let events = range.len() as u64;
+        self.queue.push(BatchSlice::new(batch.clone(), range.start, range.end, self.sent.decided));
+        self.sent.decided += events;
+        self.sent.queued += events;
+        self.note_high_water();
+    }
+
+    fn note_high_water(&mut self) {
+        if self.sent.queued - self.consumed > self.sent.high_water {
+            self.consumed = self.state.consumed();
+            // What the reader of a ring has in hand is not in the queue any more.
+            let queued = (self.sent.queued - self.consumed).min(self.state.capacity);
+            self.sent.high_water = self.sent.high_water.max(queued);
+        }
+    }
+
+    /// Counts events that the reader will not get, and tells the hook.
+    fn lose(&mut self, reason: DropReason, events: &[T]) {
+        self.sent.decided += events.len() as u64;
+        self.count_lost(reason, events);
+    }
+
+    fn count_lost(&mut self, reason: DropReason, events: &[T]) {
+        let drops = &mut self.sent.drops;
+        let count = match reason {
+            DropReason::Incoming => &mut drops.incoming,
+            DropReason::Oldest => &mut drops.oldest,
+            DropReason::TimedOut => &mut drops.timed_out,
+            DropReason::Stopped => &mut drops.stopped,
+            DropReason::Abandoned => &mut drops.abandoned,
+        };
+        *count += events.len() as u64;
+        if let Some(hook) = &mut self.on_drop {
+            if catch_panic(|| hook(&self.state.name, reason, events)).is_none() {
+                self.state.count_panic();
+            }
+        }
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Gives up what is pending, if that is due.
+    pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
+        let reason = if self.state.is_stopped() && !self.state.has_given_up() {
+            DropReason::Stopped
+        } else if abandon {
+            DropReason::Abandoned
+        } else if clock.has_passed(self.deadline) {
+            DropReason::TimedOut
+        } else {
+            return;
+        };
+        while let Some(part) = self.pending.pop_front() {
+            self.lose(reason, &part.batch.events()[part.range]);
+        }
+        self.state.publish_sent(&self.sent);
+    }
+
+    /// Counts as abandoned what is pending, and so many events more. `on_drop` does not learn of them.
+    #[cold]
+    pub(crate) fn abandon(&mut self, events: usize) {
+        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
+        let events = if self.state.is_stopped() { 0 } else { events as u64 };
+        let lost = pending as u64 + events;
+        self.sent.offered += events;
+        self.state.publish_offered(self.sent.offered);
+        self.unreported += lost;
+        self.sent.decided += lost;
+        self.sent.drops.abandoned += lost;
+        self.state.publish_sent(&self.sent);
+    }
+
+    /// Asks the reader for a wake-up when there is room worth waking for: for all that is pending, or half the queue.
+    /// Waking at the first free slot would cost a wake-up per event.
+    pub(crate) fn want_room(&self) {
+        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
+        let need = (pending as u64).min((self.state.capacity / 2).max(1));
+        // A reader that goes at this moment may have had its queue emptied; then nothing is waited for.
+        self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
+    }
+
+    /// Whether the reader has given back the room that was asked for.
+    pub(crate) fn found_room(&self) -> bool {
+        self.state.is_room_wanted(self.state.consumed())
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// Tells what was abandoned, and lets go of the user's closures. Their destructors may panic: each goes by itself,
+    /// because two panics at once would end the process.
+    pub(crate) fn drop_closures(&mut self) {
+        self.report_abandoned();
+        let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
+        let on_abandon = self.on_abandon.take();
+        catch_panic(|| drop(filter));
+        catch_panic(|| drop(on_drop));
+        catch_panic(|| drop(on_abandon));
+    }
+
+    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes
+    /// out, it counts. It comes back, so that the caller chooses when the events' destructors run.
+    #[must_use = "the events' destructors run where it is dropped"]
+    pub(crate) fn drain(&mut self, abandon: bool) -> Vec<BatchSlice<T>> {
+        let slices = self.queue.take_all();
+        let events = events_in(&slices);
+        if events > 0 {
+            self.sent.queued -= events;
+            let drops = &mut self.sent.drops;
+            *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
+            self.state.publish_sent(&self.sent);
+            self.unreported += if abandon { events } else { 0 };
+        }
+        slices
+    }
+
+    /// Ends the mailbox: nothing more goes to this watcher. What is queued stays readable.
+    pub(crate) fn close(mut self, lifecycle: &Lifecycle) {
+        if self.state.is_gone() {
+            drop(self.drain(lifecycle.is_abandoned()));
+        }
+        self.drop_closures();
+        let state = self.state.clone();
+        drop(self);
+        lifecycle.sender_closed(&state);
+    }
+
+    /// Tells the hook of what was abandoned since the last call. The hook is the user's, so the caller chooses when.
+    pub(crate) fn report_abandoned(&mut self) {
+        let events = std::mem::take(&mut self.unreported);
+        if let Some(hook) = self.on_abandon.as_mut().filter(|_| events > 0) {
+            catch_panic(|| hook(&self.state.name, events));
+        }
+    }
+}
+
+impl<T: Clone> MailboxSender<T> {
+    /// Offers a batch without waiting. True: some of it has to be waited for.
+    pub(crate) fn offer(&mut self, batch: &Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
+        if self.state.is_stopped() {
+            self.gave_up = self.state.has_given_up();
+            if !self.gave_up {
+                return false;
+            }
+        }
+        if let OverflowPolicy::WaitFor(limit) = self.state.policy {
+            self.deadline = lifecycle.clock.deadline(limit);
+        }
+        let all = 0..batch.events().len();
+        if self.filter.is_none() {
+            self.offer_part(batch, all);
+        } else {
+            self.offer_filtered(batch, all, lifecycle);
+        }
+        self.state.publish_sent(&self.sent);
+        self.is_pending()
+    }
+
+    #[cold]
+    fn offer_filtered(&mut self, batch: &Arc<SharedBatch<T>>, all: Range<usize>, lifecycle: &Lifecycle) {
+        let Some(runs) = self.passing(batch.events()) else {
+            // A filter that panics ends its watcher: what it would have wanted cannot be known.
+            self.state.count_panic();
+            return lifecycle.stop(&self.state);
+        };
+        let passed: usize = runs.iter().map(Range::len).sum();
+        self.sent.filtered += (all.len() - passed) as u64;
+        if passed == all.len() {
+            return self.offer_part(batch, all);
+        }
+        if passed == 0 {
+            return;
+        }
+        let events = batch.events();
+        if let Some(own) = copied(runs.iter().flat_map(|run| &events[run.clone()])) {
+            self.offer_part(&own, 0..passed);
+        } else {
+            // A `Clone` panicked: nothing is lost for it, the watcher only holds the batch for longer.
+            self.state.count_panic();
+            for run in runs {
+                self.offer_part(batch, run);
+            }
+        }
+    }
+
+    /// The ranges that the filter keeps. `None`: it panicked.
+    fn passing(&mut self, events: &[T]) -> Option<Vec<Range<usize>>> {
+        let filter = self.filter.as_mut()?;
+        catch_panic(|| {
+            let mut runs: Vec<Range<usize>> = Vec::new();
+            for (i, event) in events.iter().enumerate() {
+                if filter(event) {
+                    match runs.last_mut() {
+                        Some(run) if run.end == i => run.end = i + 1,
+                        _ => runs.push(i..i + 1),
+                    }
+                }
+            }
+            runs
+        })
+    }
+
+    #[inline]
+    fn offer_part(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+        self.sent.offered += range.len() as u64;
+        // Before anything of it can be delivered or lost, so that no snapshot shows more of it than was offered.
+        self.state.publish_offered(self.sent.offered);
+        if self.gave_up {
+            return self.lose(DropReason::Abandoned, &batch.events()[range]);
+        }
+        match self.state.policy {
+            OverflowPolicy::DropIncoming => {
+                let fits = self.credit(range.len()).min(range.len());
+                if fits == range.len() {
+                    return self.send(batch, range);
+                }
+                let (kept, lost) = (range.start..range.start + fits, range.start + fits..range.end);
+                self.send_copy(batch, kept);
+                self.lose(DropReason::Incoming, &batch.events()[lost]);
+            }
+            OverflowPolicy::DropOldest => self.offer_newest(batch, range),
+            OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
+                self.pending.push_back(Part { batch: batch.clone(), range });
+                self.push_pending();
+            }
+        }
+    }
+
+    /// Sends what fits of what is pending.
+    pub(crate) fn push_pending(&mut self) {
+        // Small slices, so that the reader gives room back often; never a tiny one at the end.
+        let quarter = (self.state.capacity as usize / 4).max(1);
+        // What is waited for to the end is in the queue only until then, so its slices may share the batch. What may be
+        // given up in the middle would leave whole batches alive for the few events of them that are queued.
+        let copies = self.state.policy != OverflowPolicy::Wait;
+        while let Some(mut part) = self.pending.pop_front() {
+            let fits = self.credit(part.range.len()).min(part.range.len());
+            let whole = fits == part.batch.events().len();
+            let end = part.range.start + fits;
+            while part.range.start < end {
+                let rest = end - part.range.start;
+                let next = if rest <= quarter + quarter / 2 { rest } else { quarter };
+                let range = part.range.start..part.range.start + next;
+                if copies && !whole {
+                    self.send_copy(&part.batch, range);
+                } else {
+                    self.send(&part.batch, range);
+                }
+                part.range.start += next;
+            }
+            if !part.range.is_empty() {
+                self.pending.push_front(part);
+                break;
+            }
+        }
+        self.state.publish_sent(&self.sent);
+    }
+
+    /// As [`send`](Self::send), for a part of a batch that need not live for it.
+    fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        if let Some(own) = copied(batch.events()[range.clone()].iter()) {
+            self.send(&own, 0..range.len());
+        } else {
+            self.state.count_panic();
+            self.send(batch, range);
+        }
+    }
+
+    /// Puts the newest into the ring, and takes the oldest out of it.
+    fn offer_newest(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+        let capacity = self.state.capacity as usize;
+        let skipped = range.len().saturating_sub(capacity);
+        if skipped > 0 {
+            // What is in the ring is older still.
+            self.cut(0);
+            self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
+            self.send_copy(batch, range.start + skipped..range.end);
+        } else {
+            self.cut(capacity - range.len());
+            self.send(batch, range);
+        }
+    }
+
+    fn cut(&mut self, capacity: usize) {
+        for slice in self.queue.cut(capacity) {
+            self.sent.queued -= slice.len() as u64;
+            self.count_lost(DropReason::Oldest, slice.events());
+        }
+    }
+}

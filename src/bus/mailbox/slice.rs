@@ -1,0 +1,98 @@
+//! Batches: what the dispatcher hands out. One allocation, shared by all watchers, read in place.
+
+use crate::catch::catch_panic;
+use crate::sync::Arc;
+
+/// Drops events one by one: in a plain `Vec`, a second `Drop` that panics would abort the process.
+pub(crate) fn discard<T>(events: Vec<T>) {
+    if std::mem::needs_drop::<T>() {
+        for event in events {
+            catch_panic(|| drop(event));
+        }
+    }
+}
+
+/// Events that no longer change. They may be dropped on any thread of the bus or of a watcher, so a panic in an
+/// event's `Drop` ends here.
+#[derive(Debug)]
+pub(crate) struct SharedBatch<T> {
+    /// In a box, which takes the memory of its events and no more.
+    events: Box<[T]>,
+}
+
+impl<T> SharedBatch<T> {
+    pub(crate) fn new(events: Vec<T>) -> Arc<Self> {
+        Arc::new(Self { events: events.into_boxed_slice() })
+    }
+
+    pub(crate) fn events(&self) -> &[T] {
+        &self.events
+    }
+}
+
+impl<T> Drop for SharedBatch<T> {
+    fn drop(&mut self) {
+        discard(std::mem::take(&mut self.events).into_vec());
+    }
+}
+
+/// A part of a batch on its way to one watcher.
+#[derive(Debug)]
+pub(crate) struct BatchSlice<T> {
+    batch: Arc<SharedBatch<T>>,
+    start: u32,
+    end: u32,
+    /// The watcher's position of the event at `start`: how many it was offered before.
+    position: u64,
+}
+
+impl<T> BatchSlice<T> {
+    pub(crate) fn new(batch: Arc<SharedBatch<T>>, start: usize, end: usize, position: u64) -> Self {
+        debug_assert!(start <= end && end <= batch.events.len());
+        Self { batch, start: start as u32, end: end as u32, position }
+    }
+
+    pub(crate) fn events(&self) -> &[T] {
+        &self.batch.events[self.start as usize..self.end as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Takes the first events off, as a slice of their own.
+    pub(crate) fn split_front(&mut self, events: usize) -> Self {
+        let front = Self {
+            batch: self.batch.clone(),
+            start: self.start,
+            end: self.start + events as u32,
+            position: self.position,
+        };
+        self.advance(events);
+        front
+    }
+
+    /// Moves past the first events, whatever became of them.
+    pub(crate) fn advance(&mut self, events: usize) {
+        debug_assert!(events <= self.len());
+        self.start += events as u32;
+        self.position += events as u64;
+    }
+}
+
+/// A copy of some events in an allocation of their size, so that a slow watcher does not keep a whole batch alive.
+/// `None`: a `Clone` panicked.
+pub(crate) fn copied<'e, T: Clone + 'e>(events: impl Iterator<Item = &'e T>) -> Option<Arc<SharedBatch<T>>> {
+    // Filled outside the guard: the copies already made must not be dropped while a panic unwinds, for if one of them
+    // panicked too, the process would end.
+    let mut copies = Vec::with_capacity(events.size_hint().0);
+    if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
+        return Some(SharedBatch::new(copies));
+    }
+    discard(copies);
+    None
+}

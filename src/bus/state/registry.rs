@@ -1,0 +1,151 @@
+//! The list of a bus's watchers, and the sums of those that have been dropped.
+
+use std::collections::BTreeMap;
+
+use crate::policy::OverflowPolicy;
+use crate::stats::WatcherStats;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex};
+
+use super::watcher::WatcherState;
+
+/// The registry remembers at most this many names of dropped watchers, so that a program that makes
+/// up names does not fill the memory.
+const NAMES: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    entries: Mutex<Entries>,
+    /// Whether `reapable` may hold something.
+    reaping: AtomicBool,
+    /// The numbers of stopped watchers whose senders the dispatcher has yet to remove.
+    reapable: Mutex<Vec<u64>>,
+}
+
+#[derive(Debug)]
+struct Entries {
+    /// The number of watchers registered so far, which is the number of the next.
+    total: u64,
+    /// The dispatcher has offered everything and closed every mailbox.
+    ended: bool,
+    watchers: BTreeMap<u64, Arc<WatcherState>>,
+    departed: WatcherStats,
+    /// The part of `departed` that belongs to watchers with a name of their own.
+    named: BTreeMap<String, WatcherStats>,
+}
+
+/// The statistics of all watchers that there are and were.
+pub(crate) struct Totals {
+    pub(crate) watchers: Vec<WatcherStats>,
+    pub(crate) departed: WatcherStats,
+    pub(crate) departed_by_name: Vec<WatcherStats>,
+}
+
+impl Entries {
+    fn unfinished(&self) -> impl Iterator<Item = &Arc<WatcherState>> {
+        self.watchers.values().filter(|state| state.is_handler && !state.is_finished())
+    }
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        let departed = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
+        let (watchers, named) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            entries: Mutex::new(Entries { total: 0, ended: false, watchers, departed, named }),
+            reaping: AtomicBool::new(false),
+            reapable: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Lists a new watcher. `make` gets its number.
+    pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Arc<WatcherState> {
+        let mut entries = self.entries.lock();
+        let id = entries.total;
+        entries.total += 1;
+        let state = Arc::new(make(id));
+        entries.watchers.insert(id, state.clone());
+        state
+    }
+
+    /// Removes a watcher that came too late to be registered.
+    pub(crate) fn remove(&self, state: &WatcherState) {
+        self.entries.lock().watchers.remove(&state.id);
+    }
+
+    /// Removes a watcher both of whose ends are gone, and adds its counters to the sums.
+    pub(crate) fn retire(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
+        let mut entries = self.entries.lock();
+        // Handlers that end with the bus stay listed, so that its report says what became of each.
+        // There are no more of them than there were when the bus was closed.
+        let ends_with_the_bus = state.is_handler && is_closing();
+        if !ends_with_the_bus && entries.watchers.remove(&state.id).is_some() {
+            let stats = state.stats();
+            entries.departed.add(&stats);
+            if let Some(sum) = entries.named.get_mut(&stats.name) {
+                sum.add(&stats);
+            } else if !stats.is_unnamed() && entries.named.len() < NAMES {
+                let sum = WatcherStats { policy: OverflowPolicy::default(), ..stats };
+                entries.named.insert(sum.name.clone(), sum);
+            }
+        }
+    }
+
+    /// Notes that the dispatcher has offered everything and closed every mailbox.
+    pub(crate) fn set_ended(&self) {
+        self.entries.lock().ended = true;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.entries.lock().ended
+    }
+
+    /// Whether the dispatcher has ended and every handler has finished.
+    pub(crate) fn is_settled(&self) -> bool {
+        let entries = self.entries.lock();
+        entries.ended && entries.unfinished().next().is_none()
+    }
+
+    /// Returns the handlers that have not finished.
+    pub(crate) fn unfinished(&self) -> Vec<Arc<WatcherState>> {
+        self.entries.lock().unfinished().cloned().collect()
+    }
+
+    /// Returns the watchers for which the dispatcher waits now.
+    pub(crate) fn waited_for(&self) -> Vec<Arc<WatcherState>> {
+        self.entries.lock().watchers.values().filter(|state| state.is_waited_for()).cloned().collect()
+    }
+
+    // ── stopped watchers, on their way out ──
+
+    /// Lists a stopped watcher for the dispatcher. The caller fences and wakes the dispatcher.
+    pub(crate) fn add_reapable(&self, id: u64) {
+        if !self.has_ended() {
+            self.reapable.lock().push(id);
+        }
+        // Relaxed: the caller's fence orders it. Its partners are the fences of the dispatcher's wake cell.
+        self.reaping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn must_reap(&self) -> bool {
+        // Relaxed: the wake cell's fence orders it. While the dispatcher is awake, a late look loses nothing.
+        self.reaping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take_reapable(&self) -> Vec<u64> {
+        // Relaxed: cleared before the list is taken, so that a watcher that is added later sets it again.
+        self.reaping.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.reapable.lock())
+    }
+
+    // ── statistics ──
+
+    pub(crate) fn totals(&self) -> Totals {
+        let entries = self.entries.lock();
+        Totals {
+            watchers: entries.watchers.values().map(|state| state.stats()).collect(),
+            departed: entries.departed.clone(),
+            departed_by_name: entries.named.values().cloned().collect(),
+        }
+    }
+}

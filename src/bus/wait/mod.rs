@@ -1,0 +1,12 @@
+//! How a thread or a task of the bus waits: the protocol of parking, the timer of tasks, and the mark of the threads that
+//! must not wait for their own bus.
+
+mod parking;
+mod reentrancy;
+mod task;
+mod timer;
+
+pub(crate) use self::parking::{TimedOut, WaitQueue, WakeCell, full_fence, spin_for, spin_until};
+pub(crate) use self::reentrancy::{BusThread, is_bus_thread, on_bus_thread};
+pub(crate) use self::task::Waiting;
+pub(crate) use self::timer::Timer;

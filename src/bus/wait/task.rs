@@ -1,0 +1,57 @@
+//! Waiting as a task: the future behind the async methods. It needs no runtime, and no thread of its own except that of
+//! the bus's timer while somebody waits with a deadline.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::clock::{Clock, Deadline};
+use crate::sync::Arc;
+
+use super::parking::{Place, TimedOut, WaitQueue, Wake};
+use super::timer::{Timer, TimerEntry};
+
+/// Waits in a queue, as [`WaitQueue::wait`] does for a thread, for as long as it is polled. Dropped, it gives up its place.
+pub(crate) struct Waiting<'h, F> {
+    clock: &'h Clock,
+    place: Place<'h>,
+    timer_entry: TimerEntry<'h>,
+    deadline: Deadline,
+    condition: F,
+}
+
+/// Nothing in it is pinned.
+impl<F> Unpin for Waiting<'_, F> {}
+
+impl<'h, F> Waiting<'h, F> {
+    pub(crate) fn new(
+        clock: &'h Clock,
+        timer: &'h Arc<Timer>,
+        queue: &'h WaitQueue,
+        deadline: Deadline,
+        condition: F,
+    ) -> Self {
+        let (place, timer_entry) = (Place::new(queue), TimerEntry::new(timer));
+        Self { clock, place, timer_entry, deadline, condition }
+    }
+}
+
+impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
+    type Output = Result<R, TimedOut>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(result) = this.place.poll(Wake::Task(cx.waker().clone()), &mut this.condition) {
+            return Poll::Ready(Ok(result));
+        }
+        if this.clock.has_passed(this.deadline) {
+            return Poll::Ready(Err(TimedOut));
+        }
+        if this.timer_entry.set(this.deadline, cx.waker()).is_err() {
+            // The system gives no thread that could watch the time: this one keeps the deadline, at
+            // the task's own place.
+            let waited = this.place.wait(this.clock, this.deadline, &mut this.condition);
+            return Poll::Ready(waited);
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,16 @@
+//! Watching: the builder of a watcher, and who reads its mailbox.
+
+mod builder;
+#[cfg(any(feature = "recorder", eventcast_loom))]
+mod bulk;
+mod handler;
+mod stream;
+mod watcher;
+
+pub use self::builder::WatchBuilder;
+#[cfg(eventcast_loom)]
+pub use self::bulk::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
+#[cfg(all(feature = "recorder", not(eventcast_loom)))]
+pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
+pub use self::handler::{Runner, WatchHandle};
+pub use self::watcher::{Batch, Delivery, Events, IntoIter, Iter, StopHandle, Watcher};

@@ -1,0 +1,183 @@
+//! Watchers and handlers as tasks: `recv_async`, the stream, and the handler that is awaited.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use crate::bus::mailbox::{MailboxReceiver, Next};
+use crate::error::RecvError;
+use crate::sync::TURN;
+
+use super::handler::Runner;
+use super::watcher::{Delivery, Watcher};
+
+/// A wait for a delivery. Lets go of the task when the future goes, ready or not; one that was ready at once has none.
+struct Receiving<'i, T> {
+    receiver: &'i mut MailboxReceiver<T>,
+    has_waited: bool,
+}
+
+impl<T> Receiving<'_, T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let next = self.receiver.poll(cx.waker());
+        self.has_waited |= next.is_pending();
+        next
+    }
+}
+
+impl<T> Drop for Receiving<'_, T> {
+    fn drop(&mut self) {
+        if self.has_waited {
+            self.receiver.state.wake_cell.disarm_task();
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Waits for the next delivery as a task. See [`recv`](Self::recv).
+    ///
+    /// Cancel-safe: dropped before it is ready, it has taken nothing. It never waits for time, so combine it with your
+    /// runtime's timeout.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` does; the event then counts as delivered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().try_publish(7)?;
+    /// let received = futures::executor::block_on(watcher.recv_async());
+    /// assert_eq!(received, Ok(Delivery::Event(7)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send {
+        async move {
+            let next = {
+                let mut receiving = Receiving { receiver: self.receiver(), has_waited: false };
+                poll_fn(|cx| receiving.poll(cx)).await
+            };
+            self.delivery(next).ok_or(RecvError)
+        }
+    }
+}
+
+/// The deliveries as [`recv_async`](Watcher::recv_async) gives them, and then the end; asked again, the end again. A
+/// `next()` that is dropped before it is ready, as in a `select!`, has taken nothing.
+///
+/// A stream that always has something never lets its task rest: where that starves others, let the task yield now and
+/// then.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use futures::StreamExt;
+///
+/// let bus = Broadcaster::<u32>::new()?;
+/// let even = bus.watch()?.filter_map(|delivery| async move { delivery.event().filter(|n| n % 2 == 0) });
+/// bus.publisher().publish_batch(vec![1, 2, 3, 4])?;
+/// bus.close();
+/// let even = futures::executor::block_on(even.collect::<Vec<_>>());
+/// assert_eq!(even, [2, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A watcher is not an `Iterator` as well, because then nobody could say which `next` is meant:
+///
+/// ```compile_fail,E0034
+/// use futures::{Stream, StreamExt};
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll};
+///
+/// struct Both;
+///
+/// impl Iterator for Both {
+///     type Item = ();
+///     fn next(&mut self) -> Option<()> {
+///         None
+///     }
+/// }
+///
+/// impl Stream for Both {
+///     type Item = ();
+///     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<()>> {
+///         Poll::Ready(None)
+///     }
+/// }
+///
+/// async fn next() {
+///     Both.next().await;
+/// }
+/// ```
+impl<T: Clone + Send + Sync + 'static> Stream for Watcher<T> {
+    type Item = Delivery<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {
+        let this = self.get_mut();
+        this.receiver().poll(cx.waker()).map(|next| this.delivery(next))
+    }
+}
+
+/// Nothing in it is pinned.
+impl<T, H> Unpin for Runner<T, H> {}
+
+/// As [`run`](Runner::run), on whatever executor polls it. The handler is still a plain function, so it should not
+/// block. After a hundred deliveries it lets other tasks run.
+///
+/// While it is polled, the thread counts as one of the bus's own.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+/// use futures::future::join;
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::new()?;
+/// let mut sum = 0;
+/// let runner = bus.watch_builder().runner(move |delivery: Delivery<&u32>| {
+///     if let Delivery::Event(n) = delivery {
+///         sum += n;
+///         assert!(sum <= 6);
+///     }
+/// })?;
+/// let handle = runner.handle();
+/// bus.publisher().publish_batch(vec![1, 2, 3])?;
+/// // On a runtime it would be spawned instead.
+/// let ((), report) = futures::executor::block_on(join(runner, bus.shutdown_async(Duration::from_secs(10))));
+/// assert!(report.complete);
+/// assert_eq!((handle.stats().delivered, handle.stats().panics), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let _mark = this.enter();
+        for _ in 0..TURN {
+            let Some(receiver) = this.receiver() else { return Poll::Ready(()) };
+            match receiver.poll(cx.waker()) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Next::Empty | Next::End) => {
+                    this.finish();
+                    return Poll::Ready(());
+                }
+                Poll::Ready(next) => this.handle_next(next),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

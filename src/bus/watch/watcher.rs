@@ -1,0 +1,461 @@
+//! Receiving: one consumer's end of the bus, one event at a time or a slice at once.
+
+use std::fmt;
+use std::ops::Deref;
+#[cfg(feature = "select")]
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::bus::mailbox::{MailboxReceiver, Next};
+use crate::bus::state::{Lifecycle, WatcherState};
+use crate::clock::Deadline;
+use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
+use crate::stats::WatcherStats;
+use crate::sync::Arc;
+#[cfg(feature = "select")]
+use crate::sync::{Select, Signal};
+
+/// What a watcher receives: an event, or the news that so many were lost at this very place.
+///
+/// A loss is an item of the stream, not an error, and comes also when no event follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delivery<T> {
+    /// The next event.
+    Event(T),
+    /// So many events are missing between the last one and the next.
+    Lagged(u64),
+}
+
+impl<T> Delivery<T> {
+    /// The event, if it is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Delivery;
+    ///
+    /// assert_eq!(Delivery::Event("a").event(), Some("a"));
+    /// assert_eq!(Delivery::<&str>::Lagged(3).event(), None);
+    /// ```
+    pub fn event(self) -> Option<T> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Lagged(_) => None,
+        }
+    }
+
+    /// The same with a reference inside.
+    pub fn as_ref(&self) -> Delivery<&T> {
+        match self {
+            Self::Event(event) => Delivery::Event(event),
+            Self::Lagged(count) => Delivery::Lagged(*count),
+        }
+    }
+}
+
+/// Events that are received together, in the memory that all watchers share, and how many were lost just before them.
+///
+/// It derefs to a slice, which is empty when only a loss is reported. The room in the queue is given back when the
+/// next receive begins.
+pub struct Batch<'w, T> {
+    /// How many events were lost just before the first one.
+    pub lagged: u64,
+    events: &'w [T],
+}
+
+impl<T> Deref for Batch<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.events
+    }
+}
+
+impl<'w, T> IntoIterator for Batch<'w, T> {
+    type Item = &'w T;
+    type IntoIter = std::slice::Iter<'w, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.iter()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("lagged", &self.lagged).field("events", &self.events).finish()
+    }
+}
+
+/// One consumer's end of the bus. `Send` and `Unpin`, for one thread at a time.
+///
+/// It receives every event that was published after [`watch`](crate::Broadcaster::watch) returned, in the bus's one
+/// order, less what its [policy](crate::OverflowPolicy) gave up; each loss shows as [`Delivery::Lagged`] at its place.
+/// After [`stop`](Self::stop), and after the end of the bus, what is queued stays readable; then every receive returns
+/// the end.
+///
+/// Dropping a watcher never waits. Its queue is emptied at once, and what was in it counts as dropped (stopped).
+///
+/// It is [`IntoIterator`] but not `Iterator`, because it is a `Stream` of the same items, and
+/// `watcher.next()` would then mean two things.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+/// bus.publisher().publish_batch(vec![1, 2, 3])?;
+/// bus.close();
+/// assert_eq!(watcher.recv()?, Delivery::Event(1));
+/// assert_eq!(watcher.recv()?, Delivery::Event(2));
+/// assert_eq!(watcher.recv()?, Delivery::Lagged(1));
+/// assert!(watcher.recv().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Interface")]
+#[doc(alias = "ResultChan")]
+pub struct Watcher<T> {
+    receiver: MailboxReceiver<T>,
+    /// What a crossbeam `Select` waits at, once one has.
+    #[cfg(feature = "select")]
+    signal: OnceLock<Signal>,
+}
+
+impl<T> Watcher<T> {
+    pub(crate) fn new(receiver: MailboxReceiver<T>) -> Self {
+        Self {
+            receiver,
+            #[cfg(feature = "select")]
+            signal: OnceLock::new(),
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Waits for the next delivery. An event is cloned; [`recv_ref`](Self::recv_ref) and
+    /// [`recv_batch`](Self::recv_batch) do without.
+    ///
+    /// # Errors
+    ///
+    /// The end: stopped, or the bus has ended, and everything queued has been received. Never a loss.
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` does; the event then counts as delivered.
+    ///
+    /// # Blocking
+    ///
+    /// Until something comes. On a thread of the same bus (in a handler, filter or hook) that may be never. In an async
+    /// task it blocks the executor's thread; use `recv_async`, or the watcher as a `Stream`.
+    pub fn recv(&mut self) -> Result<Delivery<T>, RecvError> {
+        let next = self.receiver.wait(None);
+        self.delivery(next).ok_or(RecvError)
+    }
+
+    /// The next delivery, if there is one now. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
+        let next = self.receiver.next();
+        self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+    }
+
+    /// Waits for the next delivery at most so long, by the bus's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`. In an async task, put `recv_async` under your runtime's timeout.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
+        let next = self.receiver.wait(self.deadline(timeout));
+        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        self.delivery(next).ok_or(error)
+    }
+
+    /// Waits for the next delivery, without cloning the event. Its room in the queue is given back when the next
+    /// receive begins.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Blocking
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn recv_ref(&mut self) -> Result<Delivery<&T>, RecvError> {
+        match self.receiver.wait(None) {
+            Next::Event => {
+                self.receiver.borrow(1);
+                Ok(Delivery::Event(&self.receiver.events()[0]))
+            }
+            Next::Lagged(count) => Ok(Delivery::Lagged(count)),
+            Next::Empty | Next::End => Err(RecvError),
+        }
+    }
+
+    /// Waits for events, and receives all that came together as one slice, without cloning.
+    ///
+    /// # Errors
+    ///
+    /// The end, as [`recv`](Self::recv).
+    ///
+    /// # Blocking
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// let batch = watcher.recv_batch()?;
+    /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch(&mut self) -> Result<Batch<'_, T>, RecvError> {
+        let next = self.receiver.wait(None);
+        self.batch(next).ok_or(RecvError)
+    }
+
+    /// As [`recv_batch`](Self::recv_batch), with what is there now. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
+        let next = self.receiver.next();
+        self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+    }
+
+    /// As [`recv_batch`](Self::recv_batch), for at most so long by the bus's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`. In an async task, put `recv_async` under your runtime's timeout.
+    pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
+        let next = self.receiver.wait(self.deadline(timeout));
+        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        self.batch(next).ok_or(error)
+    }
+
+    /// An iterator over events alone, which waits and ends as [`recv`](Self::recv). Losses are passed over; they stay
+    /// counted in [`stats`](Self::stats).
+    pub fn events(&mut self) -> Events<'_, T> {
+        Events { watcher: self }
+    }
+
+    /// Ends the offering: what is queued stays readable, then comes the end. Never waits.
+    pub fn stop(&self) {
+        self.receiver.lifecycle.stop(&self.receiver.state);
+    }
+
+    /// A handle that does [`stop`](Self::stop) from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle { state: self.receiver.state.clone(), lifecycle: self.receiver.lifecycle.clone() }
+    }
+
+    /// The watcher's counters.
+    pub fn stats(&self) -> WatcherStats {
+        self.receiver.state.stats()
+    }
+
+    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the operation's index.
+    ///
+    /// It is for the readiness mode ([`Select::ready`] and its like): when the index comes back, receive with
+    /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing, and does as long as the last
+    /// receive has lent something: the room of that is given back by the next one. Build the `Select` anew for
+    /// each wait, as the borrow demands.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crossbeam_channel::{Select, unbounded};
+    /// use eventcast::{Broadcaster, Delivery, TryRecvError};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let (orders, incoming) = unbounded();
+    /// bus.publisher().publish("event")?;
+    /// orders.send("order")?;
+    /// drop(orders);
+    /// bus.close();
+    ///
+    /// let mut seen = Vec::new();
+    /// let (mut watching, mut listening) = (true, true);
+    /// while watching || listening {
+    ///     let mut select = Select::new();
+    ///     let event = if watching { Some(watcher.add_to(&mut select)) } else { None };
+    ///     let order = if listening { Some(select.recv(&incoming)) } else { None };
+    ///     let ready = Some(select.ready());
+    ///     if ready == event {
+    ///         loop {
+    ///             match watcher.try_recv() {
+    ///                 Ok(Delivery::Event(event)) => seen.push(event),
+    ///                 Ok(Delivery::Lagged(_)) => {}
+    ///                 Err(TryRecvError::Empty) => break,
+    ///                 Err(TryRecvError::Stopped) => {
+    ///                     watching = false;
+    ///                     break;
+    ///                 }
+    ///             }
+    ///         }
+    ///     } else if ready == order {
+    ///         match incoming.recv() {
+    ///             Ok(order) => seen.push(order),
+    ///             Err(_) => listening = false,
+    ///         }
+    ///     }
+    /// }
+    /// seen.sort_unstable();
+    /// assert_eq!(seen, ["event", "order"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "select")]
+    pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        let signal = self.signal.get_or_init(Signal::new);
+        // What the last token said has been received since.
+        signal.clear();
+        self.receiver.notify(signal.waker());
+        signal.add_to(select)
+    }
+
+    fn deadline(&self, timeout: Duration) -> Deadline {
+        self.receiver.lifecycle.clock.deadline(timeout)
+    }
+
+    /// What a receive that clones gives out; `None`: nothing, or the end.
+    pub(crate) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
+        match next {
+            Next::Event => Some(Delivery::Event(self.take())),
+            Next::Lagged(count) => Some(Delivery::Lagged(count)),
+            Next::Empty | Next::End => None,
+        }
+    }
+
+    pub(crate) fn receiver(&mut self) -> &mut MailboxReceiver<T> {
+        &mut self.receiver
+    }
+
+    /// Clones the first event in hand. It is lent first, so that a `Clone` that panics is not met again.
+    fn take(&mut self) -> T {
+        self.receiver.borrow(1);
+        let event = self.receiver.events()[0].clone();
+        self.receiver.release();
+        event
+    }
+
+    fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
+        let lagged = match next {
+            Next::Event => 0,
+            Next::Lagged(count) => count,
+            Next::Empty | Next::End => return None,
+        };
+        let events = self.receiver.events().len();
+        self.receiver.borrow(events);
+        Some(Batch { lagged, events: self.receiver.events() })
+    }
+}
+
+impl<T> fmt::Debug for Watcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("name", &self.receiver.state.name).finish_non_exhaustive()
+    }
+}
+
+/// See [`Watcher::events`].
+#[derive(Debug)]
+pub struct Events<'w, T> {
+    watcher: &'w mut Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        loop {
+            if let Delivery::Event(event) = self.watcher.recv().ok()? {
+                return Some(event);
+            }
+        }
+    }
+}
+
+/// The deliveries of a watcher that is given away; waits and ends as [`Watcher::recv`].
+#[derive(Debug)]
+pub struct IntoIter<T> {
+    watcher: Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.watcher.recv().ok()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
+    type Item = Delivery<T>;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { watcher: self }
+    }
+}
+
+/// The deliveries of a watcher that is kept; waits and ends as [`Watcher::recv`].
+#[derive(Debug)]
+pub struct Iter<'w, T> {
+    watcher: &'w mut Watcher<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.watcher.recv().ok()
+    }
+}
+
+#[allow(clippy::into_iter_without_iter, reason = "`iter_mut` would say nothing that `&mut watcher` does not")]
+impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
+    type Item = Delivery<T>;
+    type IntoIter = Iter<'w, T>;
+
+    fn into_iter(self) -> Iter<'w, T> {
+        Iter { watcher: self }
+    }
+}
+
+/// Stops a watcher from another thread. It does not keep anything alive.
+#[derive(Clone)]
+pub struct StopHandle {
+    state: Arc<WatcherState>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl StopHandle {
+    /// As [`Watcher::stop`]. Idempotent; never waits.
+    pub fn stop(&self) {
+        self.lifecycle.stop(&self.state);
+    }
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopHandle").field("name", &self.state.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! Counts of decisions, kept apart for threads that would otherwise wait for each other's cache line.
+
+use super::decision::CorrelatorStats;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{CachePadded, thread_number};
+
+/// Few enough to be added up for every event of a recording.
+const CELLS: usize = 4;
+
+#[derive(Default)]
+pub(super) struct CorrelatorCounters {
+    cells: [CachePadded<CounterCell>; CELLS],
+}
+
+#[derive(Default)]
+struct CounterCell {
+    created: AtomicU64,
+    updated: AtomicU64,
+    aggregated: AtomicU64,
+    filtered: AtomicU64,
+    summaries: AtomicU64,
+}
+
+impl CorrelatorCounters {
+    fn cell(&self) -> &CounterCell {
+        &self.cells[thread_number() % CELLS]
+    }
+
+    pub(super) fn decided(&self, is_folded: bool, is_accepted: bool, is_repeat: bool) {
+        let cell = self.cell();
+        if is_folded {
+            count(&cell.aggregated);
+        }
+        count(match (is_accepted, is_repeat) {
+            (false, _) => &cell.filtered,
+            (true, true) => &cell.updated,
+            (true, false) => &cell.created,
+        });
+    }
+
+    pub(super) fn summarized(&self) {
+        count(&self.cell().summaries);
+    }
+
+    pub(super) fn sum(&self, evicted: u64) -> CorrelatorStats {
+        let mut stats = CorrelatorStats { evicted, ..CorrelatorStats::default() };
+        for cell in &self.cells {
+            // Relaxed, all: counts.
+            stats.created += cell.created.load(Ordering::Relaxed);
+            stats.updated += cell.updated.load(Ordering::Relaxed);
+            stats.aggregated += cell.aggregated.load(Ordering::Relaxed);
+            stats.filtered += cell.filtered.load(Ordering::Relaxed);
+            stats.summaries += cell.summaries.load(Ordering::Relaxed);
+        }
+        stats
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    // Relaxed: nothing is read on the strength of a counter.
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,101 @@
+//! Whether the store is there at all: a circuit breaker.
+//!
+//! It opens when the sink says that the store itself is away ([`SinkError::unreachable`]), and any
+//! answer closes it. While it is open, nothing is written except one probe after each pause. Any
+//! other failure concerns its own key.
+//!
+//! [`SinkError::unreachable`]: crate::SinkError::unreachable
+
+use std::time::Duration;
+
+use crate::record::event::Timestamp;
+
+#[derive(Default)]
+pub(super) struct CircuitBreaker {
+    /// When it opened, by the time of day. `None`: it is closed.
+    since: Option<Timestamp>,
+    /// Attempts without an answer since then.
+    attempts: u64,
+    /// Rounds without an answer since then.
+    rounds: u32,
+    /// When the next probe is due.
+    until: Duration,
+    /// The probe is on its way.
+    is_probing: bool,
+    /// The store answered in this round.
+    has_answered: bool,
+    /// The store did not answer an attempt of this round.
+    has_missed: bool,
+    /// The longest time that the store asked for in this round.
+    wait: Option<Duration>,
+}
+
+/// What may be written now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BreakerState {
+    Closed,
+    /// One, to see whether the store is there again.
+    HalfOpen,
+    /// Nothing until then; `None`: until the probe is answered.
+    Open(Option<Duration>),
+}
+
+impl CircuitBreaker {
+    /// The store did not answer. `opens`: whether this opens a breaker that is closed.
+    pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
+        if opens || self.since.is_some() {
+            self.since.get_or_insert(now);
+            self.attempts += 1;
+            self.is_probing = false;
+            self.has_missed = true;
+            self.wait = self.wait.max(wait);
+        }
+    }
+
+    /// The store answered. It counts for the whole round, so that one broken connection of several
+    /// says nothing.
+    pub(super) fn answered(&mut self) {
+        self.has_answered = true;
+    }
+
+    /// Ends a round of answers. If the breaker is open, and some attempt of the round had no
+    /// answer, returns how many such rounds there were in a row, and the time that the store asked
+    /// for.
+    pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
+        if self.has_answered {
+            *self = Self::default();
+        }
+        let wait = self.wait.take();
+        if !std::mem::take(&mut self.has_missed) {
+            return None;
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        Some((self.rounds, wait))
+    }
+
+    /// Sets when the next probe is due.
+    pub(super) fn wait(&mut self, until: Duration) {
+        self.until = until;
+    }
+
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    pub(super) fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    pub(super) fn state(&self, has_passed: impl Fn(Duration) -> bool) -> BreakerState {
+        match self.since {
+            None => BreakerState::Closed,
+            Some(_) if self.is_probing => BreakerState::Open(None),
+            Some(_) if has_passed(self.until) => BreakerState::HalfOpen,
+            Some(_) => BreakerState::Open(Some(self.until)),
+        }
+    }
+
+    pub(super) fn probe(&mut self) {
+        self.is_probing = true;
+    }
+}

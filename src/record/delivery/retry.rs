@@ -1,0 +1,157 @@
+//! When to try a failed write again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::record::sink::SinkError;
+use crate::serde_object::object_only;
+
+/// Whether an error that a sink calls temporary is worth another attempt.
+pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
+
+/// How often, and when, a recording tries again what a sink could not do.
+///
+/// The defaults are client-go's: 12 attempts, 10 seconds apart, the first pause shortened at random so that many programs
+/// do not come back together. What is tried again is what the sink calls temporary ([`SinkError::retry`]), less what
+/// [`retry_if`](crate::RecordingBuilder::retry_if) refuses.
+///
+/// An event that waits holds up later events of the same key, and nothing else: these are counted meanwhile, and written
+/// in one go.
+///
+/// If the sink says that the store itself is away ([`SinkError::unreachable`]), the recording stops
+/// writing. After a pause it tries one event, each time that of another key if there is one, until
+/// the store answers. The pauses are those of this policy. A probe without an answer costs its event
+/// no attempt. Events wait meanwhile, as many as the queue holds. With a `delay` of zero the
+/// recording tries without a pause. An event that is not to be tried again, because `attempts` is 1
+/// or [`retry_if`](crate::RecordingBuilder::retry_if) says so, makes no other event wait.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::RetryPolicy;
+/// use std::time::Duration;
+///
+/// let policy: RetryPolicy = serde_json::from_str(r#"{"attempts": 3, "delay": "250ms", "factor": 2}"#)?;
+/// assert_eq!((policy.attempts, policy.delay), (3, Duration::from_millis(250)));
+/// assert_eq!(RetryPolicy::default().delay, Duration::from_secs(10));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// How often an event is tried in all. 1 or more, default 12.
+    pub attempts: u32,
+    /// The pause before the second attempt. Zero is no pause. Default 10 s.
+    #[serde(with = "crate::duration")]
+    pub delay: Duration,
+    /// By how much each further pause is longer than the one before. 1 or more, default 1: all are the same.
+    pub factor: u32,
+    /// Which pauses are shortened at random. Default the first.
+    pub jitter: Jitter,
+    /// No pause grows beyond this by the factor, and a sink that says how long it wants to be left alone gets no more.
+    /// Default 1 min.
+    #[serde(with = "crate::duration")]
+    pub max_delay: Duration,
+}
+
+/// Which pauses are a random part of what they would be, so that many programs do not come back together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Jitter {
+    /// The one before the second attempt, as in client-go.
+    #[default]
+    First,
+    /// All. Never what a sink has asked for.
+    All,
+    /// None.
+    Never,
+}
+
+object_only!(RetryPolicy);
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        // client-go's `maxTriesPerEvent` and `defaultSleepDuration`; the last one is our own.
+        let (delay, max_delay) = (Duration::from_secs(10), Duration::from_secs(60));
+        Self { attempts: 12, delay, factor: 1, jitter: Jitter::First, max_delay }
+    }
+}
+
+impl RetryPolicy {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if self.attempts == 0 {
+            return Err(BuildError::new("attempts", self.attempts, "1 or more"));
+        }
+        if self.factor == 0 {
+            return Err(BuildError::new("factor", self.factor, "1 or more"));
+        }
+        Ok(())
+    }
+
+    /// The pause after so many attempts that failed.
+    pub(super) fn pause(&self, failed: u32, asked: Option<Duration>) -> Duration {
+        if let Some(asked) = asked {
+            return asked.min(self.max_delay);
+        }
+        let grown = self.delay.saturating_mul(self.factor.saturating_pow(failed.saturating_sub(1)));
+        let pause = grown.min(self.max_delay.max(self.delay));
+        let is_shortened = match self.jitter {
+            Jitter::First => failed == 1,
+            Jitter::All => true,
+            Jitter::Never => false,
+        };
+        if is_shortened { pause.mul_f64(part()) } else { pause }
+    }
+}
+
+/// A random number of at least 0 and less than 1.
+fn part() -> f64 {
+    // A hasher's keys are random, and no two are the same.
+    let bits = RandomState::new().hash_one(()) as u32;
+    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Jitter, RetryPolicy, part};
+    use std::time::Duration;
+
+    #[test]
+    fn parts_spread_over_the_whole_range_and_stay_below_one() {
+        let parts: Vec<f64> = (0..1000).map(|_| part()).collect();
+        assert!(parts.iter().all(|part| (0.0..1.0).contains(part)));
+        for tenth in 0..10 {
+            let range = f64::from(tenth) / 10.0..f64::from(tenth + 1) / 10.0;
+            assert!(parts.iter().any(|part| range.contains(part)), "{range:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_own_pause_is_shortened() {
+        let policy = RetryPolicy::default();
+        assert!(policy.pause(1, None) < policy.delay);
+        assert_eq!(policy.pause(2, None), policy.delay);
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        assert_eq!(policy.pause(1, Some(second)), second);
+        assert_eq!(policy.pause(5, Some(hour)), policy.max_delay);
+    }
+
+    #[test]
+    fn pauses_grow_up_to_the_limit() {
+        let seconds = Duration::from_secs;
+        let mut policy = RetryPolicy { factor: 2, jitter: Jitter::Never, ..RetryPolicy::default() };
+        let pauses: Vec<Duration> = (1..=5).map(|failed| policy.pause(failed, None)).collect();
+        assert_eq!(pauses, [10, 20, 40, 60, 60].map(seconds));
+        assert_eq!(policy.pause(u32::MAX, None), seconds(60));
+        policy.delay = seconds(90);
+        assert_eq!(policy.pause(1, None), seconds(90), "what is asked for is not cut");
+        policy.jitter = Jitter::All;
+        assert!((1..100).any(|failed| policy.pause(failed, None) < seconds(45)));
+        assert_eq!(policy.pause(3, Some(seconds(7))), seconds(7));
+    }
+}

@@ -1,0 +1,155 @@
+//! One write on its way to the store, and back.
+
+use crate::record::correlator::{Correlation, CorrelationKey};
+use crate::record::event::{Event, EventPatch, Text, Timestamp};
+use crate::record::sink::SinkOp;
+
+/// An event that is to be in the store, and what is known about the attempts.
+pub(super) struct Write {
+    pub(super) event: Event,
+    pub(super) ticket: Ticket,
+}
+
+/// All but the event, which the sink gets meanwhile.
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
+pub(super) struct Ticket {
+    pub(super) key: CorrelationKey,
+    /// The position of the first event that it stands for.
+    pub(super) position: u64,
+    /// How many delivered events it stands for. None for a summary, which is nobody's event: the outcomes add up to what
+    /// was delivered.
+    pub(super) events: u64,
+    /// How many of these still count against the watcher's queue.
+    pub(super) in_hand: u64,
+    /// Of an update: what to change.
+    patch: Option<EventPatch>,
+    pub(super) is_update: bool,
+    /// Whether the next attempt creates it. An update begins as a patch, and creates what that does not find.
+    creates: bool,
+    /// Attempts that failed.
+    pub(super) failed: u32,
+    /// An attempt to create it ended without an answer that says whether it was done.
+    pub(super) is_unsure: bool,
+    /// Its name was taken, and it has a new one.
+    pub(super) is_renamed: bool,
+    /// The next attempt is one beyond the first.
+    pub(super) is_retry: bool,
+    /// It was last given to the sink when the end had begun.
+    pub(super) is_last: bool,
+    /// It was last given to the sink to see whether the store is there again.
+    pub(super) is_probe: bool,
+    /// When the first attempt failed, by the time of day.
+    pub(super) failing_since: Option<Timestamp>,
+}
+
+impl Write {
+    /// What a decision asks to be written; `None` when it asks for nothing. `events` is 1, or 0 for a summary.
+    pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<Self> {
+        let (event, patch, key) = match decision {
+            Correlation::Create { event, key, .. } => (event, None, key),
+            Correlation::Update { event, patch, key, .. } => (event, Some(patch), key),
+            Correlation::Skip(_) | Correlation::Summarized { .. } => return None,
+        };
+        let (is_update, creates) = (patch.is_some(), patch.is_none());
+        let ticket = Ticket {
+            key,
+            position,
+            events,
+            in_hand: events,
+            patch,
+            is_update,
+            creates,
+            failed: 0,
+            is_unsure: false,
+            is_renamed: false,
+            is_retry: false,
+            is_last: false,
+            is_probe: false,
+            failing_since: None,
+        };
+        let mut write = Self { event, ticket };
+        if creates {
+            write.forget_version();
+        }
+        Some(write)
+    }
+
+    /// The version of an event that is not, or is no more.
+    fn forget_version(&mut self) {
+        self.event.metadata.set_resource_version("");
+    }
+
+    /// The next attempt creates the event, count and all.
+    pub(super) fn turn_to_create(&mut self) {
+        self.ticket.creates = true;
+        self.forget_version();
+    }
+
+    /// The next attempt of an update is a patch again.
+    pub(super) fn turn_to_patch(&mut self) {
+        self.ticket.creates = !self.ticket.is_update;
+    }
+
+    pub(super) fn creates(&self) -> bool {
+        self.ticket.creates
+    }
+
+    pub(super) fn rename(&mut self, name: Text) {
+        self.event.metadata.name = name;
+        self.ticket.is_renamed = true;
+        self.ticket.is_unsure = false;
+    }
+
+    /// What the store has answered to the write before this one is about the same event.
+    pub(super) fn follow(&mut self, stored: &Event, name: Text) {
+        if self.ticket.is_update {
+            self.event.metadata.name = name;
+            self.event.metadata.set_resource_version(stored.metadata.resource_version().clone());
+        }
+    }
+
+    /// Takes in a later update of the same event, which says all that this one says, and more. Room that nobody needs any
+    /// more comes back.
+    pub(super) fn absorb(&mut self, later: Self) -> u64 {
+        let Self { mut event, ticket } = later;
+        event.metadata.name = self.event.metadata.name.clone();
+        event.metadata.set_resource_version(self.event.metadata.resource_version().clone());
+        self.event = event;
+        self.ticket.patch = ticket.patch;
+        self.ticket.events += ticket.events;
+        ticket.in_hand
+    }
+
+    pub(super) fn into_op(self) -> (Ticket, SinkOp) {
+        let Self { event, mut ticket } = self;
+        match ticket.patch.take() {
+            Some(patch) if !ticket.creates => (ticket, SinkOp::Patch(event, patch)),
+            patch => {
+                ticket.patch = patch;
+                (ticket, SinkOp::Create(event))
+            }
+        }
+    }
+
+    pub(super) fn back(mut ticket: Ticket, op: SinkOp) -> Self {
+        let event = match op {
+            SinkOp::Create(event) | SinkOp::Update(event) => event,
+            SinkOp::Patch(event, patch) => {
+                ticket.patch = Some(patch);
+                event
+            }
+        };
+        Self { event, ticket }
+    }
+
+    /// Whether the event that is stored under this name can be none but this one, from an attempt whose answer was lost.
+    pub(super) fn is(&self, stored: &Event) -> bool {
+        let about = |event: &Event| {
+            let object = &event.involved_object;
+            let texts = [&object.kind, &object.namespace, &object.name, &object.uid];
+            (texts.map(Text::clone), event.source.clone(), event.first_timestamp.map(Timestamp::seconds))
+        };
+        let says = |event: &Event| [event.type_.clone(), event.reason.clone(), event.message.clone()];
+        about(&self.event) == about(stored) && says(&self.event) == says(stored)
+    }
+}

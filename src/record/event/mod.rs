@@ -1,0 +1,25 @@
+//! Events: core/v1's `Event`, field for field, as plain data.
+//!
+//! Nothing here knows of buses, clocks or stores. `text` and `timestamp` are the values that everything is made of;
+//! `core_v1` is the event, `wire`, `json_writer` and `json` are the shape and the text of what Go's encoder writes; `patch` is the one change that a
+//! stored event gets.
+
+mod core_v1;
+mod json;
+mod json_writer;
+mod metadata;
+pub(crate) mod name;
+mod patch;
+mod reference;
+mod text;
+mod timestamp;
+mod wire;
+mod wire_fields;
+
+pub use core_v1::{Event, EventSeries, EventType};
+pub use json::EventJsonError;
+pub use metadata::ObjectMeta;
+pub use patch::EventPatch;
+pub use reference::{EventSource, ObjectReference};
+pub use text::Text;
+pub use timestamp::{Timestamp, TimestampError};

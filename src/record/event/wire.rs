@@ -1,0 +1,277 @@
+//! The shape of an event as a document: names, order and omissions of Go's `json` tags on core/v1.
+//!
+//! On the way out: an empty text, a zero and an empty map are left out; a time that is not there is `null` (except the
+//! metadata's, which is left out); `source` and the two `reporting*` fields are always there. On the way in: unknown
+//! fields are ignored, and `null` is as good as absent, anywhere.
+
+use std::collections::BTreeMap;
+
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::escape::escaped_to;
+use crate::serde_object::{ObjectOnly, object_only};
+
+use super::core_v1::{Event, EventSeries};
+use super::metadata::ObjectMeta;
+use super::reference::{EventSource, ObjectReference};
+use super::text::Text;
+use super::timestamp::Timestamp;
+use super::wire_fields::{
+    is_empty, is_unset, is_zero, nullable, read_time, texts, write_micros, write_seconds,
+};
+
+/// What is written, in this order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventOut<'a> {
+    #[serde(skip_serializing_if = "is_empty")]
+    kind: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    api_version: &'a Text,
+    metadata: &'a ObjectMeta,
+    involved_object: &'a ObjectReference,
+    #[serde(skip_serializing_if = "is_empty")]
+    reason: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    message: &'a Text,
+    source: &'a EventSource,
+    #[serde(serialize_with = "write_seconds")]
+    first_timestamp: Option<Timestamp>,
+    #[serde(serialize_with = "write_seconds")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "is_zero")]
+    count: i32,
+    #[serde(skip_serializing_if = "is_empty")]
+    r#type: &'a Text,
+    #[serde(serialize_with = "write_micros")]
+    event_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<EventSeries>,
+    #[serde(skip_serializing_if = "is_empty")]
+    action: &'a Text,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    related: Option<&'a ObjectReference>,
+    reporting_component: &'a Text,
+    reporting_instance: &'a Text,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an event, as a JSON object")]
+struct EventIn {
+    #[serde(default, deserialize_with = "nullable")]
+    kind: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    api_version: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    involved_object: ObjectReference,
+    #[serde(default, deserialize_with = "nullable")]
+    reason: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    message: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    source: EventSource,
+    #[serde(default, deserialize_with = "read_time")]
+    first_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "read_time")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "nullable")]
+    count: i32,
+    #[serde(default, deserialize_with = "nullable")]
+    r#type: Text,
+    #[serde(default, deserialize_with = "read_time")]
+    event_time: Option<Timestamp>,
+    #[serde(default)]
+    series: Option<EventSeries>,
+    #[serde(default, deserialize_with = "nullable")]
+    action: Text,
+    #[serde(default)]
+    related: Option<ObjectReference>,
+    #[serde(default, deserialize_with = "nullable")]
+    reporting_component: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    reporting_instance: Text,
+    // Not core/v1's: other documents about events have these.
+    #[serde(default)]
+    items: Option<IgnoredAny>,
+    #[serde(default)]
+    object: Option<IgnoredAny>,
+    #[serde(default)]
+    regarding: Option<IgnoredAny>,
+    #[serde(default)]
+    note: Option<IgnoredAny>,
+}
+
+impl EventIn {
+    /// Says what the document is and what to do, if it is not a core/v1 Event.
+    fn refusal(&self) -> Option<String> {
+        let Self { kind, api_version, .. } = self;
+        let is_core = api_version.is_empty() || api_version == "v1";
+        let lacks_object = self.involved_object == ObjectReference::default();
+        let shown =
+            |text: &Text, default| escaped_to(if text.is_empty() { default } else { text }, 64).to_string();
+        let group = shown(api_version, "v1");
+        if self.items.is_some() || kind.ends_with("List") {
+            return Some(format!(
+                "found `{}` of `{group}`: read each of its `items` by itself",
+                shown(kind, "List")
+            ));
+        }
+        if !kind.is_empty() && kind != "Event" {
+            return Some(format!("found `{}` of `{group}`: give an `Event` of `v1`", shown(kind, "")));
+        }
+        if !is_core || (lacks_object && (self.regarding.is_some() || self.note.is_some())) {
+            let group = if is_core { "events.k8s.io/v1" } else { &group };
+            return Some(format!(
+                "found `Event` of `{group}`: get the same event as `v1`, as `kubectl get events.v1. -o json` does"
+            ));
+        }
+        if lacks_object && self.object.is_some() {
+            return Some("found an event of a watch: read its `object`".to_owned());
+        }
+        None
+    }
+}
+
+/// As core/v1 writes it; see [`Event::to_json`] for JSON with Go's escapes.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        EventOut {
+            kind: self.kind(),
+            api_version: self.api_version(),
+            metadata: &self.metadata,
+            involved_object: &self.involved_object,
+            reason: &self.reason,
+            message: &self.message,
+            source: &self.source,
+            first_timestamp: self.first_timestamp,
+            last_timestamp: self.last_timestamp,
+            count: self.count,
+            r#type: &self.type_,
+            event_time: self.event_time(),
+            series: self.series(),
+            action: self.action(),
+            related: self.related(),
+            reporting_component: &self.reporting_controller,
+            reporting_instance: &self.reporting_instance,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// As core/v1 is read; see [`Event::from_json`].
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = EventIn::deserialize(ObjectOnly(deserializer))?;
+        if let Some(refusal) = found.refusal() {
+            return Err(D::Error::custom(refusal));
+        }
+        let mut event = Self::default();
+        event.metadata = found.metadata;
+        event.involved_object = found.involved_object;
+        event.reason = found.reason;
+        event.message = found.message;
+        event.source = found.source;
+        event.first_timestamp = found.first_timestamp;
+        event.last_timestamp = found.last_timestamp;
+        event.count = found.count;
+        event.type_ = found.r#type;
+        event.reporting_controller = found.reporting_component;
+        event.reporting_instance = found.reporting_instance;
+        event.set_kind(found.kind);
+        event.set_api_version(found.api_version);
+        event.set_action(found.action);
+        event.set_event_time(found.event_time);
+        event.set_series(found.series);
+        event.set_related(found.related);
+        Ok(event)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectMetaOut<'a> {
+    #[serde(skip_serializing_if = "is_empty")]
+    name: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    generate_name: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    namespace: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    self_link: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    uid: &'a Text,
+    #[serde(skip_serializing_if = "is_empty")]
+    resource_version: &'a Text,
+    #[serde(skip_serializing_if = "is_unset", serialize_with = "write_seconds")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'a BTreeMap<Text, Text>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<Text, Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "metadata, as a JSON object")]
+struct ObjectMetaIn {
+    #[serde(default, deserialize_with = "nullable")]
+    name: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    generate_name: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    namespace: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    self_link: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    uid: Text,
+    #[serde(default, deserialize_with = "nullable")]
+    resource_version: Text,
+    #[serde(default, deserialize_with = "read_time")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "texts")]
+    labels: BTreeMap<Text, Text>,
+    #[serde(default, deserialize_with = "texts")]
+    annotations: BTreeMap<Text, Text>,
+}
+
+impl Serialize for ObjectMeta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ObjectMetaOut {
+            name: &self.name,
+            generate_name: self.generate_name(),
+            namespace: &self.namespace,
+            self_link: self.self_link(),
+            uid: self.uid(),
+            resource_version: self.resource_version(),
+            creation_timestamp: self.creation_timestamp(),
+            labels: self.labels(),
+            annotations: self.annotations(),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = ObjectMetaIn::deserialize(ObjectOnly(deserializer))?;
+        let mut metadata = Self::default();
+        metadata.name = found.name;
+        metadata.namespace = found.namespace;
+        metadata.set_generate_name(found.generate_name);
+        metadata.set_self_link(found.self_link);
+        metadata.set_uid(found.uid);
+        metadata.set_resource_version(found.resource_version);
+        metadata.set_creation_timestamp(found.creation_timestamp);
+        if !found.labels.is_empty() {
+            *metadata.labels_mut() = found.labels;
+        }
+        if !found.annotations.is_empty() {
+            *metadata.annotations_mut() = found.annotations;
+        }
+        Ok(metadata)
+    }
+}
+
+object_only!(ObjectReference, EventSource, EventSeries);

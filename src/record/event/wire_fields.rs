@@ -1,0 +1,65 @@
+//! How single fields are read and written, for serde's attributes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+use super::text::Text;
+use super::timestamp::Timestamp;
+
+pub(super) fn is_empty(text: &str) -> bool {
+    text.is_empty()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(super) fn is_zero(count: &i32) -> bool {
+    *count == 0
+}
+
+/// Whether Go would take it for no time at all.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+pub(super) fn is_unset(at: &Option<Timestamp>) -> bool {
+    at.is_none_or(|at| at == Timestamp::GO_ZERO)
+}
+
+/// Reads `null` as the default.
+pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Text, Text>, D::Error> {
+    let found: Option<BTreeMap<Text, Option<Text>>> = Option::deserialize(deserializer)?;
+    Ok(found.unwrap_or_default().into_iter().map(|(key, text)| (key, text.unwrap_or_default())).collect())
+}
+
+/// metav1's `Time`: whole seconds when written, whatever there is when read.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+pub(super) fn write_seconds<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_time(*at, 0, serializer)
+}
+
+/// metav1's `MicroTime`: always six digits when written, whatever there is when read.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+pub(super) fn write_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_time(*at, 6, serializer)
+}
+
+pub(super) fn write_time<S: Serializer>(
+    at: Option<Timestamp>,
+    digits: usize,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match at.filter(|at| *at != Timestamp::GO_ZERO) {
+        Some(at) => serializer.collect_str(&format_args!("{at:.digits$}")),
+        None => serializer.serialize_none(),
+    }
+}
+
+pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let found: Option<Timestamp> = Option::deserialize(deserializer)?;
+    Ok(found.filter(|at| *at != Timestamp::GO_ZERO))
+}

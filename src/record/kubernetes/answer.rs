@@ -1,0 +1,325 @@
+//! What an API server's answers mean for a recording.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::{HeaderMap, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use jiff::fmt::rfc2822;
+use kube::client::Body;
+use serde::Deserialize;
+
+use crate::clock::Clock;
+use crate::record::event::{Event, Timestamp};
+use crate::record::sink::SinkError;
+
+use super::verb::Verb;
+
+/// The most that is read of an answer. An event that a cluster can store is smaller.
+const MAX_BODY: usize = 4 << 20;
+/// The most that is kept of a text that came over the wire, in bytes.
+const MAX_TEXT: usize = 1000;
+
+/// How a server refuses an event with a 500 that has no reason: etcd, the connection to etcd, and
+/// the server's own store.
+const REFUSALS: [&str; 3] = [
+    "request is too large",
+    "message larger than max",
+    "resourceVersion should not be set on objects to be created",
+];
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Not within the time allowed.
+    TimedOut(Duration),
+    /// No connection, or none that lasted, or nobody to sign the request.
+    Broken(String),
+    /// There can be no such request.
+    Impossible(String),
+}
+
+impl Failure {
+    pub(super) fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut(_))
+    }
+}
+
+impl From<Failure> for SinkError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::TimedOut(limit) => Self::unreachable(format!("no answer within {limit:?}")),
+            Failure::Broken(text) => Self::unreachable(text),
+            Failure::Impossible(text) => Self::rejected(text),
+        }
+    }
+}
+
+/// An error with its causes, each once: the outermost alone is often only "client error".
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        next = error.source();
+    }
+    cut(&text).to_owned()
+}
+
+/// An answer, read to its end or to where it became too long.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// There is more than was read.
+    is_cut: bool,
+}
+
+impl Answer {
+    pub(super) async fn read(response: Response<Body>) -> Result<Self, kube::Error> {
+        let (parts, mut body) = response.into_parts();
+        let mut answer =
+            Self { status: parts.status, headers: parts.headers, body: Vec::new(), is_cut: false };
+        while let Some(frame) = body.frame().await {
+            let data = match frame {
+                Ok(frame) => frame.into_data().unwrap_or_default(),
+                // An error is known by its status alone.
+                Err(_) if !answer.status.is_success() => break,
+                Err(error) => return Err(error),
+            };
+            if answer.body.len() + data.len() > MAX_BODY {
+                answer.is_cut = true;
+                break;
+            }
+            answer.body.extend_from_slice(&data);
+        }
+        Ok(answer)
+    }
+
+    /// The stored event, or what a recording should do.
+    pub(super) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
+        if self.status.is_success() {
+            return self.event();
+        }
+        let status = Status::read(&self.body);
+        let text = self.text(&status);
+        Err(match self.status {
+            StatusCode::UNAUTHORIZED | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+                self.retry(&status, text)
+            }
+            StatusCode::FORBIDDEN => SinkError::rejected(forbidden(&status, &text)),
+            StatusCode::NOT_FOUND if verb == Verb::Patch && status.details.kind != "namespaces" => {
+                SinkError::not_found(text)
+            }
+            StatusCode::CONFLICT => conflict(verb, &status, text),
+            code if code.is_server_error() && is_about_the_event(&status.message) => {
+                SinkError::rejected(text)
+            }
+            code if code.is_server_error() => self.retry(&status, text),
+            _ => SinkError::rejected(text),
+        })
+    }
+
+    /// What says that it worked, and yet is no event, comes from something between here and the server.
+    fn event(&self) -> Result<Event, SinkError> {
+        if self.is_cut {
+            return Err(SinkError::retry(format!("{}: more than {MAX_BODY} bytes", self.status)));
+        }
+        let event = std::str::from_utf8(&self.body).map_err(|error| error.to_string()).and_then(|text| {
+            let event = Event::from_json(text).map_err(|error| error.to_string())?;
+            if event.metadata.name.is_empty() { Err("an event without a name".to_owned()) } else { Ok(event) }
+        });
+        event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
+    }
+
+    /// 503 and 504 are said of the server, or by what stands before it. Other answers may be about
+    /// one namespace, whose quota is used up or whose admission webhook fails.
+    fn retry(&self, status: &Status, text: String) -> SinkError {
+        let error = match self.status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unreachable(text),
+            _ => SinkError::retry(text),
+        };
+        match retry_after(&self.headers).or(status.details.retry_after) {
+            Some(wait) => error.with_wait(wait),
+            None => error,
+        }
+    }
+
+    /// `422 Invalid: what the server says`; of what is not from an API server, the beginning.
+    fn text(&self, status: &Status) -> String {
+        let body;
+        let message = if status.message.is_empty() {
+            body = String::from_utf8_lossy(&self.body[..self.body.len().min(MAX_TEXT)]);
+            body.trim()
+        } else {
+            cut(&status.message)
+        };
+        let mut text = self.status.as_u16().to_string();
+        if !status.reason.is_empty() {
+            text = format!("{text} {}", cut(&status.reason));
+        } else if let Some(reason) = self.status.canonical_reason() {
+            text = format!("{text} {reason}");
+        }
+        if message.is_empty() { text } else { format!("{text}: {message}") }
+    }
+}
+
+/// Whether a server that says it has failed refuses the event: no later attempt would be smaller.
+fn is_about_the_event(message: &str) -> bool {
+    REFUSALS.iter().any(|refusal| message.contains(refusal))
+}
+
+/// A namespace on its way out takes no new events. Otherwise somebody has to change a role. The
+/// server's words go first, because a text that is too long loses its end.
+fn forbidden(status: &Status, text: &str) -> String {
+    if status.details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
+        return format!("{text} (the namespace is being deleted)");
+    }
+    if status.message.contains(" cannot ") && status.message.contains("resource \"events\"") {
+        return format!(
+            "{text} (needs a role with create, patch and update on events: docs/kubernetes.md, Permissions)"
+        );
+    }
+    text.to_owned()
+}
+
+/// A name that is taken; a version that is not the stored one any more, which only an update names; or two writers at the
+/// same moment, where the server itself has tried again for a while.
+fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
+    match verb {
+        Verb::Create if status.reason != "Conflict" => SinkError::already_exists(text),
+        Verb::Update => SinkError::rejected(text),
+        Verb::Create | Verb::Patch => SinkError::retry(text),
+    }
+}
+
+/// metav1's `Status`, as far as it matters here.
+#[derive(Debug, Default)]
+struct Status {
+    message: String,
+    reason: String,
+    details: Details,
+}
+
+#[derive(Debug, Default)]
+struct Details {
+    kind: String,
+    causes: Vec<StatusCause>,
+    retry_after: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct StatusCause {
+    reason: String,
+}
+
+impl Status {
+    /// Empty for what is no status.
+    fn read(body: &[u8]) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Document {
+            message: Option<String>,
+            reason: Option<String>,
+            details: Option<DetailsDocument>,
+        }
+
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct DetailsDocument {
+            kind: Option<String>,
+            causes: Option<Vec<CauseDocument>>,
+            retry_after_seconds: Option<u32>,
+        }
+
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct CauseDocument {
+            reason: Option<String>,
+        }
+
+        let found: Document = serde_json::from_slice(body).unwrap_or_default();
+        let details = found.details.unwrap_or_default();
+        let causes = details.causes.unwrap_or_default().into_iter();
+        Self {
+            message: found.message.unwrap_or_default(),
+            reason: found.reason.unwrap_or_default(),
+            details: Details {
+                kind: details.kind.unwrap_or_default(),
+                causes: causes
+                    .map(|cause| StatusCause { reason: cause.reason.unwrap_or_default() })
+                    .collect(),
+                retry_after: details
+                    .retry_after_seconds
+                    .filter(|seconds| *seconds > 0)
+                    .map(|seconds| Duration::from_secs(seconds.into())),
+            },
+        }
+    }
+}
+
+/// `Retry-After`, in seconds or as a date; a date is taken from the answer's own, so that clocks need not agree.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text: &str| {
+        let at = rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok()?;
+        Timestamp::new(at.as_second(), 0)
+    };
+    let sent = headers.get(header::DATE).and_then(|sent| date(sent.to_str().ok()?));
+    let now = sent.unwrap_or_else(|| Clock::system().now().into());
+    Some(date(text)?.duration_since(now))
+}
+
+/// The beginning, cut between characters.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HeaderMap, cut, header, retry_after};
+    use std::time::Duration;
+
+    fn waits(after: &str, date: Option<&str>) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, after.parse().unwrap());
+        if let Some(date) = date {
+            headers.insert(header::DATE, date.parse().unwrap());
+        }
+        retry_after(&headers).map(|wait| Duration::as_secs(&wait))
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
+        assert_eq!(waits("7", None), Some(7));
+        assert_eq!(waits("0", None), Some(0));
+        assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", noon), Some(90));
+        // Past already; and without a date of its own, against this clock.
+        assert_eq!(waits("Sun, 06 Nov 1994 11:00:00 GMT", noon), Some(0));
+        assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", None), Some(0));
+        for wrong in ["", "soon", "-1", "1.5", "1994-11-06T12:00:00Z"] {
+            assert_eq!(waits(wrong, noon), None, "{wrong}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        let long = "ä".repeat(700);
+        assert_eq!(cut(&long).len(), 1000);
+        assert_eq!(cut(&format!("x{long}")).len(), 999);
+    }
+}

@@ -1,0 +1,260 @@
+//! Events that somebody will not get, and who is told: one hook for all of a broadcaster's losses.
+//!
+//! Every loss is counted where it happens; this is for programs that want to know at once. The hook is the user's, so a
+//! panic in it ends there, and what it loses itself is not told to it again.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
+
+use crate::catch::catch_panic;
+use crate::escape::escaped;
+use crate::record::event::Event;
+use crate::stats::DropReason;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread_local;
+
+/// Why an event was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// A recorder found the incoming queue full.
+    QueueFull,
+    /// A recorder found the broadcaster closed.
+    Stopped,
+    /// A recorder was given no reason.
+    EmptyReason,
+    /// The `scrub` hook panicked, so the event may still hold what it must not.
+    ScrubPanicked,
+    /// A watcher, handler or recording lost it before it got there.
+    Dropped(DropReason),
+    /// A handler, or a log, was given it and panicked. It counts as delivered, and the handler goes on with the next.
+    HandlerPanicked,
+    /// The sink has an event of this name.
+    AlreadyExists,
+    /// The sink will never take it, or it panicked, or a function of the correlator's options did.
+    Rejected,
+    /// The sink failed as often as the retry policy allows.
+    Exhausted,
+    /// The sink failed, and the end came before it could be tried again.
+    Abandoned,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueFull => f.write_str("incoming queue full"),
+            Self::Stopped => f.write_str("broadcaster closed"),
+            Self::EmptyReason => f.write_str("empty reason"),
+            Self::ScrubPanicked => f.write_str("scrub panicked"),
+            Self::Dropped(reason) => write!(f, "dropped, {reason}"),
+            Self::HandlerPanicked => f.write_str("handler panicked"),
+            Self::AlreadyExists => f.write_str("already exists"),
+            Self::Rejected => f.write_str("rejected"),
+            Self::Exhausted => f.write_str("too many attempts"),
+            Self::Abandoned => f.write_str("abandoned"),
+        }
+    }
+}
+
+/// One or more events that were lost together, as `on_loss` sees them.
+///
+/// It shows object and reason, but not messages, which may hold what does not belong into a log.
+#[derive(Clone, Copy)]
+pub struct Loss<'a> {
+    reason: LossReason,
+    place: &'a str,
+    events: &'a [Event],
+    count: u64,
+    cause: Option<&'a (dyn Error + 'static)>,
+}
+
+impl<'a> Loss<'a> {
+    /// At `place`: the name of a watcher or recording, or a recorder's component.
+    pub(crate) fn new(reason: LossReason, place: &'a str, events: &'a [Event]) -> Self {
+        Self { reason, place, events, count: events.len() as u64, cause: None }
+    }
+
+    /// So many that nobody has any more.
+    pub(crate) fn of(reason: LossReason, place: &'a str, count: u64) -> Self {
+        Self { reason, place, events: &[], count, cause: None }
+    }
+
+    /// Of several that were folded into one, which is at hand.
+    pub(crate) fn times(mut self, count: u64) -> Self {
+        self.count = count;
+        self
+    }
+
+    pub(crate) fn because(mut self, cause: &'a (dyn Error + 'static)) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// Why.
+    pub fn reason(&self) -> LossReason {
+        self.reason
+    }
+
+    /// Where: the name of the watcher or recording, or the component of the recorder.
+    pub fn place(&self) -> &'a str {
+        self.place
+    }
+
+    /// The events; empty where only their number is known. Where several occurrences of one event were counted in one
+    /// write, that event, once.
+    pub fn events(&self) -> &'a [Event] {
+        self.events
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// What the sink said, or how it panicked: a [`SinkError`](crate::SinkError). Of losses at a sink there always is one.
+    pub fn cause(&self) -> Option<&'a (dyn Error + 'static)> {
+        self.cause
+    }
+}
+
+impl fmt::Display for Loss<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = if self.count == 1 { "event" } else { "events" };
+        write!(f, "{}: {} {events} lost ({})", escaped(self.place), self.count, self.reason)?;
+        if let [first, ..] = self.events {
+            let more = if self.events.len() > 1 { "first of them " } else { "" };
+            write!(f, ": {more}{}", first.involved_object)?;
+            if !first.reason.is_empty() {
+                write!(f, " {}", escaped(&first.reason))?;
+            }
+        }
+        match self.cause {
+            Some(cause) => write!(f, ": {}", escaped(&cause.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Loss<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Loss({self})")
+    }
+}
+
+/// The hook.
+pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
+
+/// Whom a broadcaster's parts tell of what is lost.
+#[derive(Default)]
+pub(crate) struct LossHook {
+    hook: Option<OnLoss>,
+    panics: AtomicU64,
+    #[cfg(feature = "tracing")]
+    warnings: warnings::Warnings,
+}
+
+thread_local! {
+    /// Whether this thread is telling of a loss: what is lost by that is not told.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
+    static TELLING: Cell<bool> = Cell::new(false);
+}
+
+impl LossHook {
+    /// Without a hook nobody is told; with the feature `tracing`, the log.
+    pub(crate) fn new(hook: Option<OnLoss>, clock: &crate::clock::Clock) -> Self {
+        #[cfg(not(feature = "tracing"))]
+        let _ = clock;
+        Self {
+            hook,
+            panics: AtomicU64::new(0),
+            #[cfg(feature = "tracing")]
+            warnings: warnings::Warnings::new(clock.clone()),
+        }
+    }
+
+    /// Tells of a loss, on this thread. No lock of the library's own is held while the hook runs.
+    pub(crate) fn tell(&self, loss: &Loss<'_>) {
+        // A thread that is being torn down has lost its cell, and tells nobody.
+        if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
+            return;
+        }
+        if catch_panic(|| self.pass_on(loss)).is_none() {
+            // Relaxed: a count.
+            self.panics.fetch_add(1, Ordering::Relaxed);
+        }
+        let _ = TELLING.try_with(|telling| telling.set(false));
+    }
+
+    fn pass_on(&self, loss: &Loss<'_>) {
+        match &self.hook {
+            Some(hook) => hook(loss),
+            #[cfg(feature = "tracing")]
+            None => self.warnings.warn(loss),
+            #[cfg(not(feature = "tracing"))]
+            None => {}
+        }
+    }
+
+    /// How often the hook panicked.
+    pub(crate) fn panics(&self) -> u64 {
+        // Relaxed: a count.
+        self.panics.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for LossHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LossHook").field("hook", &self.hook.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// What happens without a hook: a line in the log, at most one each second for each reason.
+#[cfg(feature = "tracing")]
+mod warnings {
+    use std::time::Duration;
+
+    use super::{Loss, LossReason};
+    use crate::clock::{Clock, Deadline};
+    use crate::sync::Mutex;
+
+    const PAUSE: Duration = Duration::from_secs(1);
+
+    #[derive(Default)]
+    pub(super) struct Warnings {
+        clock: Clock,
+        /// For each reason there was: until when it is silent, and how many were lost meanwhile.
+        silent: Mutex<Vec<(LossReason, Deadline, u64)>>,
+    }
+
+    impl Warnings {
+        pub(super) fn new(clock: Clock) -> Self {
+            Self { clock, silent: Mutex::new(Vec::new()) }
+        }
+
+        pub(super) fn warn(&self, loss: &Loss<'_>) {
+            if let Some(unmentioned) = self.is_due(loss) {
+                tracing::warn!(unmentioned, "{loss}");
+            }
+        }
+
+        fn is_due(&self, loss: &Loss<'_>) -> Option<u64> {
+            let mut silent = self.silent.lock();
+            let until = self.clock.deadline(PAUSE);
+            match silent.iter_mut().find(|(reason, ..)| *reason == loss.reason()) {
+                Some((_, end, unmentioned)) if !self.clock.has_passed(*end) => {
+                    *unmentioned += loss.count();
+                    None
+                }
+                Some((_, end, unmentioned)) => {
+                    *end = until;
+                    Some(std::mem::take(unmentioned))
+                }
+                None => {
+                    silent.push((loss.reason(), until, 0));
+                    Some(0)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The recorder on top of the bus. The folders stand in the order in which an event passes them: `event` (the data),
+//! `recorder` (makes events), `correlator` (aggregates, counts, limits), `delivery` (the way of a recording to its sink),
+//! `sink` (stores), and above all of them the `broadcaster`.
+//!
+//! # Memory orderings
+//!
+//! As in `bus`: each use carries a line that names its partner, and a test looks at every atomic.
+//!
+//! | atomic | written by | ordering | read by | ordering | what it carries |
+//! |---|---|---|---|---|---|
+//! | `Numbers::next` | `correlate` | relaxed RMW | `correlate` | same word | numbers that differ |
+//! | `RecorderCounters::full`, `RecorderCounters::stopped`, `RecorderCounters::disabled` | recorder | relaxed RMW | `stats` | relaxed | counts |
+//! | `RecorderCounters::empty_reason`, `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
+//! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |
+//! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
+//! | `CounterCell::filtered`, `CounterCell::summaries` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
+//! | `Bounded::len` | adding thread, under its shard's lock | release RMW | `take_surplus` | acquire RMW | the bound of the shard |
+//! | `Bounded::bounds` | holder of the shard's lock | relaxed, before `len` | `lowest` | relaxed, after `len` | no data: a lower bound |
+//! | `Bounded::evicted` | evicting thread | relaxed RMW | `stats` | relaxed | a count |
+//! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
+//! | `Requests::is_stalled` | request | relaxed | the other requests of its batch | relaxed | no data: it saves requests |
+//! | `Progress::0` | request | relaxed RMW | waiting thread | relaxed | no data: that something moves |
+
+pub(crate) mod broadcaster;
+pub(crate) mod correlator;
+pub(crate) mod delivery;
+pub(crate) mod event;
+#[cfg(feature = "kube-5")]
+pub(crate) mod kubernetes;
+pub(crate) mod loss;
+pub(crate) mod recorder;
+pub(crate) mod sink;
+pub(crate) mod stats;

@@ -1,0 +1,191 @@
+//! What the recorders of one broadcaster share: the clock, the limits, and the books on what was refused.
+
+use std::fmt;
+use std::slice;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catch::catch_panic;
+use crate::clock::Clock;
+use crate::record::event::{Event, Text, Timestamp, name};
+use crate::record::loss::{Loss, LossHook, LossReason};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+use super::recorded::Recorded;
+
+/// The longest message, in bytes: more than twice the longest of eleven thousand real ones.
+pub(crate) const DEFAULT_MAX_MESSAGE_LEN: usize = 16 * 1024;
+
+/// What stands at the end of a message that was cut.
+const MARK: &str = "...";
+
+/// Rewrites an event before anybody sees it.
+pub(crate) type Scrub = Box<dyn Fn(&mut Event) + Send + Sync>;
+
+/// One for each broadcaster.
+pub(crate) struct RecorderContext {
+    pub(crate) clock: Clock,
+    /// In bytes, the mark included.
+    pub(crate) max_message_len: usize,
+    pub(crate) scrub: Option<Scrub>,
+    pub(crate) losses: Arc<LossHook>,
+    counters: RecorderCounters,
+}
+
+#[derive(Default)]
+struct RecorderCounters {
+    full: AtomicU64,
+    stopped: AtomicU64,
+    disabled: AtomicU64,
+    empty_reason: AtomicU64,
+    scrub_panics: AtomicU64,
+    truncated: AtomicU64,
+}
+
+/// What the recorders of one broadcaster have refused or cut so far, in events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RecorderStats {
+    /// See [`Recorded::Full`].
+    pub full: u64,
+    /// See [`Recorded::Stopped`].
+    pub stopped: u64,
+    /// See [`Recorded::Disabled`].
+    pub disabled: u64,
+    /// See [`Recorded::EmptyReason`].
+    pub empty_reason: u64,
+    /// See [`Recorded::ScrubPanicked`].
+    pub scrub_panics: u64,
+    /// Recorded with a message that was cut because it was too long.
+    pub truncated: u64,
+    /// Panics of the function that is told of losses.
+    pub hook_panics: u64,
+}
+
+impl RecorderStats {
+    /// All refusals together.
+    pub fn refused(&self) -> u64 {
+        self.full + self.stopped + self.disabled + self.empty_reason + self.scrub_panics
+    }
+}
+
+impl fmt::Display for RecorderStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "refused {} (full {}, stopped {}, disabled {}, empty reason {}, scrub panics {}), truncated {}",
+            self.refused(),
+            self.full,
+            self.stopped,
+            self.disabled,
+            self.empty_reason,
+            self.scrub_panics,
+            self.truncated
+        )?;
+        if self.hook_panics > 0 {
+            write!(f, ", hook panics {}", self.hook_panics)?;
+        }
+        Ok(())
+    }
+}
+
+impl RecorderContext {
+    pub(crate) fn new(
+        clock: Clock,
+        max_message_len: usize,
+        scrub: Option<Scrub>,
+        losses: Arc<LossHook>,
+    ) -> Self {
+        Self { clock, max_message_len, scrub, losses, counters: RecorderCounters::default() }
+    }
+
+    /// With the defaults: nothing is scrubbed, nobody is told.
+    pub(crate) fn with_clock(clock: Clock) -> Self {
+        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, Arc::default())
+    }
+
+    pub(crate) fn stats(&self) -> RecorderStats {
+        let RecorderCounters { full, stopped, disabled, empty_reason, scrub_panics, truncated } =
+            &self.counters;
+        // Relaxed, all: counts.
+        RecorderStats {
+            full: full.load(Ordering::Relaxed),
+            stopped: stopped.load(Ordering::Relaxed),
+            disabled: disabled.load(Ordering::Relaxed),
+            empty_reason: empty_reason.load(Ordering::Relaxed),
+            scrub_panics: scrub_panics.load(Ordering::Relaxed),
+            truncated: truncated.load(Ordering::Relaxed),
+            hook_panics: self.losses.panics(),
+        }
+    }
+
+    /// Now, and a name for an event about `object` that no other one has.
+    pub(super) fn now_and_name(&self, object: &str) -> (Timestamp, Text) {
+        let now = Timestamp::from(self.clock.now());
+        (now, name::fresh(&self.clock, object, now))
+    }
+
+    /// Has the user's function rewrite the event. False: it panicked, and the event must not be shown to anybody.
+    pub(super) fn scrub(&self, event: &mut Event) -> bool {
+        self.scrub.as_ref().is_none_or(|scrub| catch_panic(|| scrub(event)).is_some())
+    }
+
+    /// What may be shown of an event that has not been scrubbed: what it is about, scrubbed by itself, but not what it
+    /// says. Nothing of it, where that cannot be scrubbed either.
+    pub(super) fn bare(&self, event: &Event) -> Event {
+        let mut bare = Event::default();
+        bare.involved_object = event.involved_object.clone();
+        bare.type_ = event.type_.clone();
+        bare.reason = event.reason.clone();
+        if self.scrub(&mut bare) { bare } else { Event::default() }
+    }
+
+    /// Cuts a message that is too long.
+    pub(super) fn limit(&self, event: &mut Event) {
+        if event.message.len() <= self.max_message_len {
+            return;
+        }
+        let mark = &MARK[..MARK.len().min(self.max_message_len)];
+        let mut end = self.max_message_len - mark.len();
+        while !event.message.is_char_boundary(end) {
+            end -= 1;
+        }
+        event.message = format_args!("{}{mark}", &event.message[..end]).into();
+        // Relaxed: a count.
+        self.counters.truncated.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a refusal and tells the user. The event has been scrubbed, or is one of [`bare`](Self::bare)'s.
+    #[cold]
+    pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
+        let counters = &self.counters;
+        let (counter, reason) = match recorded {
+            Recorded::Accepted => return recorded,
+            Recorded::Full => (&counters.full, LossReason::QueueFull),
+            Recorded::Stopped => (&counters.stopped, LossReason::Stopped),
+            Recorded::EmptyReason => (&counters.empty_reason, LossReason::EmptyReason),
+            Recorded::ScrubPanicked => (&counters.scrub_panics, LossReason::ScrubPanicked),
+            Recorded::Disabled => {
+                // Relaxed: a count.
+                counters.disabled.fetch_add(1, Ordering::Relaxed);
+                return recorded;
+            }
+        };
+        // Relaxed: a count.
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.losses.tell(&Loss::new(reason, component, slice::from_ref(event)));
+        recorded
+    }
+}
+
+impl fmt::Debug for RecorderContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecorderContext")
+            .field("clock", &self.clock)
+            .field("max_message_len", &self.max_message_len)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

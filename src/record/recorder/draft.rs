@@ -1,0 +1,125 @@
+//! An event in the making, for what the short calls have no place for.
+
+use std::fmt;
+
+use crate::record::event::{Event, EventType, ObjectReference, Text, Timestamp};
+
+use super::handle::{ObjectRecorder, Recorder};
+use super::recorded::Recorded;
+
+/// An event that is still being written. Nothing happens before [`record`](Self::record).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventType, FakeRecorder, ObjectReference};
+///
+/// let fake = FakeRecorder::new(16);
+/// let recorder = fake.recorder();
+/// let recorded = recorder
+///     .draft(ObjectReference::new("Pod", "web-0"), EventType::Normal, "Scheduled")
+///     .message(format_args!("assigned to {}", "node-1"))
+///     .related(ObjectReference::new("Node", "node-1"))
+///     .action("Binding")
+///     .label("team", "blue")
+///     .record();
+/// assert!(recorded.is_accepted());
+/// let event = &fake.take()[0];
+/// assert_eq!(event.message, "assigned to node-1");
+/// assert_eq!(event.related().unwrap().name, "node-1");
+/// ```
+#[must_use = "a draft records nothing until `record` is called"]
+pub struct EventDraft<'r> {
+    recorder: &'r Recorder,
+    event: Event,
+}
+
+impl Recorder {
+    /// Everything else: labels, a related object, an action, several of the above. It ends in
+    /// [`record`](EventDraft::record).
+    pub fn draft(
+        &self,
+        object: impl Into<ObjectReference>,
+        type_: EventType,
+        reason: impl Into<Text>,
+    ) -> EventDraft<'_> {
+        EventDraft::new(self, object.into(), type_, reason.into())
+    }
+}
+
+impl ObjectRecorder {
+    /// See [`Recorder::draft`].
+    pub fn draft(&self, type_: EventType, reason: impl Into<Text>) -> EventDraft<'_> {
+        self.recorder.draft(self.object(), type_, reason)
+    }
+}
+
+impl<'r> EventDraft<'r> {
+    pub(super) fn new(
+        recorder: &'r Recorder,
+        object: ObjectReference,
+        type_: EventType,
+        reason: Text,
+    ) -> Self {
+        let mut event = Event::default();
+        event.involved_object = object;
+        event.type_ = type_.into();
+        event.reason = reason;
+        Self { recorder, event }
+    }
+
+    /// What happened, as text or as `format_args!(..)`, which is formatted at once.
+    pub fn message(mut self, message: impl Into<Text>) -> Self {
+        self.event.message = message.into();
+        self
+    }
+
+    /// An annotation; the last one of a key counts.
+    pub fn annotation(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
+        self.event.metadata.annotations_mut().insert(key.into(), value.into());
+        self
+    }
+
+    /// A label; the last one of a key counts.
+    pub fn label(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
+        self.event.metadata.labels_mut().insert(key.into(), value.into());
+        self
+    }
+
+    /// A second object that had a part in it.
+    pub fn related(mut self, object: impl Into<ObjectReference>) -> Self {
+        self.event.set_related(object.into());
+        self
+    }
+
+    /// What was done about the object: one word in `CamelCase`.
+    pub fn action(mut self, action: impl Into<Text>) -> Self {
+        self.event.set_action(action);
+        self
+    }
+
+    /// When it happened, if not now. See [`Recorder::past_eventf`].
+    pub fn at(mut self, at: Timestamp) -> Self {
+        self.event.first_timestamp = Some(at);
+        self.event.last_timestamp = Some(at);
+        self
+    }
+
+    /// Records the event.
+    pub fn record(self) -> Recorded {
+        match self.recorder.check(&self.event) {
+            Ok(()) => self.recorder.publish(self.event),
+            Err(refusal) => self.recorder.refuse_unscrubbed(refusal, &self.event),
+        }
+    }
+}
+
+impl fmt::Debug for EventDraft<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the message, which has not been scrubbed yet.
+        f.debug_struct("EventDraft")
+            .field("object", &self.event.involved_object)
+            .field("reason", &self.event.reason)
+            .finish_non_exhaustive()
+    }
+}

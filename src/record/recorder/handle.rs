@@ -1,0 +1,286 @@
+//! The recorder: a handle that records events.
+
+use std::fmt;
+
+use crate::bus::Publisher;
+use crate::clock::Clock;
+use crate::record::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
+use crate::sync::Arc;
+
+use super::context::{RecorderContext, RecorderStats};
+use super::destination::Destination;
+use super::recorded::Recorded;
+
+/// Where events about objects without a namespace are kept.
+const DEFAULT_NAMESPACE: Text = Text::from_static("default");
+
+/// Records events in the name of one source. `Send` and `Sync`; a clone is one reference count.
+///
+/// No call waits, logs, or panics by itself. It does not keep the broadcaster open: afterwards calls return
+/// [`Recorded::Stopped`].
+///
+/// Each event gets the name `<object>.<time in hexadecimal>`, unique in this process, or one that looks like a random
+/// UUID where that would be no valid name; the namespace of its object, or `default`; the time as its first and last; a
+/// count of one; and the source, also as `reporting_controller` and `reporting_instance`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::EventType::Warning;
+/// use eventcast::{FakeRecorder, ObjectReference};
+///
+/// let fake = FakeRecorder::new(16);
+/// let recorder = fake.recorder();
+///
+/// let pod = ObjectReference::new("Pod", "web-0").in_namespace("shop");
+/// recorder.event(&pod, Warning, "Unhealthy", "liveness probe failed");
+/// let restarts = 3;
+/// recorder.eventf(&pod, Warning, "BackOff", format_args!("restart {restarts}"));
+///
+/// assert_eq!(fake.take_lines(), ["Warning Unhealthy liveness probe failed", "Warning BackOff restart 3"]);
+/// ```
+#[doc(alias = "EventRecorderLogger")]
+#[derive(Clone)]
+#[doc(alias = "EventRecorder")]
+pub struct Recorder {
+    shared: Arc<RecorderState>,
+}
+
+struct RecorderState {
+    queue: Destination,
+    source: EventSource,
+    context: Arc<RecorderContext>,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        publisher: Publisher<Event>,
+        source: EventSource,
+        context: Arc<RecorderContext>,
+    ) -> Self {
+        Self::on(Destination::Bus(publisher), source, context)
+    }
+
+    pub(super) fn on(queue: Destination, source: EventSource, context: Arc<RecorderContext>) -> Self {
+        Self { shared: Arc::new(RecorderState { queue, source, context }) }
+    }
+
+    /// A recorder that records nothing and counts what it was asked to: for programs that run without a store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventType, ObjectReference, Recorded, Recorder};
+    ///
+    /// let recorder = Recorder::disabled();
+    /// let pod = ObjectReference::new("Pod", "web-0");
+    /// assert_eq!(recorder.event(&pod, EventType::Normal, "Started", ""), Recorded::Disabled);
+    /// assert_eq!(recorder.stats().disabled, 1);
+    /// ```
+    pub fn disabled() -> Self {
+        let context = Arc::new(RecorderContext::with_clock(Clock::system()));
+        Self::on(Destination::Disabled, EventSource::default(), context)
+    }
+
+    /// Records an event.
+    pub fn event(
+        &self,
+        object: impl Into<ObjectReference>,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: impl Into<Text>,
+    ) -> Recorded {
+        self.record(object, type_, reason, message, |_| ())
+    }
+
+    /// Records an event with a formatted message: `format_args!("restart {n}")`. It is not formatted when the recorder
+    /// is closed or disabled.
+    pub fn eventf(
+        &self,
+        object: impl Into<ObjectReference>,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: fmt::Arguments<'_>,
+    ) -> Recorded {
+        self.record(object, type_, reason, message, |_| ())
+    }
+
+    /// Records an event with annotations and a formatted message.
+    pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
+        &self,
+        object: impl Into<ObjectReference>,
+        annotations: impl IntoIterator<Item = (K, V)>,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: fmt::Arguments<'_>,
+    ) -> Recorded {
+        self.record(object, type_, reason, message, |event| {
+            for (key, value) in annotations {
+                event.metadata.annotations_mut().insert(key.into(), value.into());
+            }
+        })
+    }
+
+    /// Records an event that happened at another time. That is its first and last timestamp; its name, and the windows of
+    /// the correlator, go by the clock.
+    pub fn past_eventf(
+        &self,
+        object: impl Into<ObjectReference>,
+        at: Timestamp,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: fmt::Arguments<'_>,
+    ) -> Recorded {
+        self.record(object, type_, reason, message, |event| {
+            event.first_timestamp = Some(at);
+            event.last_timestamp = Some(at);
+        })
+    }
+
+    /// A recorder bound to one object, whose reference is made once.
+    pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
+        ObjectRecorder { recorder: self.clone(), object: object.into() }
+    }
+
+    /// What this recorder, and all others of its broadcaster, have refused or cut so far.
+    pub fn stats(&self) -> RecorderStats {
+        self.shared.context.stats()
+    }
+
+    pub(super) fn context(&self) -> &Arc<RecorderContext> {
+        &self.shared.context
+    }
+
+    fn record(
+        &self,
+        object: impl Into<ObjectReference>,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: impl Into<Text>,
+        change: impl FnOnce(&mut Event),
+    ) -> Recorded {
+        let mut event = Event::default();
+        event.involved_object = object.into();
+        event.type_ = type_.into();
+        event.reason = reason.into();
+        if let Err(refusal) = self.check(&event) {
+            return self.refuse_unscrubbed(refusal, &event);
+        }
+        event.message = message.into();
+        change(&mut event);
+        self.publish(event)
+    }
+
+    /// Whether it is worth making an event.
+    pub(super) fn check(&self, event: &Event) -> Result<(), Recorded> {
+        match &self.shared.queue {
+            Destination::Disabled => Err(Recorded::Disabled),
+            _ if event.reason.is_empty() => Err(Recorded::EmptyReason),
+            Destination::Bus(publisher) if publisher.is_closed() => Err(Recorded::Stopped),
+            Destination::Bus(_) | Destination::Fake(_) => Ok(()),
+        }
+    }
+
+    /// The event has not been scrubbed, so nobody sees more than what it is about.
+    #[cold]
+    pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, event: &Event) -> Recorded {
+        let RecorderState { source, context, .. } = &*self.shared;
+        context.refuse(refusal, &source.component, &context.bare(event))
+    }
+
+    /// Fills in the rest of an event, and offers it to the queue.
+    pub(super) fn publish(&self, mut event: Event) -> Recorded {
+        let RecorderState { queue, source, context } = &*self.shared;
+        let (now, name) = context.now_and_name(&event.involved_object.name);
+        event.metadata.name = name;
+        let namespace = &event.involved_object.namespace;
+        event.metadata.namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace.clone() };
+        event.first_timestamp = event.first_timestamp.or(Some(now));
+        event.last_timestamp = event.last_timestamp.or(Some(now));
+        event.count = 1;
+        event.source = source.clone();
+        event.reporting_controller = source.component.clone();
+        event.reporting_instance = source.host.clone();
+        if !context.scrub(&mut event) {
+            return self.refuse_unscrubbed(Recorded::ScrubPanicked, &event);
+        }
+        // After scrubbing, which must see a secret whole to find it.
+        context.limit(&mut event);
+        let refused = match queue {
+            Destination::Bus(publisher) => publisher.try_publish(event),
+            Destination::Fake(queue) => queue.push(event),
+            Destination::Disabled => return self.refuse_unscrubbed(Recorded::Disabled, &event),
+        };
+        match refused {
+            Ok(()) => Recorded::Accepted,
+            Err(error) => {
+                let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
+                context.refuse(recorded, &source.component, &error.into_inner())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("source", &self.shared.source).finish_non_exhaustive()
+    }
+}
+
+/// A [`Recorder`] bound to one object. A clone copies the reference, whose long texts are shared.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventType, FakeRecorder, ObjectReference};
+///
+/// let fake = FakeRecorder::new(16);
+/// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
+/// about_pod.event(EventType::Normal, "Started", "up");
+/// about_pod.eventf(EventType::Normal, "Ready", format_args!("after {} s", 3));
+/// assert_eq!(fake.take_lines(), ["Normal Started up", "Normal Ready after 3 s"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ObjectRecorder {
+    pub(super) recorder: Recorder,
+    object: ObjectReference,
+}
+
+impl ObjectRecorder {
+    /// See [`Recorder::event`].
+    pub fn event(&self, type_: EventType, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
+        self.recorder.event(&self.object, type_, reason, message)
+    }
+
+    /// See [`Recorder::eventf`].
+    pub fn eventf(&self, type_: EventType, reason: impl Into<Text>, message: fmt::Arguments<'_>) -> Recorded {
+        self.recorder.eventf(&self.object, type_, reason, message)
+    }
+
+    /// See [`Recorder::annotated_eventf`].
+    pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
+        &self,
+        annotations: impl IntoIterator<Item = (K, V)>,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: fmt::Arguments<'_>,
+    ) -> Recorded {
+        self.recorder.annotated_eventf(&self.object, annotations, type_, reason, message)
+    }
+
+    /// See [`Recorder::past_eventf`].
+    pub fn past_eventf(
+        &self,
+        at: Timestamp,
+        type_: EventType,
+        reason: impl Into<Text>,
+        message: fmt::Arguments<'_>,
+    ) -> Recorded {
+        self.recorder.past_eventf(&self.object, at, type_, reason, message)
+    }
+
+    /// The object that its events are about.
+    pub fn object(&self) -> &ObjectReference {
+        &self.object
+    }
+}

@@ -1,0 +1,207 @@
+//! What an API server accepts as an event, and in which form it keeps it: the same for every store of our own.
+
+use std::time::Duration;
+
+use crate::error::BuildError;
+use crate::escape::{escaped, escaped_to};
+use crate::record::event::{Event, ObjectMeta, Text, Timestamp, name};
+
+use super::SinkError;
+
+/// The API server's limits for events that have an event time, in bytes.
+const MAX_TIMED_MESSAGE: usize = 1024;
+const MAX_TIMED_TEXT: usize = 128;
+/// The longest name part of a qualified name, in bytes.
+const MAX_QUALIFIED: usize = 63;
+
+/// What is said of a name that is missing, taken or wrong.
+pub(super) fn described(namespace: &str, name: &str) -> String {
+    format!("events \"{}\" in namespace {}", escaped(name), escaped(namespace))
+}
+
+/// Where an event is, or would be stored.
+pub(super) fn namespace_of(event: &Event) -> &str {
+    match event.metadata.namespace.as_str() {
+        "" => home(event),
+        namespace => namespace,
+    }
+}
+
+/// Where an event belongs: to its object, or, as client-go and the API server have it, into `default`.
+fn home(event: &Event) -> &str {
+    match event.involved_object.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// Whether the event can be stored, or why it cannot. `can_be_named`: a beginning of a name is enough.
+pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
+    let name = event.metadata.name.as_str();
+    let is_timed = set(event.event_time()).is_some();
+    let wrong = if name.is_empty() {
+        match event.metadata.generate_name().as_str() {
+            beginning if !can_be_named || beginning.is_empty() => Some("a name is required"),
+            beginning if beginning.contains('/') => Some("the name is no part of a path"),
+            _ => None,
+        }
+    } else {
+        (name.contains('/') || [".", ".."].contains(&name)).then_some("the name is no part of a path")
+    };
+    let wrong = wrong.or_else(|| {
+        is_elsewhere(event, is_timed).then_some("the object is in another namespace than the event")
+    });
+    let wrong = wrong.map(str::to_owned);
+    match wrong.or_else(|| if is_timed { wrong_if_timed(event) } else { None }) {
+        None => Ok(()),
+        Some(wrong) => {
+            let event = described(namespace_of(event), name);
+            Err(SinkError::rejected(format!("{event} is invalid: {wrong}")))
+        }
+    }
+}
+
+/// As an API server has it: an event with an event time may be about an object of any other
+/// namespace, and in `kube-system` too about one that has none.
+fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
+    let namespace = namespace_of(event);
+    match event.involved_object.namespace.as_str() {
+        "" => namespace != "default" && !(is_timed && namespace == "kube-system"),
+        object => !is_timed && namespace != object,
+    }
+}
+
+fn wrong_if_timed(event: &Event) -> Option<String> {
+    let controller = event.reporting_controller.as_str();
+    if !is_qualified(controller) {
+        let controller = escaped_to(controller, 100);
+        return Some(format!(
+            "with an event time the reporting controller must be a qualified name, got \"{controller}\""
+        ));
+    }
+    let bounds = [
+        ("reporting instance", &event.reporting_instance, 1, MAX_TIMED_TEXT),
+        ("action", event.action(), 1, MAX_TIMED_TEXT),
+        ("reason", &event.reason, 1, MAX_TIMED_TEXT),
+        ("message", &event.message, 0, MAX_TIMED_MESSAGE),
+    ];
+    let wrong = bounds.into_iter().find(|(_, text, min, max)| !(*min..=*max).contains(&text.len()));
+    wrong.map(|(what, text, min, max)| {
+        format!("with an event time the {what} must be {min} to {max} bytes, got {}", text.len())
+    })
+}
+
+/// Kubernetes' qualified name: a name of letters, digits and, between two of these, `-`, `_` and
+/// `.`, after a DNS subdomain and a slash or without.
+fn is_qualified(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
+    prefix.is_none_or(is_prefix)
+        && name.len() <= MAX_QUALIFIED
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// The event as it is kept, or why it cannot be.
+pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
+    check(event, can_be_named)?;
+    let mut event = event.clone();
+    if event.metadata.namespace.is_empty() {
+        event.metadata.namespace = match &event.involved_object.namespace {
+            none if none.is_empty() => Text::from_static("default"),
+            namespace => namespace.clone(),
+        };
+    }
+    event.first_timestamp = whole_seconds(event.first_timestamp);
+    event.last_timestamp = whole_seconds(event.last_timestamp);
+    if let Some(at) = event.event_time() {
+        event.set_event_time(whole_micros(at));
+    }
+    if let Some(mut series) = event.series() {
+        series.last_observed_time = series.last_observed_time.and_then(whole_micros);
+        event.set_series(series);
+    }
+    Ok(event)
+}
+
+/// A time that JSON writes as none is none, as it is for an API server.
+fn set(at: Option<Timestamp>) -> Option<Timestamp> {
+    at.filter(|at| *at != Timestamp::GO_ZERO)
+}
+
+/// A time as Kubernetes keeps it in most fields.
+pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
+    set(at.map(Timestamp::whole_seconds))
+}
+
+fn whole_micros(at: Timestamp) -> Option<Timestamp> {
+    let nanos = at.subsec_nanoseconds();
+    set(Timestamp::new(at.seconds(), nanos - nanos % 1000))
+}
+
+/// The most events that a store can be asked to hold.
+const MAX_EVENTS: usize = 1 << 24;
+
+/// What the options of a store allow.
+pub(super) fn check_bounds(max_events: usize, ttl: Duration) -> Result<(), BuildError> {
+    if !(1..=MAX_EVENTS).contains(&max_events) {
+        return Err(BuildError::new("max_events", max_events, format_args!("1 to {MAX_EVENTS} events")));
+    }
+    if ttl.is_zero() {
+        return Err(BuildError::new("ttl", "0s", "more than zero"));
+    }
+    Ok(())
+}
+
+/// A number for a store that begins now.
+pub(super) fn birth(now: Timestamp) -> u64 {
+    now.unix_nanoseconds().unsigned_abs() as u64
+}
+
+/// What all uids of a store begin with: its birth, in the form of a random UUID.
+pub(super) fn beginning_of_uids(born: u64) -> String {
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-",
+        born >> 32,
+        (born >> 16) & 0xFFFF,
+        (born >> 4) & 0xFFF,
+        born & 0xF
+    )
+}
+
+/// The uid of the event that a store created as its `number`th: unique, and the same in every run of a test with a clock of
+/// its own.
+pub(super) fn uid(beginning: &str, number: u64) -> Text {
+    Text::joined(beginning, &format!("{number:012x}"))
+}
+
+/// Completes `generateName`, by the first number after the store's version that makes a name of its own.
+pub(super) fn free_name<E>(
+    beginning: &str,
+    version: u64,
+    mut is_taken: impl FnMut(&str) -> Result<bool, E>,
+) -> Result<Text, E> {
+    let mut number = version;
+    loop {
+        number += 1;
+        let name = Text::from(format_args!("{beginning}{number:05x}"));
+        if !is_taken(&name)? {
+            return Ok(name);
+        }
+    }
+}
+
+/// Refuses an update that is based on an older version of the event, and gives it what stays as the store has it.
+pub(super) fn take_over(new: &mut ObjectMeta, old: &Event) -> Result<(), SinkError> {
+    let (given, version) = (new.resource_version(), old.metadata.resource_version());
+    if !given.is_empty() && given != version {
+        let name = described(&new.namespace, &new.name);
+        let cause = format!("{name} has been changed since version {}", escaped(given));
+        return Err(SinkError::rejected(cause));
+    }
+    new.set_uid(old.metadata.uid());
+    new.set_creation_timestamp(old.metadata.creation_timestamp());
+    new.set_resource_version(version);
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! A sink that keeps a part of what it is given.
+
+use std::fmt;
+
+use crate::catch::catch_panic_message;
+use crate::record::event::{Event, EventPatch};
+
+use super::{EventSink, SinkError, SinkOp};
+
+/// Passes on to a sink what is about events that a function lets through, and answers for the others as if they had been
+/// stored: they are kept nowhere.
+///
+/// Let the function look at what stays the same through an event's life, such as type, reason and object. If it lets an
+/// event through that it has refused before, the sink has none of that name, and a recording creates it, count and all.
+/// If it refuses one that it has let through, that one stays in the store as it was.
+///
+/// A panic in the function is caught: that event is rejected, the others are not touched.
+///
+/// For a recording that has nothing but this sink, [`RecordingBuilder::filter`](crate::RecordingBuilder::filter) is better:
+/// what it refuses does not even get into the queue. This one is for a part of a [`Tee`](crate::Tee).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventSink, EventType, Filter, MemorySink};
+///
+/// let store = MemorySink::new();
+/// let sink = Filter::new(|event: &Event| event.event_type() == Some(EventType::Warning), store.clone());
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// event.type_ = EventType::Normal.into();
+/// assert_eq!(sink.create(&event)?, event);
+/// assert!(store.is_empty());
+///
+/// event.type_ = EventType::Warning.into();
+/// sink.create(&event)?;
+/// assert_eq!(store.len(), 1);
+/// # Ok::<(), eventcast::SinkError>(())
+/// ```
+#[derive(Clone)]
+pub struct Filter<F, S> {
+    keep: F,
+    sink: S,
+}
+
+impl<F, S> Filter<F, S>
+where
+    F: Fn(&Event) -> bool + Send + Sync + 'static,
+    S: EventSink,
+{
+    /// Keeps the events for which `keep` is true.
+    pub fn new(keep: F, sink: S) -> Self {
+        Self { keep, sink }
+    }
+
+    fn keeps(&self, event: &Event) -> Result<bool, SinkError> {
+        catch_panic_message(|| (self.keep)(event))
+            .map_err(|text| SinkError::rejected(format!("the function of a filter panicked: {text}")))
+    }
+
+    fn one(
+        &self,
+        event: &Event,
+        pass: impl FnOnce(&S) -> Result<Event, SinkError>,
+    ) -> Result<Event, SinkError> {
+        if self.keeps(event)? { pass(&self.sink) } else { Ok(event.clone()) }
+    }
+}
+
+impl<F, S> EventSink for Filter<F, S>
+where
+    F: Fn(&Event) -> bool + Send + Sync + 'static,
+    S: EventSink,
+{
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.one(event, |sink| sink.create(event))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.one(event, |sink| sink.update(event))
+    }
+
+    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+        self.one(event, |sink| sink.patch(event, patch))
+    }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        // What is answered here; `None` is for the sink to answer.
+        let mine: Vec<Option<Result<Event, SinkError>>> = batch
+            .iter()
+            .map(|op| match self.keeps(op.event()) {
+                Ok(true) => None,
+                Ok(false) => Some(Ok(op.event().clone())),
+                Err(error) => Some(Err(error)),
+            })
+            .collect();
+        let kept = mine.iter().filter(|answer| answer.is_none()).count();
+        let answers = if kept == batch.len() {
+            return self.sink.apply(batch);
+        } else if kept == 0 {
+            Vec::new()
+        } else {
+            let ops = batch.iter().zip(&mine).filter(|(_, answer)| answer.is_none());
+            self.sink.apply(&ops.map(|(op, _)| op.clone()).collect::<Vec<_>>())
+        };
+        let mut answers = answers.into_iter();
+        let missing = || Err(SinkError::rejected("the sink gave no answer"));
+        mine.into_iter().map(|mine| mine.unwrap_or_else(|| answers.next().unwrap_or_else(missing))).collect()
+    }
+}
+
+impl<F, S: fmt::Debug> fmt::Debug for Filter<F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filter").field("sink", &self.sink).finish_non_exhaustive()
+    }
+}

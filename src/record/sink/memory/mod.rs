@@ -1,0 +1,362 @@
+//! A store in memory, bounded in number and time, that answers as a Kubernetes API server does.
+//!
+//! Every write gives the event the next number, which is its resource version, and makes it the newest on the shelf: so
+//! the event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
+//! background; what has expired goes when somebody next looks.
+
+mod lru_slab;
+mod read;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Clock, Deadline};
+use crate::error::BuildError;
+use crate::record::event::{Event, EventPatch, Text, Timestamp};
+use crate::serde_object::object_only;
+use crate::sync::{Arc, Mutex};
+
+use super::api_rules::{admitted, check, described, namespace_of, whole_seconds};
+use super::{EventSink, SinkError, SinkOp, api_rules};
+
+pub use read::MemoryEvents;
+
+use lru_slab::WriteOrder;
+
+/// Options of a [`MemorySink`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
+#[non_exhaustive]
+pub struct MemorySinkOptions {
+    /// How many events it holds; when there would be more, the one that was written longest ago makes room. 1 to
+    /// 16,777,216, default 10,000.
+    pub max_events: usize,
+    /// How long after its last write an event is kept. More than zero, default an hour, as an API server keeps events.
+    #[serde(with = "crate::duration")]
+    pub ttl: Duration,
+}
+
+object_only!(MemorySinkOptions);
+
+impl Default for MemorySinkOptions {
+    fn default() -> Self {
+        // An hour is the API server's `--event-ttl`.
+        Self { max_events: 10_000, ttl: Duration::from_secs(3600) }
+    }
+}
+
+impl MemorySinkOptions {
+    fn check(&self) -> Result<(), BuildError> {
+        api_rules::check_bounds(self.max_events, self.ttl)
+    }
+}
+
+/// What has become of the events of a [`MemorySink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct MemorySinkStats {
+    /// Held now.
+    pub stored: u64,
+    /// Ever created.
+    pub created: u64,
+    /// Updates and patches of stored events.
+    pub updated: u64,
+    /// Gone because nobody wrote them for too long.
+    pub expired: u64,
+    /// Gone to make room.
+    pub evicted: u64,
+}
+
+impl fmt::Display for MemorySinkStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stored, created, updated, expired, evicted } = self;
+        write!(
+            f,
+            "stored {stored}, created {created}, updated {updated}, expired {expired}, evicted {evicted}"
+        )
+    }
+}
+
+/// A store in memory. A clone is the same store, so that one can be given to a recording and the other be read.
+///
+/// It behaves as an API server does. A name exists once in a namespace. Creating sets uid, creation time and resource version,
+/// whatever they were. A patch changes count, last time and message, and starts the time to live again; one that changes
+/// nothing writes nothing. An update of an event that is not there creates it; one with an old resource version is
+/// rejected. Times are cut to whole seconds, event time and series to microseconds.
+///
+/// Rejected as invalid are a missing name, a name with `/`, and an event in another namespace than
+/// its object (in another than `default` if the object has none). An event with an event time may
+/// be about an object of another namespace, and in `kube-system` too about one without. Instead it
+/// is rejected unless reason, action and reporting instance have 1 to 128 bytes, the message has at
+/// most 1024, and the reporting controller is a qualified name such as `example.com/controller`.
+///
+/// An event without a namespace is stored in its object's, or in `default`.
+///
+/// Memory is bounded by `max_events` times the largest event; a recorder limits messages to 16 KiB unless told
+/// otherwise. Every access takes one lock for a short time, and readers get copies, which share the texts. A reading of
+/// many events takes the lock anew for each 256 of them.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventSink, MemorySink};
+///
+/// let store = MemorySink::new();
+/// let sink = store.clone();
+///
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.17a6".into();
+/// event.reason = "Started".into();
+/// let stored = sink.create(&event)?;
+/// assert_eq!(stored.metadata.resource_version(), "1");
+/// assert_eq!(store.events(), [stored]);
+/// # Ok::<(), eventcast::SinkError>(())
+/// ```
+#[derive(Clone)]
+pub struct MemorySink {
+    shared: Arc<MemoryStore>,
+}
+
+struct MemoryStore {
+    options: MemorySinkOptions,
+    clock: Clock,
+    /// What all uids begin with: the moment of creation, in the form of a random UUID.
+    created_at: String,
+    state: Mutex<MemoryState>,
+}
+
+struct MemoryState {
+    /// The number of the last write.
+    version: u64,
+    events: WriteOrder,
+    stats: MemorySinkStats,
+}
+
+impl Default for MemorySink {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemorySink {
+    /// An empty store of at most 10,000 events, each kept for an hour after its last write by the system's clock. Beside a
+    /// broadcaster on a [`FakeClock`](crate::FakeClock), [`with_clock`](Self::with_clock) gives it the same.
+    pub fn new() -> Self {
+        Self::build(MemorySinkOptions::default(), Clock::system())
+    }
+
+    /// An empty store with these options.
+    ///
+    /// # Errors
+    ///
+    /// Names the option that is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{MemorySink, MemorySinkOptions};
+    ///
+    /// let mut options = MemorySinkOptions::default();
+    /// options.max_events = 500;
+    /// assert!(MemorySink::with_options(options).is_ok());
+    ///
+    /// options.max_events = 0;
+    /// let error = MemorySink::with_options(options).unwrap_err();
+    /// assert_eq!(error.to_string(), "max_events is 0, allowed is 1 to 16777216 events");
+    /// ```
+    pub fn with_options(options: MemorySinkOptions) -> Result<Self, BuildError> {
+        Self::with_clock(options, Clock::system())
+    }
+
+    /// An empty store whose events expire, and whose table shows ages, by this clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_options`](Self::with_options).
+    pub fn with_clock(options: MemorySinkOptions, clock: Clock) -> Result<Self, BuildError> {
+        options.check()?;
+        Ok(Self::build(options, clock))
+    }
+
+    fn build(options: MemorySinkOptions, clock: Clock) -> Self {
+        let created_at = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
+        let state = MemoryState { version: 0, events: WriteOrder::new(), stats: MemorySinkStats::default() };
+        Self { shared: Arc::new(MemoryStore { options, clock, created_at, state: Mutex::new(state) }) }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now().into()
+    }
+
+    /// Looks at what has not expired.
+    fn with<R>(&self, look: impl FnOnce(&MemoryState) -> R) -> R {
+        self.change(|change| look(change.state))
+    }
+
+    /// Changes what has not expired, all at one moment.
+    fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
+        let MemoryStore { options, clock, created_at, state } = &*self.shared;
+        let mut state = state.lock();
+        let now = clock.deadline(Duration::ZERO);
+        while state.events.oldest().is_some_and(|oldest| oldest.expires.is_some_and(|at| now >= Some(at))) {
+            state.events.remove_oldest();
+            state.stats.expired += 1;
+        }
+        let expires = now.and_then(|now| now.checked_add(options.ttl));
+        make(&mut Change {
+            state: &mut state,
+            max_events: options.max_events,
+            created_at,
+            clock,
+            today: None,
+            expires,
+        })
+    }
+}
+
+/// Writes that happen at one moment.
+struct Change<'a> {
+    state: &'a mut MemoryState,
+    max_events: usize,
+    created_at: &'a str,
+    clock: &'a Clock,
+    /// The time of day, read when it is first needed.
+    today: Option<Timestamp>,
+    /// When what is written now expires.
+    expires: Deadline,
+}
+
+impl Change<'_> {
+    fn apply(&mut self, op: &SinkOp) -> Result<Event, SinkError> {
+        match op {
+            SinkOp::Create(event) => self.create(event),
+            SinkOp::Update(event) => self.update(event),
+            SinkOp::Patch(event, _) => self.patch(event),
+        }
+    }
+
+    fn create(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, true)?;
+        let metadata = &mut event.metadata;
+        if metadata.name.is_empty() {
+            metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
+        } else if let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) {
+            let taken = described(&metadata.namespace, &metadata.name);
+            return Err(
+                SinkError::already_exists(taken).with_stored(self.state.events.at(slot).event.clone())
+            );
+        }
+        Ok(self.insert(event))
+    }
+
+    fn update(&mut self, event: &Event) -> Result<Event, SinkError> {
+        let mut event = admitted(event, false)?;
+        let metadata = &mut event.metadata;
+        let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) else {
+            return Ok(self.insert(event));
+        };
+        let old = self.state.events.at(slot);
+        api_rules::take_over(metadata, &old.event)?;
+        // What changes nothing is no write.
+        let is_write = event != old.event;
+        self.state.stats.updated += 1;
+        if is_write {
+            self.rewrite(slot, |stored| *stored = event);
+        }
+        Ok(self.state.events.at(slot).event.clone())
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, SinkError> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(slot) = self.state.events.find(namespace, name) else {
+            return Err(SinkError::not_found(described(namespace, name)));
+        };
+        let old = &self.state.events.at(slot).event;
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        let count = if event.count == 0 { old.count } else { event.count };
+        let message = if event.message.is_empty() { &old.message } else { &event.message };
+        let last = match whole_seconds(event.last_timestamp) {
+            Some(Timestamp::UNIX_EPOCH) => old.last_timestamp,
+            last => last,
+        };
+        let is_write = (count, message, last) != (old.count, &old.message, old.last_timestamp);
+        self.state.stats.updated += 1;
+        if is_write {
+            let message = message.clone();
+            self.rewrite(slot, |stored| {
+                (stored.count, stored.message, stored.last_timestamp) = (count, message, last);
+            });
+        }
+        Ok(self.state.events.at(slot).event.clone())
+    }
+
+    /// Adds an event whose name is free.
+    fn insert(&mut self, mut event: Event) -> Event {
+        if self.state.events.len() >= self.max_events {
+            self.state.events.remove_oldest();
+            self.state.stats.evicted += 1;
+        }
+        let version = self.next_version();
+        self.state.stats.created += 1;
+        let clock = self.clock;
+        let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
+        event.metadata.set_uid(api_rules::uid(self.created_at, self.state.stats.created));
+        event.metadata.set_creation_timestamp(today);
+        event.metadata.set_resource_version(version.to_string());
+        self.state.events.push(event.clone(), version, self.expires);
+        event
+    }
+
+    fn rewrite(&mut self, slot: u32, change: impl FnOnce(&mut Event)) {
+        let version = self.next_version();
+        self.state.events.rewrite(slot, version, self.expires, |event| {
+            change(event);
+            event.metadata.set_resource_version(version.to_string());
+        });
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.state.version += 1;
+        self.state.version
+    }
+
+    /// Completes `generateName`.
+    fn free_name(&self, namespace: &str, beginning: &str) -> Text {
+        let is_taken = |name: &str| Ok::<_, Infallible>(self.state.events.find(namespace, name).is_some());
+        let Ok(name) = api_rules::free_name(beginning, self.state.version, is_taken);
+        name
+    }
+}
+
+/// All operations of a batch happen under one lock and at one moment.
+impl EventSink for MemorySink {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.change(|change| change.create(event))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.change(|change| change.update(event))
+    }
+
+    fn patch(&self, event: &Event, _patch: &EventPatch) -> Result<Event, SinkError> {
+        self.change(|change| change.patch(event))
+    }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        self.change(|change| batch.iter().map(|op| change.apply(op)).collect())
+    }
+}
+
+impl fmt::Debug for MemorySink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemorySink")
+            .field("options", &self.shared.options)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,296 @@
+//! What can be asked of a store in memory.
+//!
+//! Each look takes the lock for one page. So a reading of a million events holds up no write for longer than 256 of them.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use crate::record::event::{Event, ObjectReference};
+use crate::record::sink::pages::{Cursor, PAGE, Page};
+use crate::record::sink::query::{Count, EventQuery};
+use crate::record::sink::table;
+
+use super::{MemorySink, MemorySinkStats, MemoryState};
+
+/// The events that a query finds in a [`MemorySink`], in the order of their last writes: see [`MemorySink::stream`].
+#[must_use = "it reads nothing by itself"]
+pub struct MemoryEvents {
+    store: MemorySink,
+    cursor: Cursor,
+}
+
+impl Iterator for MemoryEvents {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        let read = |query: &EventQuery, after| {
+            Ok::<_, Infallible>(self.store.with(|state| page(state, query, after)))
+        };
+        let Ok(event) = self.cursor.next(read);
+        event
+    }
+}
+
+impl fmt::Debug for MemoryEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryEvents").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
+    let mut page = Page { found: Vec::new(), last: after, version: state.version, is_end: true };
+    let mut events = state.events.after(after);
+    for (version, event) in events.by_ref().take(PAGE) {
+        page.last = version;
+        if query.matches(event) {
+            page.found.push(event.clone());
+        }
+    }
+    page.is_end = events.next().is_none();
+    page
+}
+
+/// Up to so many of the events written last, unless more than a page has to be looked at.
+fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
+    let mut found = Vec::new();
+    let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
+    for (_, event) in events.by_ref().take(PAGE) {
+        if found.len() == limit {
+            break;
+        }
+        if query.matches(event) {
+            found.push(event.clone());
+        }
+    }
+    let is_whole = found.len() == limit || events.next().is_none();
+    found.reverse();
+    is_whole.then_some(found)
+}
+
+impl MemorySink {
+    /// All events, in the order of their last writes: as [`find`](Self::find).
+    pub fn events(&self) -> Vec<Event> {
+        self.find(&EventQuery::new())
+    }
+
+    /// The events that are looked for, in the order of their last writes, in bounded memory.
+    ///
+    /// It reads 256 stored events at a time, and writes go on in between. Every event that stays as it is comes once. An
+    /// event that is written meanwhile moves behind all others and comes again, as it is then. The reading ends where it
+    /// has caught up with the writes. Where more is written than it reads it ends too, and without some of what was
+    /// written since it began: [`EventQuery::after`] with the version of its last event finds that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventQuery, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for number in 0..1000 {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = format!("e-{number}").into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names = store.stream(&EventQuery::new()).map(|event| event.metadata.name.to_string());
+    /// assert!(names.eq((0..1000).map(|number| format!("e-{number}"))));
+    /// assert_eq!(store.stream(&EventQuery::new().after(990)).count(), 10);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
+    pub fn stream(&self, query: &EventQuery) -> MemoryEvents {
+        let start = match query.count {
+            Count::Last(events) => self.start_of_last(query, events),
+            Count::All | Count::First(_) => 0,
+        };
+        MemoryEvents { store: self.clone(), cursor: Cursor::new(query, start, self.version()) }
+    }
+
+    /// The number before that of the event with which the last so many begin.
+    fn start_of_last(&self, query: &EventQuery, events: usize) -> u64 {
+        let (mut before, mut left) = (u64::MAX, events);
+        while left > 0 {
+            let looked_at = self.with(|state| {
+                let page = state.events.before(before).take(PAGE);
+                let mut last = None;
+                for (version, event) in page.take_while(|(version, _)| *version > query.after) {
+                    last = Some(version);
+                    left -= usize::from(query.matches(event));
+                    if left == 0 {
+                        break;
+                    }
+                }
+                last
+            });
+            match looked_at {
+                Some(version) => before = version,
+                None => return 0,
+            }
+        }
+        before.saturating_sub(1)
+    }
+
+    /// The number of the last write, which is the highest resource version; 0 before the first one.
+    pub fn version(&self) -> u64 {
+        self.with(|state| state.version)
+    }
+
+    /// The events that are looked for, in the order of their last writes.
+    ///
+    /// Where 256 events have to be looked at or fewer, all of them are as at one moment. Otherwise writes go on in
+    /// between, and each event is as it was when the reading came to it. Every event that is there all the while comes
+    /// once, however often it is written. With [`first`](EventQuery::first) it is as [`stream`](Self::stream).
+    pub fn find(&self, query: &EventQuery) -> Vec<Event> {
+        let limit = match query.count {
+            Count::First(_) => return self.stream(query).collect(),
+            Count::Last(events) => events,
+            Count::All => usize::MAX,
+        };
+        if let Some(found) = self.with(|state| newest(state, query, limit)) {
+            return found;
+        }
+        // Not in the order of the writes, in which an event could pass by: an event keeps its place when it is written.
+        let mut found = Vec::new();
+        let mut slot = 0;
+        while self.with(|state| {
+            let entries_from = state.events.entries_from(slot, PAGE);
+            slot += entries_from.len();
+            let wanted =
+                entries_from.iter().filter(|slot| slot.version > query.after && query.matches(&slot.event));
+            found.extend(wanted.map(|slot| slot.event.clone()));
+            !entries_from.is_empty()
+        }) {}
+        found
+            .sort_by_cached_key(|event| event.metadata.resource_version().parse::<u64>().unwrap_or_default());
+        found.drain(..found.len().saturating_sub(limit));
+        found
+    }
+
+    /// The event of this name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
+        self.with(|state| {
+            let slot = state.events.find(namespace, name)?;
+            Some(state.events.at(slot).event.clone())
+        })
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.with(|state| state.events.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What has become of the events so far.
+    pub fn stats(&self) -> MemorySinkStats {
+        self.with(|state| MemorySinkStats { stored: state.events.len() as u64, ..state.stats })
+    }
+
+    /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
+    ///
+    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Events of more
+    /// than one namespace have a first column `NAMESPACE`, as with `-A`. Control characters of all
+    /// texts are escaped, and columns stay aligned where characters are wide.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.involved_object = ObjectReference::new("Pod", "web-0");
+    /// event.type_ = "Warning".into();
+    /// event.reason = "BackOff".into();
+    /// event.message = "restarting".into();
+    /// event.first_timestamp = Some(clock.clock().now().into());
+    /// event.last_timestamp = event.first_timestamp;
+    /// event.count = 5;
+    /// store.create(&event)?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(
+    ///     store.table(),
+    ///     "LAST SEEN         TYPE      REASON    OBJECT      MESSAGE\n\
+    ///      3s (x5 over 3s)   Warning   BackOff   pod/web-0   restarting\n"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn table(&self) -> String {
+        table::render(&self.events(), self.now())
+    }
+
+    /// As [`table`](Self::table), of the events that are looked for.
+    pub fn table_of(&self, query: &EventQuery) -> String {
+        table::render(&self.find(query), self.now())
+    }
+
+    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one
+    /// last seen longest ago first, control characters of all texts escaped. The part of the object
+    /// that an event is about goes before the message: `spec.containers{web}: Started container`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
+    /// let web = ObjectReference::new("Pod", "web-0");
+    /// assert_eq!(store.describe(&web), "Events:  <none>\n");
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.involved_object = web.clone();
+    /// event.type_ = "Warning".into();
+    /// event.reason = "BackOff".into();
+    /// event.message = "restarting".into();
+    /// event.source = "kubelet".into();
+    /// event.first_timestamp = Some(clock.clock().now().into());
+    /// store.create(&event)?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(
+    ///     store.describe(&web),
+    ///     "Events:\n\
+    ///     \x20 Type     Reason   Age   From     Message\n\
+    ///     \x20 ----     ------   ----  ----     -------\n\
+    ///     \x20 Warning  BackOff  3s    kubelet  restarting\n"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
+        table::describe(self.find(&EventQuery::new().object(object)), self.now())
+    }
+
+    /// The events as a core/v1 `EventList`, one JSON document without a newline at its end, in the order of their last
+    /// writes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let empty = eventcast::MemorySink::new();
+    /// assert_eq!(
+    ///     empty.to_list_json(),
+    ///     r#"{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"0"},"items":[]}"#
+    /// );
+    /// ```
+    pub fn to_list_json(&self) -> String {
+        // Before the events are read: from this version on a watch misses nothing.
+        let version = self.version();
+        let mut json = format!(
+            r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#
+        );
+        for (number, event) in self.events().iter().enumerate() {
+            if number > 0 {
+                json.push(',');
+            }
+            json.push_str(&event.to_json());
+        }
+        json.push_str("]}");
+        json
+    }
+}

@@ -1,0 +1,29 @@
+//! Where events are kept: what a store must be able to do, and what its refusals mean.
+//!
+//! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
+//! and what to remember are the recording's business, not the sink's.
+
+mod api_rules;
+mod contract;
+mod error;
+mod filter;
+mod memory;
+mod pages;
+mod query;
+#[cfg(feature = "sqlite-system")]
+mod sqlite;
+mod table;
+mod tee;
+
+pub use contract::{EventSink, SinkOp};
+pub use error::{SinkError, SinkErrorKind};
+pub use filter::Filter;
+pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use query::EventQuery;
+#[cfg(feature = "sqlite-system")]
+pub use sqlite::{
+    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
+    SqliteSinkStats, SqliteSynchronous,
+};
+pub use table::EventTable;
+pub use tee::{Tee, TeeStats};

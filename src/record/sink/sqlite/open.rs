@@ -1,0 +1,361 @@
+//! Opening: what is no store is refused untouched, what is new is made with care.
+//!
+//! A file is looked at before anything else, through a connection that takes no lock, reads no log and cannot write
+//! (`immutable`). It is SQLite that looks, not this library: who opens and closes a file by himself takes away the locks
+//! that the process has on it elsewhere.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::clock::Clock;
+use crate::record::event::Timestamp;
+
+use super::error::{SqliteError, SqliteErrorKind as Kind, kind_of};
+use super::files::{Files, Identity, Still, size_of_log};
+use super::options::{SqliteSinkOptions, SqliteSynchronous};
+use super::schema::IndexError;
+use super::{Reader, schema, write};
+
+/// The log is written back when it has grown to so many pages, and not kept longer than that: 16 MiB.
+const WAL_PAGES: u32 = 4096;
+const WAL_BYTES: u32 = WAL_PAGES * 4096;
+/// How many kinds of statements there are; more would be compiled again and again.
+const STATEMENTS: usize = 64;
+/// A negative number is a size in KiB.
+const CACHE: i32 = -16 * 1024;
+
+/// The writer's connection and the readers'.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) writer: Connection,
+    pub(super) reader: Connection,
+    pub(super) files: Files,
+}
+
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, SqliteError> {
+    // An absolute path is neither a URI nor one of SQLite's special names.
+    std::path::absolute(path).map_err(|error| SqliteError::new(Kind::InvalidPath, path, error))
+}
+
+/// Opens a store for writing, and makes it if it is not there.
+pub(super) fn read_write(
+    path: &Path,
+    options: &SqliteSinkOptions,
+    now: Timestamp,
+) -> Result<Opened, SqliteError> {
+    let path = absolute(path)?;
+    options.check().map_err(|error| SqliteError::option(&path, error))?;
+    create(&path)?;
+    let opened = Identity::at(&path);
+    let found = look(&path)?;
+    let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
+    // SQLite opens for reading what may not be written, and says so to none but who asks.
+    if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
+        return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
+    }
+    // Whoever closes the last connection writes the log back into the file, which a refused one must be spared.
+    let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    let has_log = size_of_log(&path) > 0;
+    writer.set_db_config(spare, has_log).map_err(fail)?;
+    // Also what looked like a store may be empty by now: the first look does not see the journal of a claim that was
+    // broken off, which has been rolled back since.
+    if found == FileKind::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
+        claim(&path, &mut writer)?;
+    }
+    verify(&path, &writer)?;
+    if has_log || options.full_check {
+        check_pages(&path, &writer)?;
+    }
+    wal(&path, &mut writer, options.busy_timeout)?;
+    settle(&writer, options).map_err(fail)?;
+    schema::migrate(&mut writer, now).map_err(fail)?;
+    schema::restore_indexes(&mut writer).map_err(|error| match error {
+        IndexError::Wrong(detail) => SqliteError::new(Kind::Corrupt, &path, detail),
+        IndexError::Sqlite(error) => fail(error),
+    })?;
+    write::prepare(&writer).map_err(|error| match kind_of(&error) {
+        Kind::Other => SqliteError::new(Kind::Corrupt, &path, error),
+        kind => SqliteError::new(kind, &path, error),
+    })?;
+    if let Some(max_events) = options.max_events {
+        write::limit(&mut writer, max_events).map_err(fail)?;
+    }
+    writer.set_db_config(spare, false).map_err(fail)?;
+    let reader = connect(&path, &path, reading(), options.busy_timeout)?;
+    // The first look opens the log, so all files are open now. If the path still leads to the file
+    // that it led to before, these are the ones.
+    schema::user_version(&reader).map_err(fail)?;
+    let files = Files::at(&path);
+    if !files.are_complete(opened) {
+        return Err(SqliteError::new(Kind::Moved, &path, "right now"));
+    }
+    Ok(Opened { path, writer, reader, files })
+}
+
+/// Opens a store for reading only.
+pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf, Reader), SqliteError> {
+    let path = absolute(path)?;
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(SqliteError::new(Kind::Missing, &path, ""));
+        }
+        Err(error) => return Err(SqliteError::io(&path, error)),
+        Ok(found) if !found.is_file() => return Err(not_a_file(&path, &found)),
+        Ok(_) => {}
+    }
+    if look(&path)? == FileKind::Empty {
+        return Err(older(&path, 0));
+    }
+    let still = Still::of(&path);
+    let open = |file: &Path, flags| -> Result<_, SqliteError> {
+        let connection = connect(&path, file, flags, busy_timeout)?;
+        verify(&path, &connection)?;
+        Ok(connection)
+    };
+    let (connection, still) = match open(&path, reading()) {
+        // The two files beside it are not there and cannot be made, and without a log there is no
+        // need for them.
+        Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
+            let uri = immutable(&path);
+            (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
+        }
+        found => (found?, None),
+    };
+    let version = schema::user_version(&connection).map_err(|error| SqliteError::sqlite(&path, &error))?;
+    if version < schema::VERSION {
+        return Err(older(&path, version));
+    }
+    Ok((path, Reader { connection: Some(connection), still }))
+}
+
+fn reading() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// Makes the file if it is not there, for its owner's eyes only: SQLite gives the files beside it the same mode.
+fn create(path: &Path) -> Result<(), SqliteError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => return Ok(()),
+        Ok(found) => return Err(not_a_file(path, &found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(SqliteError::io(path, error)),
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        // Another process was quicker; then it is looked at like any other.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
+            Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a link to what is not there")),
+            Ok(_) => Ok(()),
+        },
+        Err(error) => Err(SqliteError::io(path, error)),
+    }
+}
+
+/// What a file is, as far as its header says.
+#[derive(PartialEq)]
+enum FileKind {
+    Empty,
+    Store,
+}
+
+/// Tells a store from everything else, without a trace.
+fn look(path: &Path) -> Result<FileKind, SqliteError> {
+    if look_once(path)? == FileKind::Store {
+        return Ok(FileKind::Store);
+    }
+    // A process that makes a store marks the file before it has a log. So an empty file with a log
+    // either is marked by now, or has the log of another database.
+    if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
+        return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
+    }
+    Ok(FileKind::Empty)
+}
+
+fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
+    let fail = |error: rusqlite::Error| opening(path, &error);
+    // SQLite would overwrite what is shorter than its shortest page.
+    let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
+    if (1..512).contains(&size) {
+        return Err(SqliteError::new(Kind::NotADatabase, path, format_args!("{size} bytes")));
+    }
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
+    // After a crash the header may name more pages than have been written back, which the log makes good. Nothing but
+    // the header is asked for.
+    connection.pragma_update(None, "writable_schema", true).map_err(fail)?;
+    let application = schema::application_id(&connection).map_err(fail)?;
+    let version = schema::user_version(&connection).map_err(fail)?;
+    if application == schema::APPLICATION_ID {
+        return if version > schema::VERSION { Err(newer(path, version)) } else { Ok(FileKind::Store) };
+    }
+    if application != 0 || version != 0 || !schema::is_empty(&connection).map_err(fail)? {
+        return Err(foreign(path, application));
+    }
+    Ok(FileKind::Empty)
+}
+
+/// Marks an empty database as ours. One page is written, so that no crash leaves a file that cannot be told.
+fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
+    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+    let application = schema::application_id(&transaction).map_err(fail)?;
+    if application == schema::APPLICATION_ID {
+        return Ok(());
+    }
+    if application != 0 || !schema::is_empty(&transaction).map_err(fail)? {
+        return Err(foreign(path, application));
+    }
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID).map_err(fail)?;
+    transaction.commit().map_err(fail)
+}
+
+/// The same questions again, now with what the log says.
+fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
+    // What is read first opens the log, too.
+    let fail = |error: rusqlite::Error| opening(path, &error);
+    let application = schema::application_id(connection).map_err(fail)?;
+    if application != schema::APPLICATION_ID {
+        return Err(foreign(path, application));
+    }
+    let version = schema::user_version(connection).map_err(fail)?;
+    if version > schema::VERSION {
+        return Err(newer(path, version));
+    }
+    Ok(())
+}
+
+/// Whether the pages are in order. It reads the whole file, so that nothing is written to one that is damaged.
+fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
+    let answer: String = writer
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(|error| SqliteError::sqlite(path, &error))?;
+    if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
+}
+
+/// Several that open a new file at once all ask for the log. SQLite tells all but one that the file is busy, without
+/// waiting, so this waits for its turn to write, where it does wait, and asks again: up to the busy timeout.
+fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
+    let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
+    let ask = |writer: &Connection| {
+        writer.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))
+    };
+    let clock = Clock::system();
+    let deadline = clock.deadline(busy_timeout);
+    let mut mode = ask(writer);
+    while mode.as_ref().is_err_and(|error| kind_of(error) == Kind::Busy) && !clock.has_passed(deadline) {
+        let turn = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        turn.rollback().map_err(fail)?;
+        mode = ask(writer);
+    }
+    match mode {
+        Ok(mode) if mode == "wal" => Ok(()),
+        Ok(mode) => Err(SqliteError::new(
+            Kind::Io,
+            path,
+            format_args!("no write-ahead log can be had here, but `{mode}`: is it a network's disk?"),
+        )),
+        Err(error) => Err(SqliteError::sqlite(path, &error)),
+    }
+}
+
+fn settle(writer: &Connection, options: &SqliteSinkOptions) -> rusqlite::Result<()> {
+    let (synchronous, flush_drive) = match options.synchronous {
+        SqliteSynchronous::Full => ("full", true),
+        SqliteSynchronous::Normal => ("normal", false),
+    };
+    writer.pragma_update(None, "synchronous", synchronous)?;
+    // Where an ordinary `fsync` leaves it to the drive, as on macOS.
+    writer.pragma_update(None, "fullfsync", flush_drive)?;
+    writer.pragma_update(None, "cache_size", CACHE)?;
+    pragma_with_answer(writer, "wal_autocheckpoint", WAL_PAGES)?;
+    pragma_with_answer(writer, "journal_size_limit", WAL_BYTES)
+}
+
+fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, name, value, |_| Ok(()))
+}
+
+/// What holds for every connection to the store at a path, whose file SQLite may be told as a URI.
+fn connect(
+    path: &Path,
+    file: &Path,
+    flags: OpenFlags,
+    busy_timeout: Duration,
+) -> Result<Connection, SqliteError> {
+    let open = || {
+        let connection = Connection::open_with_flags(file, flags)?;
+        connection.busy_timeout(busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // A file from elsewhere may hold a schema that calls functions.
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        // What is sorted is not written to a folder for everybody.
+        connection.pragma_update(None, "temp_store", "memory")?;
+        Ok(connection)
+    };
+    open().map_err(|error| opening(path, &error))
+}
+
+/// A file that is there, as it was a moment ago, and cannot be opened is one that may not be.
+fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
+    let kind = match error.sqlite_error_code() {
+        // Nobody writes yet: it is the files beside it that cannot be made.
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
+        _ => kind_of(error),
+    };
+    SqliteError::new(kind, path, error)
+}
+
+/// The path as a URI, each byte that could mean something escaped.
+fn immutable(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let mut uri = "file:".to_owned();
+    if cfg!(windows) {
+        uri.push_str("///");
+    }
+    for &byte in bytes {
+        match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b':' if cfg!(windows) => uri.push(':'),
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            // A string takes everything.
+            _ => drop(write!(uri, "%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+fn not_a_file(path: &Path, found: &fs::Metadata) -> SqliteError {
+    let detail = if found.is_dir() { "a folder" } else { "neither a file nor a folder" };
+    SqliteError::new(Kind::NotAFile, path, detail)
+}
+
+fn foreign(path: &Path, application: i32) -> SqliteError {
+    SqliteError::new(Kind::Foreign, path, format_args!("application_id {application:#x}"))
+}
+
+fn newer(path: &Path, version: i32) -> SqliteError {
+    SqliteError::new(Kind::Newer, path, format_args!("version {version}, known are 1 to {}", schema::VERSION))
+}
+
+fn older(path: &Path, version: i32) -> SqliteError {
+    if version == 0 {
+        return SqliteError::new(Kind::Older, path, "it is empty");
+    }
+    SqliteError::new(Kind::Older, path, format_args!("version {version}, wanted is {}", schema::VERSION))
+}

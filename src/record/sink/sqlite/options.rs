@@ -1,0 +1,114 @@
+//! How a store in a file is kept: how much, for how long, and how safely.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::record::sink::api_rules;
+use crate::serde_object::object_only;
+
+/// SQLite counts the timeout in an `int` of milliseconds; whoever waits this long waits for ever.
+const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The limit of a new file, unless it is made with another.
+pub(super) const MAX_EVENTS: usize = 100_000;
+
+/// Options of a [`SqliteSink`](super::SqliteSink).
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-options-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::{SqliteSink, SqliteSinkOptions};
+///
+/// let mut options = SqliteSinkOptions::default();
+/// options.max_events = Some(5_000);
+/// let store = SqliteSink::with_options(&path, options)?;
+///
+/// // The limit is the file's, so a process without one of its own has the same.
+/// let other = SqliteSink::open(&path)?;
+/// assert_eq!(other.stats()?.max_events, 5_000);
+/// # drop((store, other));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
+#[non_exhaustive]
+pub struct SqliteSinkOptions {
+    /// How many events the file holds. When there would be more, the one that was written longest
+    /// ago makes room. 1 to 16,777,216.
+    ///
+    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
+    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
+    /// the file when the store is opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_events: Option<usize>,
+    /// How long after its last write an event is kept, by the wall clock. More than zero, default an hour, as an API
+    /// server keeps events. It is decided when the event is written: another value counts from the next write on.
+    #[serde(with = "crate::duration")]
+    pub ttl: Duration,
+    /// What a write waits for before it is acknowledged. Default `full`.
+    pub synchronous: SqliteSynchronous,
+    /// How long a write waits while another process writes, before it may be tried again. At most an hour, in
+    /// milliseconds, default 5 seconds.
+    #[serde(with = "crate::duration")]
+    pub busy_timeout: Duration,
+    /// Whether opening for writing reads the whole file, to find damage before anything is written.
+    /// Default false: it does so only where a log lies beside the file, which an unclean end leaves
+    /// there, or another process that writes.
+    pub full_check: bool,
+}
+
+object_only!(SqliteSinkOptions);
+
+/// What a write to a [`SqliteSink`](super::SqliteSink) waits for before it is acknowledged.
+///
+/// With either, the file is consistent after whatever happened to the process or the machine, as far as the disk keeps
+/// its own promises.
+///
+/// | | the process ends, is killed, or panics | the machine loses its power, or the kernel fails |
+/// |---|---|---|
+/// | `Full` | nothing that was acknowledged is lost | nothing that was acknowledged is lost |
+/// | `Normal` | nothing that was acknowledged is lost | what was acknowledged since the last checkpoint may be lost, the latest first |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SqliteSynchronous {
+    /// Until it is on the disk: one `fsync` for each batch. The default.
+    #[default]
+    Full,
+    /// Until the system has it. The disk gets it at the next checkpoint, when the write-ahead log has grown to 16 MiB, or
+    /// when the last process closes the file: until then a loss of power may take back the latest writes.
+    Normal,
+}
+
+impl Default for SqliteSinkOptions {
+    fn default() -> Self {
+        // An hour is the API server's `--event-ttl`.
+        Self {
+            max_events: None,
+            ttl: Duration::from_secs(3600),
+            synchronous: SqliteSynchronous::Full,
+            busy_timeout: Duration::from_secs(5),
+            full_check: false,
+        }
+    }
+}
+
+impl SqliteSinkOptions {
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        api_rules::check_bounds(self.max_events.unwrap_or(MAX_EVENTS), self.ttl)?;
+        if self.busy_timeout > MAX_BUSY_TIMEOUT {
+            return Err(BuildError::new(
+                "busy_timeout",
+                format_args!("{:?}", self.busy_timeout),
+                "at most an hour",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! What can be asked of a store.
+
+use std::fmt;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use crate::record::event::{Event, ObjectReference, Timestamp};
+use crate::record::sink::pages::{Cursor, PAGE, Page};
+use crate::record::sink::query::{Count, EventQuery};
+use crate::record::sink::table;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+use super::error::SqliteError;
+use super::row::{self, columns, signed};
+use super::write::SqliteCounters;
+use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
+
+/// Each of these reads what had been committed when it began, waits for no writer, and holds up
+/// none. A row that somebody else has written and that holds no event is left out, and counted in
+/// [`SqliteSinkStats::unreadable`].
+///
+/// # Errors
+///
+/// What is the matter with the file: above all [`Corrupt`](super::SqliteErrorKind::Corrupt), and
+/// [`Io`](super::SqliteErrorKind::Io).
+impl SqliteSink {
+    /// All events, in the order of their last writes.
+    pub fn events(&self) -> Result<Vec<Event>, SqliteError> {
+        self.find(&EventQuery::new())
+    }
+
+    /// The event of this name. A row of this name that holds no event is the error
+    /// [`Corrupt`](super::SqliteErrorKind::Corrupt).
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let sql = concat!(
+                "SELECT ",
+                columns!(),
+                " FROM events WHERE namespace = ? AND name = ? AND expires > ?"
+            );
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params![namespace, name, row::micros(now)])?;
+            rows.next()?.map(row::event_of).transpose()
+        })
+    }
+
+    /// The events that are looked for, in the order of their last writes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-find-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventQuery, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for (name, reason) in [("web-0.1", "Started"), ("web-0.2", "BackOff")] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     event.reason = reason.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let found = store.find(&EventQuery::new().reason("BackOff"))?;
+    /// assert_eq!(found[0].metadata.name, "web-0.2");
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find(&self, query: &EventQuery) -> Result<Vec<Event>, SqliteError> {
+        let now = self.now();
+        self.read(|connection| find(connection, query, now, &self.shared.unreadable))
+    }
+
+    /// The events that are looked for, in the order of their last writes, in bounded memory: as
+    /// [`MemorySink::stream`](crate::MemorySink::stream), and an error is the last that comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-iter-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventQuery, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Result<Vec<_>, _> =
+    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast::SqliteError>(event?.metadata.name)).collect();
+    /// assert_eq!(names?, ["web-0.1", "web-0.2"]);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stream(&self, query: &EventQuery) -> Result<SqliteEvents, SqliteError> {
+        let now = self.now();
+        let (version, start) = self.read(|connection| {
+            let start = match query.count {
+                Count::Last(events) => start_of_last(connection, query, events, now)?,
+                Count::All | Count::First(_) => 0,
+            };
+            Ok((SqliteCounters::read(connection)?.version, start))
+        })?;
+        Ok(SqliteEvents { store: self.clone(), cursor: Cursor::new(query, start, version) })
+    }
+
+    /// The number of the last write, which is the highest resource version; 0 before the first one.
+    pub fn version(&self) -> Result<u64, SqliteError> {
+        self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
+    }
+
+    /// The events as `kubectl get events` shows them, as [`MemorySink::table`](crate::MemorySink::table).
+    pub fn table(&self) -> Result<String, SqliteError> {
+        self.table_of(&EventQuery::new())
+    }
+
+    /// As [`table`](Self::table), of the events that are looked for.
+    pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
+        Ok(table::render(&self.find(query)?, self.now()))
+    }
+
+    /// The events about an object as the section `Events` of `kubectl describe` shows them, as
+    /// [`MemorySink::describe`](crate::MemorySink::describe).
+    pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
+        Ok(table::describe(self.find(&EventQuery::new().object(object))?, self.now()))
+    }
+
+    /// How many events there are. It takes a moment: they are counted.
+    pub fn len(&self) -> Result<usize, SqliteError> {
+        let now = self.now();
+        self.read(|connection| Ok(held(connection, now)? as usize))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> Result<bool, SqliteError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// What has become of all events that this file ever held, whichever process wrote them.
+    pub fn stats(&self) -> Result<SqliteSinkStats, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let reading = connection.unchecked_transaction()?;
+            let counters = SqliteCounters::read(&reading)?;
+            let stored = held(&reading, now)?;
+            let size: i64 = reading.query_row(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+                [],
+                |row| row.get(0),
+            )?;
+            Ok(SqliteSinkStats {
+                stored,
+                created: counters.created,
+                updated: counters.updated,
+                // With those that have not been removed yet, but are not shown either.
+                expired: counters.expired + counters.rows().saturating_sub(stored),
+                evicted: counters.evicted,
+                bytes: size.unsigned_abs(),
+                max_events: counters.max_events,
+                // Relaxed: only the number counts.
+                unreadable: self.shared.unreadable.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// What was written after the write of this number, for whoever follows the store, also from another process: a
+    /// number is a resource version, 0 before the first one, and each write of an event has the next.
+    ///
+    /// An event that was written several times meanwhile comes once, as it is now. Of events that have expired or made
+    /// room meanwhile there is nothing. A number from another file means nothing here; one that is larger than
+    /// [`SqliteChanges::version`] is a sign of that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-changes-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let follower = SqliteSink::open_read_only(&path)?;
+    /// let seen = follower.changes_since(0)?.version;
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    ///
+    /// let changes = follower.changes_since(seen)?;
+    /// assert_eq!(changes.events, [stored]);
+    /// assert!(follower.changes_since(changes.version)?.events.is_empty());
+    /// # drop((store, follower));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn changes_since(&self, version: u64) -> Result<SqliteChanges, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let reading = connection.unchecked_transaction()?;
+            let newest = SqliteCounters::read(&reading)?.version;
+            let sql = concat!(
+                "SELECT ",
+                columns!(),
+                " FROM events WHERE resourceVersion > ? AND +expires > ? ORDER BY resourceVersion"
+            );
+            let mut statement = reading.prepare_cached(sql)?;
+            let mut rows = statement.query(params![signed(version), row::micros(now)])?;
+            let mut events = Vec::new();
+            while let Some(row) = rows.next()? {
+                events.extend(row::readable(row, &self.shared.unreadable));
+            }
+            Ok(SqliteChanges { events, version: newest })
+        })
+    }
+}
+
+fn held(connection: &Connection, now: Timestamp) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached("SELECT count(*) FROM events WHERE expires > ?")?;
+    let held: i64 = statement.query_row([row::micros(now)], |row| row.get(0))?;
+    Ok(held.unsigned_abs())
+}
+
+/// What a query asks of SQLite: conditions, and the values for them.
+struct Conditions {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Those that every reading has, `what` being columns.
+    fn new(what: &str, query: &EventQuery, now: Timestamp) -> Self {
+        // The sign keeps SQLite from choosing the index of that column: nearly every event is younger.
+        let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
+        let mut conditions = Self { sql, values: vec![row::micros(now).into()] };
+        for (text, condition) in [
+            (&query.namespace, " AND namespace = ?"),
+            (&query.kind, " AND involvedObjectKind = ? COLLATE NOCASE"),
+            (&query.name, " AND involvedObjectName = ?"),
+            (&query.uid, " AND involvedObjectUid = ?"),
+            (&query.type_, " AND type = ?"),
+            (&query.reason, " AND reason = ?"),
+        ] {
+            if !text.is_empty() {
+                conditions.and(condition, text.to_string());
+            }
+        }
+        conditions
+    }
+
+    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+        self.sql.push_str(condition);
+        self.values.push(value.into());
+    }
+}
+
+/// SQLite narrows it down, the query itself decides.
+fn find(
+    connection: &Connection,
+    query: &EventQuery,
+    now: Timestamp,
+    unreadable: &AtomicU64,
+) -> rusqlite::Result<Vec<Event>> {
+    let mut conditions = Conditions::new(columns!(), query, now);
+    if let Some(since) = query.since {
+        conditions.and(" AND lastSeen >= ?", row::micros(since));
+    }
+    if query.after > 0 {
+        conditions.and(" AND resourceVersion > ?", signed(query.after));
+    }
+    // From the end that is wanted, so that a limit ends the search.
+    let (limit, order) = match query.count {
+        Count::All => (usize::MAX, ""),
+        Count::First(events) => (events, ""),
+        Count::Last(events) => (events, " DESC"),
+    };
+    let sql = format!("{} ORDER BY resourceVersion{order}", conditions.sql);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(conditions.values))?;
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let Some(row) = rows.next()? else { break };
+        found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
+    }
+    if let Count::Last(_) = query.count {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+/// A page of what was written after a number, in the order of the writes.
+fn page(
+    connection: &Connection,
+    query: &EventQuery,
+    after: u64,
+    now: Timestamp,
+    unreadable: &AtomicU64,
+) -> rusqlite::Result<Page> {
+    let reading = connection.unchecked_transaction()?;
+    let version = SqliteCounters::read(&reading)?.version;
+    let mut page = Page { found: Vec::new(), last: after, version, is_end: true };
+    let mut conditions = Conditions::new(columns!(), query, now);
+    conditions.and(" AND resourceVersion > ?", signed(after));
+    if let Some(since) = query.since {
+        // With the sign, or each page would sort all that its index finds.
+        conditions.and(" AND +lastSeen >= ?", row::micros(since));
+    }
+    let sql = format!("{} ORDER BY resourceVersion LIMIT {}", conditions.sql, PAGE + 1);
+    let mut statement = reading.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(conditions.values))?;
+    for _ in 0..PAGE {
+        let Some(row) = rows.next()? else { return Ok(page) };
+        page.last = row::version_of(row)?;
+        page.found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
+    }
+    page.is_end = rows.next()?.is_none();
+    Ok(page)
+}
+
+/// The number before that of the event with which the last so many begin.
+fn start_of_last(
+    connection: &Connection,
+    query: &EventQuery,
+    events: usize,
+    now: Timestamp,
+) -> rusqlite::Result<u64> {
+    let mut conditions = Conditions::new("resourceVersion", query, now);
+    conditions.and(" AND resourceVersion > ?", signed(query.after));
+    if let Some(since) = query.since {
+        conditions.and(" AND +lastSeen >= ?", row::micros(since));
+    }
+    conditions
+        .and(" ORDER BY resourceVersion DESC LIMIT 1 OFFSET ?", signed(events.saturating_sub(1) as u64));
+    let mut statement = connection.prepare_cached(&conditions.sql)?;
+    let first: Option<i64> =
+        statement.query_row(params_from_iter(conditions.values), |row| row.get(0)).optional()?;
+    Ok(first.map_or(0, |version| version.unsigned_abs().saturating_sub(1)))
+}
+
+/// The events that a query finds in a [`SqliteSink`], in the order of their last writes: see [`SqliteSink::stream`].
+#[must_use = "it reads nothing by itself"]
+pub struct SqliteEvents {
+    store: SqliteSink,
+    cursor: Cursor,
+}
+
+impl Iterator for SqliteEvents {
+    type Item = Result<Event, SqliteError>;
+
+    /// An error is the last that comes.
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { store, cursor } = self;
+        let now = store.now();
+        let unreadable = &store.shared.unreadable;
+        cursor
+            .next(|query, after| store.read(|connection| page(connection, query, after, now, unreadable)))
+            .transpose()
+    }
+}
+
+impl fmt::Debug for SqliteEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteEvents").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,362 @@
+//! What a batch does to the file: one transaction, one answer for each operation.
+
+use rusqlite::{
+    CachedStatement, Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
+};
+
+use crate::clock::Clock;
+use crate::record::event::{Event, Text, Timestamp};
+use crate::record::sink::api_rules::{admitted, check, described, namespace_of, whole_seconds};
+use crate::record::sink::{SinkError, SinkOp, api_rules};
+
+use super::SqliteSinkOptions;
+use super::row::{self, columns, marks, signed};
+
+/// The most events that one transaction lets go because they have expired, and the most that it
+/// lets go because there are too many, beyond those that it adds. A store that was left alone for
+/// long, or whose limit was lowered, does not hold up its writers. Nobody sees those that have
+/// expired and are left.
+const MOST: u32 = 4096;
+
+const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
+/// One statement, by the name: either both or neither of removing and inserting is done.
+const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
+const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE namespace = ? AND name = ?");
+const IS_TAKEN: &str = "SELECT 1 FROM events WHERE namespace = ? AND name = ? AND expires > ?";
+const DELETE: &str = "DELETE FROM events WHERE resourceVersion = ?";
+const EXPIRE: &str = "DELETE FROM events WHERE resourceVersion IN \
+    (SELECT resourceVersion FROM events WHERE expires <= ? ORDER BY expires LIMIT ?)";
+const EVICT: &str = "DELETE FROM events WHERE resourceVersion IN \
+    (SELECT resourceVersion FROM events ORDER BY resourceVersion LIMIT ?)";
+const EXPIRED_FIRST: &str = "SELECT count(*) FROM \
+    (SELECT expires FROM events ORDER BY resourceVersion LIMIT ?) WHERE expires <= ?";
+const READ: &str =
+    "SELECT created_at, resourceVersion, created, updated, expired, evicted, maxEvents, written FROM store";
+const COUNT: &str =
+    "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?, written = ?";
+
+/// Compiles what will be needed: whether the tables are what their version says.
+pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, EXPIRED_FIRST, COUNT] {
+        connection.prepare_cached(sql)?;
+    }
+    SqliteCounters::read(connection).map(|_| ())
+}
+
+/// Changes how many events the file may hold, for all who write to it.
+pub(super) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite::Result<()> {
+    let max_events = max_events as u64;
+    if SqliteCounters::read(connection)?.max_events != max_events {
+        connection.execute("UPDATE store SET maxEvents = ?", [signed(max_events)])?;
+    }
+    Ok(())
+}
+
+/// Why one operation was not done.
+enum WriteError {
+    /// The answer to this operation; the others go on.
+    Answer(SinkError),
+    /// The transaction is lost, and with it all that was done in it.
+    Lost(rusqlite::Error),
+}
+
+impl From<SinkError> for WriteError {
+    fn from(answer: SinkError) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = match &error {
+            rusqlite::Error::SqliteFailure(failure, _) => failure.code,
+            // A row that somebody else wrote and that is no event.
+            _ => return Self::Answer(SinkError::rejected(error.to_string())),
+        };
+        match code {
+            // About this event alone: the statement is undone, the transaction goes on.
+            ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
+                Self::Answer(SinkError::rejected(error.to_string()))
+            }
+            _ => Self::Lost(error),
+        }
+    }
+}
+
+/// Does all operations and commits, or does nothing at all. No answer is given before the commit has returned.
+pub(super) fn apply(
+    connection: &mut Connection,
+    options: &SqliteSinkOptions,
+    clock: &Clock,
+    ops: &[SinkOp],
+) -> Result<Vec<Result<Event, SinkError>>, rusqlite::Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut batch = WriteBatch::begin(&transaction, options, clock.now().into(), ops.len())?;
+    let mut answers = Vec::with_capacity(ops.len());
+    for op in ops {
+        match batch.perform(op) {
+            Ok(stored) => answers.push(Ok(stored)),
+            Err(WriteError::Answer(answer)) => answers.push(Err(answer)),
+            Err(WriteError::Lost(error)) => return Err(error),
+        }
+    }
+    batch.end()?;
+    transaction.commit()?;
+    Ok(answers)
+}
+
+/// What the file remembers beside the events.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct SqliteCounters {
+    pub(super) created_at: u64,
+    pub(super) version: u64,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    pub(super) expired: u64,
+    pub(super) evicted: u64,
+    /// How many events there may be.
+    pub(super) max_events: u64,
+    /// The time of the last write, in microseconds since 1970.
+    written: i64,
+}
+
+impl SqliteCounters {
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare_cached(READ)?;
+        statement.query_row([], |row| {
+            let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            Ok(Self {
+                created_at: number(0)?,
+                version: number(1)?,
+                created: number(2)?,
+                updated: number(3)?,
+                expired: number(4)?,
+                evicted: number(5)?,
+                max_events: number(6)?,
+                written: row.get(7)?,
+            })
+        })
+    }
+
+    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Self { created_at: _, version, created, updated, expired, evicted, max_events: _, written } =
+            *self;
+        let [version, created, updated, expired, evicted] =
+            [version, created, updated, expired, evicted].map(signed);
+        let mut statement = connection.prepare_cached(COUNT)?;
+        statement.execute([version, created, updated, expired, evicted, written])?;
+        Ok(())
+    }
+
+    /// Rows of events, whether they have expired or not.
+    pub(super) fn rows(&self) -> u64 {
+        self.created.saturating_sub(self.expired).saturating_sub(self.evicted)
+    }
+}
+
+/// A transaction that writes.
+struct WriteBatch<'a> {
+    transaction: &'a Transaction<'a>,
+    /// Here, because to look for it takes as long as a part of what it does.
+    insert: CachedStatement<'a>,
+    /// How many events may still be let go because there are too many.
+    evictions: u64,
+    /// Whether events that have expired may still be there.
+    is_behind: bool,
+    /// One moment for all of the batch.
+    now: Timestamp,
+    now_text: String,
+    expires: String,
+    /// What uids begin with.
+    uids: String,
+    before: SqliteCounters,
+    counters: SqliteCounters,
+}
+
+impl<'a> WriteBatch<'a> {
+    fn begin(
+        transaction: &'a Transaction<'a>,
+        options: &SqliteSinkOptions,
+        now: Timestamp,
+        ops: usize,
+    ) -> rusqlite::Result<Self> {
+        let before = SqliteCounters::read(transaction)?;
+        let mut batch = Self {
+            transaction,
+            insert: transaction.prepare_cached(INSERT)?,
+            evictions: u64::from(MOST) + ops as u64,
+            is_behind: true,
+            now,
+            now_text: row::micros(now),
+            expires: row::micros(now.saturating_add(options.ttl)),
+            uids: api_rules::beginning_of_uids(before.created_at),
+            before,
+            counters: before,
+        };
+        // A clock that has gone on by more than an event's life may be wrong. The next write, by
+        // the same clock, trusts it.
+        let since = row::unix_micros(now).saturating_sub(before.written);
+        if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
+            batch.expire()?;
+        }
+        Ok(batch)
+    }
+
+    fn end(mut self) -> rusqlite::Result<()> {
+        self.make_room()?;
+        if self.counters == self.before {
+            return Ok(());
+        }
+        self.counters.written = row::unix_micros(self.now);
+        self.counters.write(self.transaction)
+    }
+
+    fn perform(&mut self, op: &SinkOp) -> Result<Event, WriteError> {
+        match op {
+            SinkOp::Create(event) => self.create(admitted(event, true)?),
+            SinkOp::Update(event) => self.update(admitted(event, false)?),
+            SinkOp::Patch(event, _) => self.patch(event),
+        }
+    }
+
+    fn create(&mut self, mut event: Event) -> Result<Event, WriteError> {
+        if event.metadata.name.is_empty() {
+            event.metadata.name = self.free_name(&event)?;
+        }
+        // A name that is free is the rule, so the index is only asked once.
+        if self.insert(&mut event)? {
+            return Ok(event);
+        }
+        match self.stored(&event.metadata.namespace, &event.metadata.name)? {
+            Some(stored) => Err(taken(&event).with_stored(stored).into()),
+            None => self.insert_free(event),
+        }
+    }
+
+    fn update(&mut self, mut event: Event) -> Result<Event, WriteError> {
+        let Some(old) = self.stored(&event.metadata.namespace, &event.metadata.name)? else {
+            return self.insert_free(event);
+        };
+        api_rules::take_over(&mut event.metadata, &old)?;
+        self.change(&old, event)
+    }
+
+    fn patch(&mut self, event: &Event) -> Result<Event, WriteError> {
+        check(event, false)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        let Some(old) = self.stored(namespace, name)? else {
+            return Err(SinkError::not_found(described(namespace, name)).into());
+        };
+        let mut new = old.clone();
+        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        if event.count != 0 {
+            new.count = event.count;
+        }
+        if !event.message.is_empty() {
+            new.message = event.message.clone();
+        }
+        let last = whole_seconds(event.last_timestamp);
+        if last != Some(Timestamp::UNIX_EPOCH) {
+            new.last_timestamp = last;
+        }
+        self.change(&old, new)
+    }
+
+    /// Adds an event whose name is known to be free.
+    fn insert_free(&mut self, mut event: Event) -> Result<Event, WriteError> {
+        if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
+    }
+
+    /// Adds an event, unless a row has its name.
+    fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
+        event.metadata.set_uid(api_rules::uid(&self.uids, self.counters.created + 1));
+        event.metadata.set_creation_timestamp(self.now.whole_seconds());
+        let version = self.counters.version + 1;
+        let is_written = row::write(&mut self.insert, event, version, &self.expires)? > 0;
+        if is_written {
+            self.counters.created += 1;
+            self.written(event);
+        }
+        Ok(is_written)
+    }
+
+    /// Puts a changed event where the next write belongs. What changes nothing is no write.
+    fn change(&mut self, old: &Event, mut new: Event) -> Result<Event, WriteError> {
+        if *old != new {
+            let mut statement = self.transaction.prepare_cached(REPLACE)?;
+            row::write(&mut statement, &new, self.counters.version + 1, &self.expires)?;
+            self.written(&mut new);
+        }
+        self.counters.updated += 1;
+        Ok(new)
+    }
+
+    /// The event has the next number.
+    fn written(&mut self, event: &mut Event) {
+        self.counters.version += 1;
+        event.metadata.set_resource_version(self.counters.version.to_string());
+    }
+
+    /// The event of this name, if it has not expired. If it has, it goes.
+    fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
+        self.make_room()?;
+        let mut statement = self.transaction.prepare_cached(SELECT)?;
+        let found = statement
+            .query_row([namespace, name], |row| {
+                let is_expired = row.get_ref(1)?.as_str()? <= self.now_text.as_str();
+                Ok((if is_expired { None } else { Some(row::event_of(row)?) }, row::version_of(row)?))
+            })
+            .optional()?;
+        match found {
+            None => Ok(None),
+            Some((Some(event), _)) => Ok(Some(event)),
+            Some((None, version)) => {
+                self.counters.expired +=
+                    self.transaction.prepare_cached(DELETE)?.execute([signed(version)])? as u64;
+                Ok(None)
+            }
+        }
+    }
+
+    fn free_name(&mut self, event: &Event) -> rusqlite::Result<Text> {
+        self.make_room()?;
+        let metadata = &event.metadata;
+        let mut statement = self.transaction.prepare_cached(IS_TAKEN)?;
+        api_rules::free_name(metadata.generate_name(), self.counters.version, |name| {
+            statement.exists(params![metadata.namespace.as_str(), name, self.now_text])
+        })
+    }
+
+    fn expire(&mut self) -> rusqlite::Result<()> {
+        let mut statement = self.transaction.prepare_cached(EXPIRE)?;
+        let expired = statement.execute(params![self.now_text, MOST])?;
+        self.is_behind = expired >= MOST as usize;
+        self.counters.expired += expired as u64;
+        Ok(())
+    }
+
+    /// The events written longest ago make room. As long as nobody asks for a name, this can be done for several at once.
+    fn make_room(&mut self) -> rusqlite::Result<()> {
+        let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
+        if excess == 0 {
+            return Ok(());
+        }
+        let expired = if self.is_behind {
+            let mut statement = self.transaction.prepare_cached(EXPIRED_FIRST)?;
+            statement
+                .query_row(params![signed(excess), self.now_text], |row| row.get::<_, i64>(0))?
+                .unsigned_abs()
+        } else {
+            0
+        };
+        let gone = self.transaction.prepare_cached(EVICT)?.execute([signed(excess)])? as u64;
+        self.evictions -= excess;
+        self.counters.expired += expired;
+        self.counters.evicted += gone.saturating_sub(expired);
+        Ok(())
+    }
+}
+
+fn taken(event: &Event) -> SinkError {
+    SinkError::already_exists(described(&event.metadata.namespace, &event.metadata.name))
+}

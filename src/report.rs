@@ -1,0 +1,45 @@
+//! The report of a shutdown.
+
+use std::fmt;
+
+#[cfg(feature = "recorder")]
+use crate::record::stats::RecordingStats;
+use crate::stats::BusStats;
+
+/// What a shutdown did. Every call gets the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was
+    /// abandoned and what is still queued.
+    pub complete: bool,
+    /// The counters at the end, those of each handler and recording among them.
+    pub bus: BusStats,
+    /// What an event broadcaster's recordings did, in the order in which they were started. One that abandoned an event
+    /// makes the report incomplete.
+    #[cfg(feature = "recorder")]
+    pub recordings: Vec<RecordingStats>,
+}
+
+impl ShutdownReport {
+    pub(crate) fn new(complete: bool, bus: BusStats) -> Self {
+        Self {
+            complete,
+            bus,
+            #[cfg(feature = "recorder")]
+            recordings: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)?;
+        #[cfg(feature = "recorder")]
+        for recording in &self.recordings {
+            write!(f, "; {recording}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! Types that are read from objects only, for `serde`: options in configuration files, and the parts of an event.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserializer, forward_to_deserialize_any};
+
+/// For types that are written as they are, options among them: their derived functions are inherent ones
+/// (`remote = "Self"`), and the traits are here, so that these too are read from objects only.
+macro_rules! object_only {
+    ($($type:ty),*) => {$(
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::deserialize($crate::serde_object::ObjectOnly(deserializer))
+            }
+        }
+    )*};
+}
+
+pub(crate) use object_only;
+
+/// Derived code would also take a list of the fields' values, so that `[]` were an event without anything.
+pub(crate) struct ObjectOnly<D>(pub(crate) D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
+    type Error = D::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(FromMap(visitor))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// Some formats answer the wish for an object with whatever they find, as `toml` does.
+struct FromMap<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for FromMap<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(map)
+    }
+}
