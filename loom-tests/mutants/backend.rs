@@ -1,4 +1,4 @@
-//! The programs that look for a mutant: the models, or another build of the same copy.
+//! The programs that can catch a mutant: the models, or another build of the same copy.
 
 /// Tests, how cargo builds them in the copy, and how one of them runs.
 pub(crate) struct Backend {
@@ -9,13 +9,13 @@ pub(crate) struct Backend {
     pub(crate) cfg: Option<&'static str>,
     /// The folder of its results under the workspace's target folder.
     pub(crate) target: &'static str,
-    /// How the names of the files with mutants begin that this build does not have.
+    /// The beginning of the names of files that have mutants and are not in this build.
     pub(crate) without: Option<&'static str>,
     /// The environment variable that takes the limit.
     pub(crate) limit_variable: &'static str,
     /// The limit without `--limit`.
     pub(crate) limit: usize,
-    /// The environment of a test, besides the limit.
+    /// The environment variables of a test, besides the limit.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
@@ -51,7 +51,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
 ];
 
 impl Backend {
-    /// Whether the build has this file.
+    /// Returns whether the build has this file.
     pub(crate) fn builds(&self, file: &str) -> bool {
         self.without.is_none_or(|begin| !file.starts_with(begin))
     }

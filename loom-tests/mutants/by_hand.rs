@@ -1,14 +1,15 @@
-//! Breakages that no rule finds: each is one line of the library, and what stands there instead.
+//! Mutants that no rule finds. Each replaces one line of the library with other code.
 
-/// One of them.
+/// One of these mutants.
 pub(crate) struct Replacement {
     pub(crate) file: &'static str,
-    /// `Type::function`.
+    /// The function with the line, as `Type::function`.
     pub(crate) place: &'static str,
     pub(crate) code: &'static str,
-    /// The fault, in the words of the table.
+    /// The fault, as the table names it.
     pub(crate) change: &'static str,
-    /// The code that replaces the line. `$ON` says whether the mutant is on, `$CODE` is the original line.
+    /// The code that replaces the line. `$ON` stands for whether the mutant is on, and `$CODE` for
+    /// the original line.
     pub(crate) written: &'static str,
 }
 
@@ -119,9 +120,10 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/mailbox/receiver.rs",
         place: "MailboxReceiver::notify",
-        code: "let in_current = self.events().len();",
+        code: "if in_current > 0 || self.ended || self.state.decided() > known || self.state.is_over() {",
         change: "forgets the borrowed events",
-        written: "let in_current = self.events().len() - if $ON { self.borrowed } else { 0 };",
+        written: "if in_current > usize::from($ON) * self.borrowed || self.ended || self.state.decided() > known \
+                  || self.state.is_over() {",
     },
     Replacement {
         file: "bus/dispatcher.rs",

@@ -1,15 +1,19 @@
-//! Breaks the bus on purpose, one place at a time, and looks whether a model notices.
+//! Breaks the bus on purpose, one place at a time, and checks whether a model notices.
 //!
-//! `cargo loom-mutants` makes one mutant for each memory ordering that can be weaker, each fence and each wake-up that can
-//! be left out (`scan.rs`), and those that are written by hand (`by_hand.rs`), in a copy of the tree under
-//! `target/mutants` (`tree.rs`). All of them are in one build; an
-//! environment variable says which one is on. Each model runs in a process of its own (`run.rs`), so that a mutant that
-//! ends the process is caught by name like any other. What came of it stands in `loom-tests/MUTANTS.md` (`table.rs`).
-//! `--with stress` looks with the stress test instead (`backend.rs`) and fills a column of its own.
+//! `cargo loom-mutants` makes its mutants in a copy of the tree under `target/mutants` (`tree.rs`):
 //!
-//! Results are kept in `target/mutants/results-loom` and `target/mutants/results-stress`. A run that
-//! was stopped goes on where it was. A change of the sources or of the tests begins anew, with the
-//! model that caught a mutant last time first.
+//! - For each memory ordering that can be weaker: each weaker ordering (`scan.rs`).
+//! - For each fence and each wake-up that can be left out: the code without it (`scan.rs`).
+//! - Mutants that are written by hand (`by_hand.rs`).
+//!
+//! All mutants are in one build. An environment variable says which one is on. Each model runs in
+//! its own process (`run.rs`), so a mutant that ends the process is caught by name like any other.
+//! The results are in `loom-tests/MUTANTS.md` (`table.rs`). `--with stress` runs the stress test
+//! instead of the models (`backend.rs`), and fills a separate column.
+//!
+//! `target/mutants/results-loom` and `target/mutants/results-stress` keep the results so far. A run
+//! that was stopped continues where it stopped. After a change of the sources or of the tests, a
+//! run begins anew. For each mutant it then first runs the model that caught the mutant last time.
 
 mod backend;
 mod by_hand;
@@ -113,7 +117,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// False: something is not as the table says, or a survivor is not explained.
+/// Returns `false` if a survivor is not explained, or if the table is out of date with `--check`.
 fn mutate(options: &Options) -> Result<bool, String> {
     let tree = Tree::find()?;
     let mutants = tree.mutants()?;
@@ -167,7 +171,7 @@ fn mutate(options: &Options) -> Result<bool, String> {
 /// Returns the mutants that the options ask for and that the backend builds.
 fn wanted<'m>(options: &Options, mutants: &'m [Mutant], known: &Table) -> Vec<&'m Mutant> {
     let (part, parts) = options.shard;
-    // The reason of a survivor speaks of the models.
+    // The explanation of a survivor concerns the models only.
     let survivors = options.survivors || options.with.name != "loom";
     mutants
         .iter()
@@ -219,7 +223,8 @@ fn conclude(
     Ok(good)
 }
 
-/// Returns the row with the backend's column as it was found. A mutant without a result keeps what it had.
+/// Returns the row with the result in the backend's column. A mutant without a result keeps its old
+/// entry, except that the stress test marks a file that it does not build.
 fn renewed(mut row: Row, with: &Backend, mutant: &Mutant, found: Option<&Found>) -> Row {
     let caught = |model, how| format!("`{model}` ({how})");
     if with.name == "stress" {

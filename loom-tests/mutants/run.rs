@@ -1,4 +1,5 @@
-//! Runs tests, each in a process of its own and up to a number of executions, which a busy machine does not change.
+//! Runs each test in its own process, up to a number of executions. Unlike a time, this limit does
+//! not depend on how busy the machine is.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +18,7 @@ pub(crate) struct Model {
     pub(crate) name: String,
 }
 
-/// What became of a mutant.
+/// The result for one mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     Caught { model: String, how: String },
@@ -35,14 +36,15 @@ impl fmt::Display for Found {
 
 enum Outcome {
     Passed,
-    /// It would have gone on.
+    /// The test passed up to its limit, and would have gone on.
     Unfinished,
     Failed(&'static str),
 }
 
-/// For most mutants that are caught so many executions are enough.
+/// The number of executions that is enough to catch most of the mutants that are caught.
 const FEW: usize = 1000;
-/// In seconds of processor time: a mutant may loop without a step that loom sees.
+/// The limit of a test's processor time, in seconds, because a mutant may loop without a step that
+/// loom sees.
 const PATIENCE: u32 = 120;
 
 pub(crate) struct Runner {
@@ -60,7 +62,8 @@ impl Runner {
         &self.models
     }
 
-    /// A model that fails without a mutant would say nothing.
+    /// Checks that every model passes without a mutant. A model that fails without one would show
+    /// nothing.
     pub(crate) fn must_pass(&self, jobs: usize) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let look = || {
@@ -78,7 +81,9 @@ impl Runner {
         })
     }
 
-    /// First the model that caught it last time, then all of them for a few executions, then for as many as they may have.
+    /// Looks for a model that catches the mutant. First it runs the model that caught the mutant
+    /// last time, then all models for a few executions, then all of them for as many as they may
+    /// have.
     pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
         let mut through = BTreeSet::new();
         let is_last = |model: &&Model| last == Some(&model.name);
@@ -122,7 +127,7 @@ impl Runner {
     }
 }
 
-/// Names the first thing that went wrong. A later failure may only follow from it.
+/// Returns the name of the first failure. A later failure may only follow from the first.
 fn failure(text: &str) -> &'static str {
     let signs = [
         ("deadlock", "a deadlock"),
@@ -131,7 +136,8 @@ fn failure(text: &str) -> &'static str {
         ("exceeded maximum number of branches", "an endless loop"),
         ("panicked at", "an assertion"),
     ];
-    // The stress test names a hang in a message of its own. After an assertion it means little.
+    // The stress test reports a hang in its own message. After an assertion failed, a hang means
+    // little.
     if text.split("panicked at").nth(1).is_some_and(|first| first.contains(" hangs")) {
         return "a hang";
     }

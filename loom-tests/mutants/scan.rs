@@ -1,24 +1,25 @@
-//! Finds in a source file what can be broken, by its text, and writes the file anew with each breakage behind a switch.
+//! Finds the places in a source file that can be broken, by the text of the file, and writes the
+//! file anew with each change behind a switch.
 
 use std::fmt;
 
 use crate::by_hand::REPLACEMENTS;
 
-/// One breakage.
+/// One change that breaks the library.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
     pub(crate) number: usize,
     pub(crate) file: String,
-    /// `Type::function`.
+    /// The function with the line, as `Type::function`.
     pub(crate) place: String,
-    /// The line, without what stands around it.
+    /// The line, without the white space around it.
     pub(crate) code: String,
-    /// What is done to it.
+    /// The change of the line, as the table names it.
     pub(crate) change: String,
 }
 
 impl Mutant {
-    /// What tells it from the others, also after lines have moved.
+    /// Returns the text that tells this mutant from the others, even after lines have moved.
     pub(crate) fn key(&self) -> String {
         format!("{} | {} | `{}` | {}", self.file, self.place, self.code.replace('|', "\\|"), self.change)
     }
@@ -30,7 +31,7 @@ impl fmt::Display for Mutant {
     }
 }
 
-/// How an ordering can be weaker.
+/// Returns the orderings that can replace this one and are weaker.
 fn weaker(ordering: &str) -> &'static [&'static str] {
     match ordering {
         "SeqCst" => &["AcqRel"],
@@ -40,7 +41,7 @@ fn weaker(ordering: &str) -> &'static [&'static str] {
     }
 }
 
-/// The mutants of one file, numbered from `first`, and the file with all of them in it.
+/// Returns the mutants of one file, numbered from `first`, and the file with all of them in it.
 pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String) {
     let mut found: Vec<Mutant> = Vec::new();
     let mut output = String::new();
@@ -82,7 +83,8 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
     (found, output)
 }
 
-/// A statement that can be left out.
+/// Returns what a mutant leaves out if the line is a fence or a wake-up, and `None` for other
+/// lines.
 fn left_out(code: &str) -> Option<&'static str> {
     if ["full_fence();", "fence(Ordering::Acquire);", "fence(Ordering::Release);"].contains(&code) {
         return Some("the fence");
@@ -94,7 +96,8 @@ fn left_out(code: &str) -> Option<&'static str> {
     (wakes && is_call).then_some("the wake-up")
 }
 
-/// The line, of which the code was this, with what is written by hand for it, if there is something.
+/// Returns the line with the mutants that are written by hand for it, if there are any. `code` is
+/// the line as it was at first.
 fn replaced(
     file: &str,
     place: &str,
@@ -110,7 +113,7 @@ fn replaced(
     })
 }
 
-/// The line with each of its orderings behind the switches of its mutants.
+/// Returns the line with each of its orderings behind the switches of its mutants.
 fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     const NAME: &str = "Ordering::";
     let mut pieces = line.split(NAME);
@@ -129,16 +132,17 @@ fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     output
 }
 
-/// The type whose functions follow, when the line begins an `impl` or a module.
+/// Returns the type whose functions follow if the line begins an `impl`, and an empty name if the
+/// line begins a function outside of every `impl`. Returns `None` for other lines.
 fn type_of(line: &str) -> Option<String> {
     if line.starts_with("fn ") || line.starts_with("pub") && line.contains(" fn ") {
-        // A function of the file itself.
+        // A function of the file, not of a type.
         return Some(String::new());
     }
     let rest = line.strip_prefix("impl")?;
     let head = rest.split(" {").next().unwrap_or(rest).split(" where ").next()?;
     let head = head.rsplit(" for ").next()?.trim();
-    // Without the generics in front, which hold bounds.
+    // The generics in front hold bounds, and are left out.
     let name = if head.starts_with('<') { head.rsplit("> ").next()? } else { head };
     Some(name.split(['<', ' ']).next()?.to_owned())
 }
@@ -154,12 +158,12 @@ mod tests {
     use super::scan;
 
     const CODE: &str = "\
-impl<T: Clone> Outbox<T> {
+impl<T: Clone> Mailbox<T> {
     /// Ordering::Acquire in a comment is none.
     pub(super) fn look(&self) -> u64 {
         full_fence();
         fence(Ordering::Release);
-        self.hub.done.wake_all();
+        self.state.done.wake_all();
         self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)
     }
 }
@@ -176,11 +180,11 @@ fn free() {
         assert_eq!(
             keys,
             [
-                "a.rs | Outbox::look | `full_fence();` | without the fence",
-                "a.rs | Outbox::look | `fence(Ordering::Release);` | without the fence",
-                "a.rs | Outbox::look | `self.hub.done.wake_all();` | without the wake-up",
-                "a.rs | Outbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Acquire",
-                "a.rs | Outbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Release",
+                "a.rs | Mailbox::look | `full_fence();` | without the fence",
+                "a.rs | Mailbox::look | `fence(Ordering::Release);` | without the fence",
+                "a.rs | Mailbox::look | `self.state.done.wake_all();` | without the wake-up",
+                "a.rs | Mailbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Acquire",
+                "a.rs | Mailbox::look | `self.word.fetch_or(1, Ordering::AcqRel) + self.word.load(Ordering::Relaxed)` | AcqRel to Release",
                 "a.rs | free | `fence(Ordering::SeqCst);` | SeqCst to AcqRel",
             ]
         );

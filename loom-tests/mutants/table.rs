@@ -1,4 +1,5 @@
-//! The table in `loom-tests/MUTANTS.md`: what the models and the stress test found, and why a survivor may live.
+//! The table in `loom-tests/MUTANTS.md`: the results of the models and of the stress test, and the
+//! reason why a survivor is acceptable.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +11,13 @@ use crate::scan::Mutant;
 /// The verdict of the models on a mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// By which model, and how.
+    /// The model that caught the mutant, and how.
     Caught(String),
-    /// Why.
+    /// The explanation. Empty if the table has none yet.
     Survived(String),
 }
 
-/// The columns behind a mutant's key.
+/// The columns after a mutant's key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) models: Option<Verdict>,
@@ -40,7 +41,8 @@ impl Table {
         }
     }
 
-    /// Takes rows without the column of the stress test, too.
+    /// Reads the table. A row may lack the column of the stress test. Returns an error if a row has
+    /// another number of cells.
     fn parse(text: &str) -> Result<Self, String> {
         let mut rows = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with("| bus/") || line.starts_with("| sync/")) {
@@ -82,7 +84,8 @@ impl Table {
         matches!(self.verdict(key), Some(Verdict::Survived(why)) if !why.is_empty())
     }
 
-    /// The model that caught it last time.
+    /// Returns the model that caught the mutant last time. Returns `None` if the models did not
+    /// catch it, or if the table does not have it.
     pub(crate) fn catcher(&self, key: &str) -> Option<&str> {
         match self.verdict(key)? {
             Verdict::Caught(by) => by.split('`').nth(1),
@@ -91,7 +94,7 @@ impl Table {
     }
 }
 
-/// Writes the table anew below the text at its head, which stays.
+/// Writes the table below the text at the head of the file, which stays.
 pub(crate) fn write(path: &Path, rows: &[(&Mutant, Row)]) -> Result<(), String> {
     let old = fs::read_to_string(path).unwrap_or_default();
     let text = written(&old, rows.iter().map(|(mutant, row)| (mutant.key(), row)));

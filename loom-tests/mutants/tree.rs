@@ -1,4 +1,4 @@
-//! The copy of the sources that the mutants live in.
+//! The copy of the sources that holds the mutants.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use crate::backend::Backend;
 use crate::run::{Found, Model};
 use crate::scan::{Mutant, scan};
 
-/// Where there is something to break.
+/// The folders whose files have mutants.
 const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
 
-/// The variable that [`SWITCH`] reads.
+/// The environment variable that [`SWITCH`] reads.
 const SWITCHED_BY: &str = "EVENTCAST_MUTANT";
 
-/// Added to the copy of `src/sync.rs`.
+/// The code that is added to the copy of `src/sync.rs`. It says which mutant is on.
 const SWITCH: &str = "
 pub(crate) fn is_mutant(number: usize) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
@@ -52,7 +52,7 @@ impl Tree {
         Ok(self.scanned()?.into_iter().flat_map(|(_, mutants, _)| mutants).collect())
     }
 
-    /// Each file with its mutants and its new text.
+    /// Returns each file with its mutants and its new text.
     fn scanned(&self) -> Result<Vec<(String, Vec<Mutant>, String)>, String> {
         let mut files = Vec::new();
         for folder in FOLDERS {
@@ -73,7 +73,7 @@ impl Tree {
         Ok(scanned)
     }
 
-    /// Adds the sources of a folder, and of those in it.
+    /// Adds the Rust files of a folder and of the folders in it to `files`.
     fn sources_under(&self, folder: &str, files: &mut Vec<String>) -> Result<(), String> {
         let entries = fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -88,7 +88,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Builds the backend's tests with all mutants in them.
+    /// Builds the backend's tests with all mutants in them, and returns the tests.
     pub(crate) fn build(&self, mutants: &[Mutant], backend: &Backend) -> Result<Vec<Model>, String> {
         let copy = self.work().join("tree");
         copy_folder(
@@ -138,7 +138,7 @@ impl Tree {
         });
         let programs: Vec<PathBuf> = programs.collect();
         for program in &programs {
-            // Cargo may take a program that was built from the real tree for one of the copy.
+            // Cargo may take a program that was built from the real tree for a program of the copy.
             let code = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
             if !code.windows(SWITCHED_BY.len()).any(|bytes| bytes == SWITCHED_BY.as_bytes()) {
                 return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
@@ -151,7 +151,8 @@ impl Tree {
         Ok(models)
     }
 
-    /// Reads the results that this backend has for the mutants of just these sources and tests.
+    /// Reads this backend's results for these mutants. Results of other sources or tests do not
+    /// count.
     pub(crate) fn results(&self, mutants: &[Mutant], backend: &Backend) -> Result<Results, String> {
         let mut hasher = DefaultHasher::new();
         for mutant in mutants {
@@ -174,7 +175,7 @@ fn models_of(program: &Path) -> Vec<Model> {
     names.map(|name| Model { program: program.to_owned(), name: name.to_owned() }).collect()
 }
 
-/// What was found, in a file that grows by a line for each mutant.
+/// The results so far, in a file that grows by a line for each mutant.
 pub(crate) struct Results {
     path: PathBuf,
     found: BTreeMap<String, Found>,
@@ -222,7 +223,7 @@ impl Results {
         }
         .expect("a string takes what is written");
         let file = fs::OpenOptions::new().append(true).open(&self.path);
-        // A result that cannot be kept is found again.
+        // A later run finds a result again that cannot be kept.
         let _ = file.and_then(|mut file| writeln!(file, "{line}"));
         self.found.insert(key, found.clone());
     }
@@ -230,7 +231,7 @@ impl Results {
 
 type Edit<'e> = dyn FnMut(&Path, &[u8]) -> Result<Option<Vec<u8>>, String> + 'e;
 
-/// Copies a folder; `edit` gives each file's new text, or `None` for a file that stays behind.
+/// Copies a folder. `edit` returns each file's new text, or `None` for a file that is not copied.
 fn copy_folder(
     from: &Path,
     to: &Path,
@@ -257,7 +258,7 @@ fn copy_folder(
     Ok(())
 }
 
-/// Removes from the copy what the tree does not have any more.
+/// Removes from the copy the files and folders that the tree no longer has.
 fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     let entries = fs::read_dir(copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -273,7 +274,8 @@ fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves a file alone that is as it should be, so that it need not be compiled again.
+/// Writes a file, unless the file has this text already. Cargo need not compile an unchanged file
+/// again.
 fn write_if_new(path: &Path, text: &[u8]) -> Result<(), String> {
     if fs::read(path).is_ok_and(|old| old == text) {
         return Ok(());

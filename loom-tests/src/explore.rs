@@ -15,22 +15,23 @@ std::thread_local! {
     static OPERATION: Cell<Option<(&'static str, &'static str)>> = const { Cell::new(None) };
 }
 
-/// Starts a thread of the model's own.
+/// Starts a thread of the model, and counts it for the record.
 pub fn spawn<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
     THREADS.set(THREADS.get() + 1);
     loom::thread::spawn(run)
 }
 
-/// Says which cell of the matrix the model that runs next is.
+/// Sets the cell of the matrix to which the next model belongs.
 pub fn set_cell(operation: &'static str, end: &'static str) {
     OPERATION.set(Some((operation, end)));
 }
 
-/// Explores the model, prints its record, and writes it where `EVENTCAST_LOOM_RESULT` says.
+/// Explores the model, prints its record, and writes the record to the file that
+/// `EVENTCAST_LOOM_RESULT` names, if that is set.
 ///
 /// # Panics
 ///
-/// If the exploration does, or if the record cannot be written.
+/// If the exploration panics, or if the record cannot be written.
 pub fn explore(exploration: Exploration, model: impl Fn() + Sync + Send + 'static) {
     let explored = exploration.run(move || {
         THREADS.set(0);

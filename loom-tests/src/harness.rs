@@ -1,5 +1,5 @@
-//! Runs the models, each in a process of its own: in one process they would share one processor's caches and locks, and
-//! two of them would explore as much as one alone.
+//! Runs each model in its own process. In one process the models would share one processor's caches
+//! and locks, and two of them together would explore only as much as one alone.
 
 use std::collections::VecDeque;
 use std::env;
@@ -13,13 +13,18 @@ use std::time::{Duration, Instant};
 use crate::record::Record;
 use crate::table;
 
-/// A model: its name, and what explores it.
+/// The number of executions, at each bound, after which a deep run stops a model.
+const DEEP: usize = 100_000;
+
+/// A model: its name, and the function that explores it.
 pub type Model = (String, Box<dyn Fn() + Send + Sync>);
 
 const HELP: &str = "\
 cargo loom [NAME] [-- OPTION ...]
   NAME           runs the models whose name holds NAME, and compares what they find with loom-tests/matrix.json;
                  without one, runs all, and writes it and the tables of docs/verification.md
+  --deep         runs those that are not whole in loom-tests/matrix.json, and stops each at 100,000 executions;
+                 writes loom-tests/deep.json and the tables, when it has run all of them
   --part I/N     the I-th of N parts of them, counted from 1
   --jobs N       so many at once; without it, one for each processor
   --list         only says which models there are
@@ -32,7 +37,8 @@ struct Options {
     exact: bool,
     list: bool,
     tables: bool,
-    /// Which of how many parts, from 0 on.
+    deep: bool,
+    /// The part to run, counted from 0, and the number of parts.
     part: Option<(usize, usize)>,
     jobs: Option<usize>,
 }
@@ -45,7 +51,8 @@ fn options() -> Result<Options, String> {
             "--exact" => options.exact = true,
             "--list" => options.list = true,
             "--tables" => options.tables = true,
-            // libtest's options, accepted for those who are used to them.
+            "--deep" => options.deep = true,
+            // Options of libtest, accepted for people who are used to them.
             "--nocapture" | "--quiet" | "-q" => {}
             "--jobs" | "--test-threads" => {
                 let jobs = args.next().and_then(|text| text.parse().ok()).filter(|&jobs| jobs > 0);
@@ -67,7 +74,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// Does what the command line says.
+/// Runs the program as the command line asks.
 pub fn main(models: &[Model]) -> ExitCode {
     match options().and_then(|options| run(models, &options)) {
         Ok(true) => ExitCode::SUCCESS,
@@ -83,12 +90,11 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
     if options.tables {
         return table::write_tables().map(|()| true);
     }
+    let stopped = if options.deep { Some(table::stopped()?) } else { None };
     let is_wanted = |name: &str| {
-        options.names.is_empty()
-            || options
-                .names
-                .iter()
-                .any(|wanted| if options.exact { name == wanted } else { name.contains(wanted.as_str()) })
+        let is_named = |wanted: &String| if options.exact { name == wanted } else { name.contains(wanted) };
+        (options.names.is_empty() || options.names.iter().any(is_named))
+            && stopped.as_ref().is_none_or(|stopped| stopped.contains(name))
     };
     let (part, parts) = options.part.unwrap_or((0, 1));
     let wanted = models.iter().filter(|(name, _)| is_wanted(name)).enumerate();
@@ -105,34 +111,46 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
         return Ok(true);
     }
     if wanted.is_empty() {
-        // As libtest: a name may belong to another program of the same command.
+        // libtest does not fail here either, because the name may belong to another program of the
+        // same command.
         println!("no model's name holds {:?}", options.names);
         return Ok(true);
     }
     let names = wanted.iter().map(|(name, _)| name.clone()).collect();
     let jobs = options.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let is_deep = env::var_os("EVENTCAST_LOOM_DEEP").is_some();
     let limits = ["LOOM_MAX_PREEMPTIONS", "LOOM_MAX_PERMUTATIONS", "LOOM_MAX_DURATION"];
-    let is_usual = !is_deep && limits.iter().all(|limit| env::var_os(limit).is_none());
-    let Some(records) = run_all(names, jobs)? else { return Ok(false) };
-    if wanted.len() == models.len() && (is_usual || is_deep) {
-        table::write(&records, is_deep)?;
-    } else if is_usual {
-        return table::compare(&records);
+    let is_usual = limits.iter().all(|limit| env::var_os(limit).is_none());
+    let Some(records) = run_all(names, jobs, options.deep)? else { return Ok(false) };
+    match stopped {
+        _ if !is_usual => {}
+        Some(stopped) if wanted.len() == stopped.len() => table::write_deep(&records, &today()?)?,
+        Some(_) => {}
+        None if wanted.len() == models.len() => table::write(&records)?,
+        None => return table::compare(&records),
     }
     Ok(true)
+}
+
+/// Returns today's date in UTC, such as `2026-11-22`. The date comes from the program `date`,
+/// because the standard library has no calendar.
+fn today() -> Result<String, String> {
+    let output = Command::new("date").args(["-u", "+%F"]).output();
+    let output = output.map_err(|error| format!("cannot ask `date` for the date: {error}"))?;
+    String::from_utf8(output.stdout)
+        .map(|date| date.trim().to_owned())
+        .map_err(|error| format!("cannot read what `date` says: {error}"))
 }
 
 struct Run {
     waiting: VecDeque<String>,
     done: Vec<Record>,
     failed: Vec<String>,
-    /// The sum of the times of the processes, each of which has one thread at work.
+    /// The sum of the run times of the processes. Each process has one thread at work.
     busy: Duration,
 }
 
-/// Runs each of them in a process of its own. `None`: one has failed.
-fn run_all(names: Vec<String>, jobs: usize) -> Result<Option<Vec<Record>>, String> {
+/// Runs each of these models in its own process. Returns `None` if a model failed.
+fn run_all(names: Vec<String>, jobs: usize, deep: bool) -> Result<Option<Vec<Record>>, String> {
     let program = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = program.with_file_name("model-results");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -146,7 +164,7 @@ fn run_all(names: Vec<String>, jobs: usize) -> Result<Option<Vec<Record>>, Strin
         loop {
             let Some(name) = lock().waiting.pop_front() else { break };
             let began = Instant::now();
-            let result = run_one(&program, &folder, &name);
+            let result = run_one(&program, &folder, &name, deep);
             let mut run = lock();
             run.busy += began.elapsed();
             let seconds = began.elapsed().as_secs_f32();
@@ -180,14 +198,18 @@ fn run_all(names: Vec<String>, jobs: usize) -> Result<Option<Vec<Record>>, Strin
     Ok(run.failed.is_empty().then_some(run.done))
 }
 
-/// The record of a model, or what it printed.
-fn run_one(program: &Path, folder: &Path, name: &str) -> Result<Record, String> {
+/// Runs one model, and returns its record. Returns an error with what the model printed if it
+/// failed or left no record.
+fn run_one(program: &Path, folder: &Path, name: &str, deep: bool) -> Result<Record, String> {
     let result: PathBuf = folder.join(name.replace("::", "."));
-    // A result of an earlier run would pass for this one's.
+    // Otherwise a result of an earlier run would count as the result of this run.
     let _ = fs::remove_file(&result);
     let mut command = Command::new(program);
     command.args(["--exact", name]).stdin(Stdio::null());
     command.env("EVENTCAST_LOOM_MODEL", name).env("EVENTCAST_LOOM_RESULT", &result);
+    if deep && env::var_os("LOOM_MAX_PERMUTATIONS").is_none() {
+        command.env("LOOM_MAX_PERMUTATIONS", DEEP.to_string());
+    }
     let output = command.output().map_err(|error| format!("cannot start it: {error}"))?;
     let record = fs::read_to_string(&result).ok().and_then(|text| Record::from_json(&text));
     match record {

@@ -1,8 +1,9 @@
-//! The parts that the models share, besides `eventcast::testing`. Most of it compiles to nothing without
-//! `--cfg eventcast_loom`: run the models with `cargo loom`, one of them with `cargo loom NAME`.
+//! The parts that the models share, besides `eventcast::testing`. Most of this crate compiles to
+//! nothing without `--cfg eventcast_loom`. `cargo loom` runs all models, and `cargo loom NAME` runs
+//! those whose name holds NAME.
 //!
-//! Each model runs the library's own code, with its dispatcher as one of loom's threads; the others are the test's own.
-//! There is no lock and no channel of the test's between them.
+//! Each model runs the library's own code. The dispatcher is one of loom's threads, and the test
+//! starts the others. The test puts no lock and no channel between them.
 
 #[cfg(eventcast_loom)]
 mod explore;

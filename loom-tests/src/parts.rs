@@ -3,7 +3,7 @@
 use eventcast::testing::{Payload, Select};
 use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, TryRecvError, Watcher};
 
-/// A bus with these queues, whose watchers have this policy.
+/// Returns a bus with queues of these lengths. Its watchers have this overflow policy.
 ///
 /// # Panics
 ///
@@ -13,7 +13,7 @@ pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster
     bus_of(incoming, queue, policy)
 }
 
-/// The same, by this clock.
+/// Returns the same bus, which follows this clock.
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ pub fn bus_at(
     Broadcaster::with_clock(options, clock.clock()).expect("the options are in range")
 }
 
-/// The same, of other events.
+/// Returns the same bus, for events of another type.
 ///
 /// # Panics
 ///
@@ -43,7 +43,7 @@ where
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
-/// Reads to the end: the numbers of the events, and how many were lost.
+/// Reads to the end. Returns the numbers of the events, and how many events were lost.
 pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     let (mut events, mut lost) = (Vec::new(), 0);
     for delivery in watcher {
@@ -55,7 +55,7 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     (events, lost)
 }
 
-/// Waits in a `Select` for the next delivery. `None` is the end.
+/// Waits in a `Select` for the next delivery, and returns it. Returns `None` at the end.
 pub fn select(watcher: &mut Watcher<Payload>) -> Option<Delivery<Payload>> {
     loop {
         match watcher.try_recv() {

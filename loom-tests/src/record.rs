@@ -5,21 +5,22 @@ use std::fmt;
 /// The result of one model's run: a line of `matrix.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which row of the matrix it is. Empty for a model outside of it.
+    /// The row of the matrix that the model belongs to. Empty for a model outside of the matrix.
     pub operation: String,
-    /// Which column of the matrix it is.
+    /// The column of the matrix that the model belongs to. Empty for a model outside of the matrix.
     pub end: String,
     /// The model's name.
     pub model: String,
-    /// The threads of its own, besides the one that begins it and those of the bus.
+    /// The number of threads that the model starts, besides the first one and those of the bus.
     pub threads: usize,
     /// The bound on preemptions.
     pub preemptions: usize,
-    /// How many executions there were.
+    /// The number of executions with at most this many preemptions.
     pub executions: usize,
-    /// Whether there are no others within the bound.
+    /// Whether these are all executions within the bound.
     pub whole: bool,
-    /// How many there are with one preemption less, all of which were explored. Zero: there was no such step.
+    /// The number of executions in the step before, with one preemption less, which explored all of
+    /// them. Zero if there was no such step.
     pub below: usize,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for Record {
 }
 
 impl Record {
-    /// One line. The names hold no character that JSON escapes.
+    /// Returns the record as one line of JSON. The names hold no character that JSON escapes.
     #[must_use]
     pub fn to_json(&self) -> String {
         let Self { operation, end, model, threads, preemptions, executions, whole, below } = self;
@@ -47,7 +48,7 @@ impl Record {
         )
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Reads what [`to_json`](Self::to_json) wrote. Returns `None` if the line is not a record.
     #[must_use]
     pub fn from_json(line: &str) -> Option<Self> {
         let field = |name: &str| {

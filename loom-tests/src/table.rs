@@ -1,20 +1,21 @@
-//! Writes what a whole run has found: `matrix.json`, and the tables of `docs/verification.md`.
+//! Writes the results of a run of all models to `matrix.json` and `deep.json`, and the tables of
+//! `docs/verification.md`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::record::Record;
 
-/// The columns of the matrix: what ends the bus.
+/// The columns of the matrix: the ways to end the bus.
 pub const ENDS: [&str; 5] =
     ["close", "shutdown", "shutdown, deadline passed", "two shutdowns", "drop of the last handle"];
 
-/// The columns of the matrix of readers: what a reader meets.
+/// The columns of the matrix of readers: what happens to a reader's mailbox.
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
-/// The columns of the matrix of turns: the one that waits behind the first.
+/// The columns of the matrix of turns: the operation that waits behind the first.
 pub const BEHIND: [&str; 5] = [
     "`publish` behind",
     "`publish_async` behind",
@@ -23,51 +24,101 @@ pub const BEHIND: [&str; 5] = [
     "`flush` behind",
 ];
 
-/// The columns of which every cell is whole at two preemptions or more.
+/// The columns in which every model is whole at two preemptions or more.
 pub const WHOLE: [&str; 2] = [ENDS[0], ENDS[1]];
 
 const DOCS: &str = "../docs/verification.md";
 const BEGIN: &str = "<!-- The tables from here are written by `cargo loom`. -->";
 const END: &str = "<!-- The tables end here. -->";
 
-/// Writes both. Deep runs have a file of their own, and no table.
+/// Writes `matrix.json` and the tables.
 ///
 /// # Errors
 ///
 /// Names the file that cannot be read or written.
-pub fn write(records: &[Record], is_deep: bool) -> Result<(), String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let lines: Vec<String> = records.iter().map(|record| format!("  {}", record.to_json())).collect();
-    let json = format!("[\n{}\n]\n", lines.join(",\n"));
-    let name = if is_deep { "deep.json" } else { "matrix.json" };
-    put(&folder.join(name), &json)?;
-    if is_deep { Ok(()) } else { write_tables() }
+pub fn write(records: &[Record]) -> Result<(), String> {
+    put(&beside("matrix.json"), &format!("{}\n", array(records)))?;
+    write_tables()
 }
 
-/// Writes the tables anew from `matrix.json`.
+/// Writes `deep.json`, with the date of the run, and the tables.
+///
+/// # Errors
+///
+/// Names the file that cannot be read or written.
+pub fn write_deep(records: &[Record], date: &str) -> Result<(), String> {
+    let json = format!("{{\n\"date\": \"{date}\",\n\"models\": {}\n}}\n", array(records));
+    put(&beside("deep.json"), &json)?;
+    write_tables()
+}
+
+fn array(records: &[Record]) -> String {
+    let lines: Vec<String> = records.iter().map(|record| format!("  {}", record.to_json())).collect();
+    format!("[\n{}\n]", lines.join(",\n"))
+}
+
+/// Writes the tables anew from `matrix.json` and `deep.json`.
 ///
 /// # Errors
 ///
 /// Names the file that cannot be read or written.
 pub fn write_tables() -> Result<(), String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCS);
-    put(&docs, &with_tables(&get(&docs)?, &known()?)?)
+    let docs = beside(DOCS);
+    put(&docs, &with_tables(&get(&docs)?, &known()?, &deep()?)?)
 }
 
-/// The text of the documentation with these tables in it.
-fn with_tables(text: &str, records: &[Record]) -> Result<String, String> {
+/// Returns the names of the models that are not whole in `matrix.json`.
+///
+/// # Errors
+///
+/// Names the file that cannot be read.
+pub fn stopped() -> Result<BTreeSet<String>, String> {
+    Ok(known()?.into_iter().filter(|record| !record.whole).map(|record| record.model).collect())
+}
+
+/// Returns the documentation's text with new tables between its two markers. Returns an error if
+/// the markers are missing.
+fn with_tables(text: &str, known: &[Record], (date, deep): &(String, Vec<Record>)) -> Result<String, String> {
     let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
     let (head, tail) = parts.ok_or_else(|| format!("cannot find where the tables stand in {DOCS}"))?;
-    Ok(format!("{head}{BEGIN}\n\n{}\n{END}{tail}", tables(records)))
+    let deepest = known.iter().map(|record| {
+        let deep = deep.iter().find(|deep| deep.model == record.model);
+        deep.unwrap_or(record).clone()
+    });
+    let text = tables(&deepest.collect::<Vec<_>>());
+    let sums = format!(
+        "`cargo loom` had {} executions. `cargo loom-deep` had {} on {date}, of the {} models that `cargo loom` stops.",
+        grouped(executions(known)),
+        grouped(executions(deep)),
+        deep.len()
+    );
+    Ok(format!("{head}{BEGIN}\n\n{sums}\n{text}\n{END}{tail}"))
 }
 
-/// Reads `matrix.json`.
+/// Reads the records in `matrix.json`.
 fn known() -> Result<Vec<Record>, String> {
-    let text = get(&Path::new(env!("CARGO_MANIFEST_DIR")).join("matrix.json"))?;
-    Ok(text.lines().filter_map(Record::from_json).collect())
+    Ok(get(&beside("matrix.json"))?.lines().filter_map(Record::from_json).collect())
 }
 
-/// Whether these are as `matrix.json` has them, and says which are not. loom takes the same steps on every machine.
+/// Reads `deep.json`. Returns the date of the run, and its records.
+fn deep() -> Result<(String, Vec<Record>), String> {
+    let text = get(&beside("deep.json"))?;
+    let date = text.split_once("\"date\": \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0));
+    let date = date.ok_or("cannot find the date in deep.json")?;
+    Ok((date.to_owned(), text.lines().filter_map(Record::from_json).collect()))
+}
+
+/// Returns the path of a file of this crate.
+fn beside(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn executions(records: &[Record]) -> usize {
+    records.iter().map(|record| record.executions + record.below).sum()
+}
+
+/// Returns whether `matrix.json` holds all of these records, and prints each record that it does
+/// not hold. The records can be compared because loom takes the same steps on every machine.
 ///
 /// # Errors
 ///
@@ -106,15 +157,13 @@ fn tables(records: &[Record]) -> String {
         }
     };
     let count_at = |bound: usize| records.iter().filter(|record| is_whole_at(record, bound)).count();
-    let executions: usize = records.iter().map(|record| record.executions + record.below).sum();
     let _ = writeln!(
         text,
-        "{} models: {} are whole at two preemptions, {} more at one, {} are stopped before. {} executions in all.\n",
+        "{} models: {} are whole at two preemptions, {} more at one, {} are stopped before.\n",
         records.len(),
         count_at(2),
         count_at(1) - count_at(2),
-        records.len() - count_at(1),
-        grouped(executions)
+        records.len() - count_at(1)
     );
     for columns in [ENDS, MEETS, BEHIND] {
         let _ = writeln!(text, "| | {} |\n|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
@@ -135,7 +184,8 @@ fn tables(records: &[Record]) -> String {
     text
 }
 
-/// The rows of the matrix with these columns, in the order of the models' names, which is that of the records.
+/// Returns the rows of the matrix that has these columns. The rows are in the order of the records,
+/// which is the order of the models' names.
 fn rows<'r>(records: &'r [Record], columns: &[&str]) -> Vec<&'r str> {
     let mut seen = BTreeSet::new();
     let cells = records.iter().filter(|record| columns.contains(&record.end.as_str()));
@@ -147,7 +197,7 @@ fn cell_text(record: &Record) -> String {
     format!("{}, {threads} threads", count(record))
 }
 
-/// The executions, each number with its bound on preemptions.
+/// Returns the numbers of executions as text, each with its bound on preemptions.
 fn count(record: &Record) -> String {
     let Record { preemptions, executions, whole, below, .. } = record;
     match (whole, below) {
@@ -162,7 +212,7 @@ fn count(record: &Record) -> String {
     }
 }
 
-/// With a comma for each thousand.
+/// Returns the number with a comma between groups of three digits.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -177,15 +227,29 @@ fn grouped(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::{BEHIND, DOCS, ENDS, MEETS, Record, WHOLE, get, known, rows, with_tables};
+    use super::{
+        BEHIND, DOCS, ENDS, MEETS, Record, WHOLE, beside, deep, get, known, rows, stopped, with_tables,
+    };
 
     #[test]
     fn the_documentation_says_what_the_last_whole_run_found() {
-        let text = get(&Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCS)).unwrap();
-        let wanted = with_tables(&text, &known().unwrap()).unwrap();
+        let text = get(&beside(DOCS)).unwrap();
+        let wanted = with_tables(&text, &known().unwrap(), &deep().unwrap()).unwrap();
         assert_eq!(text, wanted, "`cargo loom` writes the tables");
+    }
+
+    #[test]
+    fn the_last_deep_run_is_of_the_models_as_they_are() {
+        let (known, deep) = (known().unwrap(), deep().unwrap().1);
+        let models: Vec<_> = deep.iter().map(|deep| deep.model.clone()).collect();
+        assert!(models.iter().eq(stopped().unwrap().iter()), "run `cargo loom-deep`");
+        for deep in deep {
+            let known = known.iter().find(|known| known.model == deep.model).unwrap();
+            let is_deeper = deep.preemptions > known.preemptions || deep.executions > known.executions;
+            assert!(is_deeper && deep.threads == known.threads, "run `cargo loom-deep`: {deep}, {known}");
+            // Both runs explored this step to its end.
+            assert!(known.below == 0 || known.below == deep.below, "run `cargo loom-deep`: {deep}, {known}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The stand-in for crossbeam's queues does what they do, in every program of one thread. What several threads may see of
-//! each other is not compared: there it promises less on purpose (see the head of `src/sync.rs`).
+//! The stand-in for crossbeam's queues does what they do, in every program of one thread. The test
+//! does not compare what several threads may see of each other. The stand-in promises less there,
+//! on purpose (see the head of `src/sync.rs`).
 #![cfg(eventcast_loom)]
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 #[path = "../../src/sync/model.rs"]
 mod model;
 
-/// A plain generator of numbers (SplitMix64): the same program for the same seed.
+/// A plain random number generator (SplitMix64), which gives the same program for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +28,7 @@ impl Random {
     }
 }
 
-/// Counts the values that live.
+/// A counter of its own clones that are alive.
 #[derive(Clone, Debug, Default)]
 struct Alive(Arc<()>);
 

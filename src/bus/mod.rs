@@ -6,68 +6,85 @@
 //!                                                   └─ ...
 //! ```
 //!
-//! The folders stand in the order in which they build on each other: `wait` (parking, timer), `state` (of the bus and of
-//! one watcher), `mailbox` (a watcher's queue with its two ends), `incoming` (the incoming queue, the publishers), then
-//! the `dispatcher` and `watch` (who reads a mailbox), and above all of them the `broadcaster`.
+//! The folders stand in the order in which they build on each other: `wait` (parking, timer),
+//! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
+//! `incoming` (the incoming queue, the publishers), then the `dispatcher` and `watch` (the readers
+//! of a mailbox), and above all of them the `broadcaster`.
 //!
 //! # Glossary
 //!
 //! * **publisher**: a handle that publishes events.
-//! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the close.
+//! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
+//!   close.
 //! * **incoming queue**: the bounded queue between the publishers and the dispatcher.
 //! * **entry**: an item of the incoming queue: an event, a batch, a registration or a flush.
 //! * **dispatcher**: the thread that takes entries and offers their events to every watcher.
-//! * **batch**: events that the dispatcher offers together. They share one allocation and no longer change.
+//! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
+//!   change.
 //! * **slice**: a range of a batch, on its way to one watcher.
-//! * **mailbox**: the queue of one watcher, with a *sender* on the dispatcher and a *receiver* on the reader's thread.
+//! * **mailbox**: the queue of one watcher, with a *sender* on the dispatcher and a *receiver* on
+//!   the reader's thread.
 //! * **credit**: the number of events for which a mailbox has room.
-//! * **position**: the number of an event in the order in which one watcher was offered events, from 0 on.
+//! * **position**: the number of an event in the order in which one watcher was offered events,
+//!   from 0 on.
 //! * **gap**: positions that the watcher lost. The reader receives it as `Lagged`.
-//! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to the end.
-//! * **borrowed**: said of events of the current slice that the caller reads in place, until its next call.
+//! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to
+//!   the end.
+//! * **borrowed**: said of events of the current slice that the caller reads in place, until its
+//!   next call.
 //! * **watcher**: the reader's handle, or a registration with everything that belongs to it.
 //! * **handler**: a function of the user's that the library calls for each event.
 //! * **bulk reader**: a receiver that takes whole slices, and gives their room back in any order.
 //! * **flush**: a wait until everything accepted before it has been offered and handled.
-//! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits for the end.
+//! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits
+//!   for the end.
 //! * **abandon**: a shutdown by deadline no longer waits for watchers and handlers.
-//! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in turn.
+//! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in
+//!   turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
 //! * **reap**: the dispatcher removes the sender of a watcher that has stopped.
 //!
 //! # Roles
 //!
-//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes the dispatcher if the
-//!   dispatcher was about to sleep. It takes no lock. Registrations and flushes take the same way, so they have a place in
-//!   the one order of events.
-//! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one shared batch of them,
-//!   offers it to every watcher without waiting, fences once, and wakes the readers that sleep. Only then does it wait,
-//!   for those watchers that must be waited for. It does one queue operation for each watcher and batch, none for each
-//!   event.
-//! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by a plain store of
-//!   `consumed`. If the dispatcher may wait for this reader, the reader then fences and wakes it where necessary.
+//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes
+//!   the dispatcher if the dispatcher was about to sleep. It takes no lock unless it waits for
+//!   room. Registrations and flushes take the same way, so they have a place in the one order of
+//!   events.
+//! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one
+//!   shared batch of them, offers it to every watcher without waiting, fences once, and wakes the
+//!   readers that sleep. Only then does it wait, for those watchers that must be waited for. It
+//!   does one queue operation for each watcher and batch, none for each event.
+//! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
+//!   a plain store of `consumed`. The reader then fences and wakes the dispatcher where necessary:
+//!   at the end of each slice, and earlier if its policy makes the dispatcher wait.
 //!
 //! # Invariants
 //!
-//! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which the models see.
-//! 2. Each counter has one writer. The dispatcher publishes its counters in `WatcherState::publish_sent`, the reader in
-//!    `set_consumed` and `count_discarded`.
-//! 3. For each watcher, every event below the position `decided` is in the queue, delivered or lost. A reader that finds
-//!    its queue empty below a decided position has found a gap.
-//! 4. The queue and the current slice together never hold more events than the queue's length: the dispatcher sends only
-//!    as many as it has credit for. The credit is the bound. The queue itself has none, because slots for all events would
-//!    cost every idle watcher their memory.
-//! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader takes events out only to
-//!    discard them. Both may empty the queue of a reader that is gone, and each counts the events that it takes out.
-//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and `catch_panic` ends its panic.
-//! 7. The dispatcher carries out a control entry after it has offered all events before it, and before it offers any event
-//!    behind it.
+//! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
+//!    the models see.
+//! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
+//!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
+//!    `set_handled` and `count_discarded`.
+//! 3. For each watcher, every event below the position `decided` is in the queue, delivered or
+//!    lost. A reader that finds its queue empty below a decided position has found a gap.
+//! 4. The queue and the current slice together never hold more events than the queue's length: the
+//!    dispatcher sends only as many as it has credit for. The credit is the bound. The queue itself
+//!    has none, because slots for all events would cost every idle watcher their memory. With
+//!    `DropOldest` there is no credit: the sender makes room in the queue, and the events that the
+//!    reader holds come on top.
+//! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader
+//!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
+//!    each counts the events that it takes out.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and
+//!    `catch_panic` ends its panic. Only a `Clone` in a receive panics into the caller.
+//! 7. The dispatcher carries out a control entry after it has offered all events before it, and
+//!    before it offers any event behind it.
 //!
 //! # Memory orderings
 //!
-//! Each use carries a line that names its partner. *Fence* is `full_fence`, sequentially consistent on both sides. One
-//! side arms a wake cell, fences and looks at its condition. The other side changes the condition, fences and looks at
-//! the cell. At least one of the two sees the other.
+//! Each use carries a line that names its partner. *Fence* is `full_fence`, sequentially consistent
+//! on both sides. One side arms a wake cell, fences and looks at its condition. The other side
+//! changes the condition, fences and looks at the cell. At least one of the two sees the other.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
@@ -76,7 +93,7 @@
 //! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed cell |
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
-//! | `WakeCell::armed`, for a task | waiting thread | relaxed, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
+//! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
 //! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
@@ -100,8 +117,9 @@
 //!
 //! # How little is lost to sleeping
 //!
-//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so that under load no
-//! thread sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses no processor time.
+//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
+//! that under load no thread sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses
+//! no processor time.
 
 mod broadcaster;
 mod dispatcher;

@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loom::model::Builder;
 use tracing_subscriber::filter::EnvFilter;
@@ -13,20 +13,18 @@ use crate::sync::{Detail, set_detail};
 
 use super::failure::Step;
 
-/// A model that should be whole has failed at so many executions: something made it large.
+/// The number of executions after which a model that should be whole fails: something made it
+/// large.
 const TOO_MANY: usize = 4_000_000;
 
-/// `EVENTCAST_LOOM_DEEP` gives each step so much time.
-const DEEP: Duration = Duration::from_secs(600);
-
-/// A model that takes more steps in one execution goes round in a circle.
+/// The most steps of one execution. A model that takes more runs in an endless loop.
 const MOST_BRANCHES: usize = 50_000;
 
-/// After so many executions loom looks at its limits.
+/// The number of executions after which loom looks at its limits.
 const INTERVAL: usize = 500;
 
-/// How a model is explored. By default all of its executions with at most two preemptions, with a
-/// gate of one cell and threads that wake for a reason only.
+/// The settings with which a model is explored. By default loom explores all executions with at
+/// most two preemptions, with a gate of one cell and threads that wake only for a reason.
 ///
 /// A preemption is a switch from a thread that could go on. Switches from a thread that waits are
 /// not counted.
@@ -52,15 +50,15 @@ impl Default for Exploration {
 }
 
 impl Exploration {
-    /// Bounds the preemptions of each execution, 2 by default. With 0 a thread is left only where
-    /// it waits or ends.
+    /// Sets the bound on the preemptions of each execution, 2 by default. With 0, loom leaves a
+    /// thread only where the thread waits or ends.
     #[doc(alias = "preemption_bound")]
     pub fn preemptions(self, preemptions: usize) -> Self {
         Self { preemptions, ..self }
     }
 
-    /// Stops after so many executions of each step: the model is too large to be whole. loom looks
-    /// at the limit after every 500.
+    /// Stops each step after this many executions, for a model that is too large to be whole. loom
+    /// looks at the limit after every 500.
     #[doc(alias = "max_permutations")]
     pub fn first(self, executions: usize) -> Self {
         Self { first: Some(executions), ..self }
@@ -77,20 +75,19 @@ impl Exploration {
         Self { detail: Detail { gate_cells: 2, spurious_wakeups: true }, ..self }
     }
 
-    /// Gives the gate two cells, so that publishers may stand in different ones.
+    /// Gives the gate two cells, so that publishers may enter through different ones.
     pub fn with_two_cells(self) -> Self {
         Self { detail: Detail { gate_cells: 2, ..self.detail }, ..self }
     }
 
-    /// Explores the model with one preemption at most, then with one more, up to its bound, and
-    /// returns what the last of these steps explored. A failure in a step ends it, so it comes with
+    /// Explores the model with at most one preemption, then with one more in each step, up to its
+    /// bound. Returns the extent of the last step. A failure ends the exploration, so it comes with
     /// as few preemptions as it needs.
     ///
-    /// The environment changes the limits. Then a model that is stopped by one has not failed.
+    /// The environment changes the limits. A model that stops at such a limit has not failed.
     ///
-    /// - `LOOM_MAX_PREEMPTIONS` runs the one step with this bound.
+    /// - `LOOM_MAX_PREEMPTIONS` runs one step only, with this bound.
     /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (seconds) stop each step.
-    /// - `EVENTCAST_LOOM_DEEP` allows one preemption more, and ten minutes for each step.
     ///
     /// `LOOM_LOG`, `LOOM_LOCATION`, `LOOM_MAX_BRANCHES` (50,000 if it is not set),
     /// `LOOM_CHECKPOINT_FILE` and `LOOM_CHECKPOINT_INTERVAL` (500) mean what they mean to loom.
@@ -98,16 +95,15 @@ impl Exploration {
     /// # Panics
     ///
     /// - If the model fails. At a panic of loom's own (a deadlock, a leak, a data race) the process
-    ///   ends with status 101 instead, because loom cannot unwind a model. The standard error says
-    ///   in which execution, and what went wrong.
-    /// - If the model had one execution only.
-    /// - If the model has more than four million executions and [`first`](Self::first) does not say
-    ///   that it is stopped.
+    ///   ends with status 101 instead, because loom cannot unwind a model. The standard error names
+    ///   the execution, and says what went wrong.
+    /// - If the model has one execution only.
+    /// - If the model has more than four million executions, and neither [`first`](Self::first) nor
+    ///   the environment stops it.
     pub fn run(self, model: impl Fn() + Sync + Send + 'static) -> Explored {
         let given = loom::model::Builder::new();
-        let is_deep = env::var_os("EVENTCAST_LOOM_DEEP").is_some();
-        let is_changed = is_deep || given.max_permutations.is_some() || given.max_duration.is_some();
-        let explored = self.steps(&given, is_deep, &Arc::new(model));
+        let is_changed = given.max_permutations.is_some() || given.max_duration.is_some();
+        let explored = self.steps(&given, &Arc::new(model));
         assert!(
             explored.executions > 1,
             "cannot pass a model with one execution: nothing raced in it. A set-up that is left out ends with `begin`"
@@ -120,19 +116,20 @@ impl Exploration {
         explored
     }
 
-    /// Explores the model with one preemption at most, then with one more, up to the bound.
-    fn steps<F>(self, given: &Builder, is_deep: bool, model: &Arc<F>) -> Explored
+    /// Explores the model with at most one preemption, then with one more in each step, up to the
+    /// bound.
+    fn steps<F>(self, given: &Builder, model: &Arc<F>) -> Explored
     where
         F: Fn() + Sync + Send + 'static,
     {
         let _log = given.log.then(log);
         set_detail(self.detail);
-        let most = given.preemption_bound.unwrap_or(self.preemptions + usize::from(is_deep));
+        let most = given.preemption_bound.unwrap_or(self.preemptions);
         let least = given.preemption_bound.unwrap_or(most.min(1));
         let mut explored = Explored { preemptions: least, executions: 0, whole: true, below: 0 };
         for preemptions in least..=most {
             let below = explored.executions;
-            let (executions, whole) = self.step(preemptions, is_deep, model.clone());
+            let (executions, whole) = self.step(preemptions, model.clone());
             explored = Explored { preemptions, executions, whole, below };
             if !whole {
                 break;
@@ -141,9 +138,9 @@ impl Exploration {
         explored
     }
 
-    /// Explores one step. Returns how many executions there were, and whether there are no others.
+    /// Explores one step. Returns the number of its executions, and whether there are no others.
     #[allow(clippy::disallowed_methods, reason = "the time of who explores, outside the model")]
-    fn step<F>(self, preemptions: usize, is_deep: bool, model: Arc<F>) -> (usize, bool)
+    fn step<F>(self, preemptions: usize, model: Arc<F>) -> (usize, bool)
     where
         F: Fn() + Sync + Send + 'static,
     {
@@ -156,11 +153,7 @@ impl Exploration {
         if env::var_os("LOOM_CHECKPOINT_INTERVAL").is_none() {
             builder.checkpoint_interval = INTERVAL;
         }
-        if is_deep {
-            builder.max_duration = builder.max_duration.or(Some(DEEP));
-        } else {
-            builder.max_permutations = builder.max_permutations.or(self.first).or(Some(TOO_MANY));
-        }
+        builder.max_permutations = builder.max_permutations.or(self.first).or(Some(TOO_MANY));
         let (most, longest) = (builder.max_permutations, builder.max_duration);
         let _step = Step::begin(preemptions);
         let began = Instant::now();
@@ -169,14 +162,14 @@ impl Exploration {
             model();
         });
         let executions = Step::executions();
-        // loom counts the one that it does not begin.
+        // loom also counts the execution that it does not begin.
         let is_stopped = most.is_some_and(|most| executions + 1 >= most)
             || longest.is_some_and(|longest| began.elapsed() >= longest);
         (executions, !is_stopped)
     }
 }
 
-/// Shows loom's log as `LOOM_LOG` asks for it, until the result is dropped.
+/// Shows loom's log as `LOOM_LOG` asks for it, until the caller drops the result.
 fn log() -> impl Drop {
     let filter = EnvFilter::from_env("LOOM_LOG");
     tracing_subscriber::fmt()
@@ -193,11 +186,11 @@ fn log() -> impl Drop {
 pub struct Explored {
     /// The bound on preemptions of the last step.
     pub preemptions: usize,
-    /// How many executions the last step had.
+    /// The number of executions of the last step.
     pub executions: usize,
-    /// Whether there are no others within the bound.
+    /// Whether there are no other executions within the bound.
     pub whole: bool,
-    /// How many executions the step before had, which was whole. 0 if there was none.
+    /// The number of executions of the step before, which was whole, or 0 if there was none.
     pub below: usize,
 }
 

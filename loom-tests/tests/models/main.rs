@@ -1,11 +1,11 @@
-//! The models. In one program, which starts each in a process of its own.
+//! The program that has all models. It starts each model in its own process.
 //!
-//! Without `--cfg eventcast_loom` there is nothing in it.
+//! Without `--cfg eventcast_loom` the program has no models.
 
 #[cfg(eventcast_loom)]
 macro_rules! models {
     ($($name:ident),* $(,)?) => {
-        /// The models of this file.
+        /// Returns the models of this file.
         pub(crate) fn models() -> Vec<eventcast_loom_tests::Model> {
             let file = module_path!().rsplit("::").next().unwrap_or_default();
             vec![$((format!("{file}::{}", stringify!($name)), Box::new($name))),*]
@@ -14,7 +14,7 @@ macro_rules! models {
 }
 
 #[cfg(eventcast_loom)]
-mod feeds;
+mod bulk;
 #[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
@@ -37,7 +37,7 @@ mod watchers;
 #[cfg(eventcast_loom)]
 fn main() -> std::process::ExitCode {
     let files = [
-        feeds::models(),
+        bulk::models(),
         matrix::models(),
         reader::models(),
         shutdown::models(),

@@ -1,14 +1,17 @@
-//! Everything that a reader can do, against everything that can happen to its mailbox: a model for each pair.
+//! A model for each pair of something that a reader can do and something that can happen to its
+//! mailbox.
 //!
-//! One thread reads or drops its watcher, another one publishes or stops the watcher, and the
-//! dispatcher is the third. The set-up is not explored: the dispatcher sleeps when the two begin.
+//! One thread reads or drops its watcher. Another thread publishes or stops the watcher. The
+//! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
+//! threads begin.
 
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
 use eventcast::{Delivery, OverflowPolicy, StopHandle, Watcher};
 use eventcast_loom_tests::table::MEETS;
 use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 
-/// A column: what the reader meets. The queue has one place, and holds event 0 except for `Offer`.
+/// A column: what happens to the mailbox. The queue has one place, and holds event 0 except for
+/// `Offer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meet {
     /// Event 1 is published, and there is room for it.
@@ -40,7 +43,7 @@ impl Meet {
         }
     }
 
-    /// How many deliveries a reader takes. It reads a watcher that is stopped to its end.
+    /// Returns how many deliveries a reader takes. A reader of a stopped watcher reads to the end.
     fn deliveries(self) -> usize {
         match self {
             Self::Offer => 1,
@@ -49,7 +52,8 @@ impl Meet {
         }
     }
 
-    /// Whether a reader may find these events and this number of lost ones, before the end.
+    /// Returns whether a reader may find these events and this number of lost events before the
+    /// end.
     fn allows(self, events: &[u32], lost: u64) -> bool {
         match self {
             Self::Offer => (events, lost) == (&[1], 0),
@@ -81,7 +85,7 @@ impl Found {
     }
 }
 
-/// A row: what the reader does. It gives its watcher back, if it still has it.
+/// A row: what the reader does. The function returns the watcher unless it has dropped it.
 type Read = fn(Watcher<Payload>, Meet) -> (Found, Option<Watcher<Payload>>);
 
 fn against(meet: Meet, read: Read) {
@@ -104,7 +108,7 @@ fn against(meet: Meet, read: Read) {
     finish();
     let Some(mut watcher) = watcher else {
         assert!(bus.shutdown().complete);
-        // All that the watcher was offered is counted, as delivered or as lost.
+        // Every event that the watcher was offered is counted as delivered or as lost.
         let departed = bus.stats().departed;
         assert_eq!(departed.queued, 0);
         assert_eq!(departed.offered, departed.delivered + departed.dropped.total(), "{departed:?}");
@@ -158,7 +162,7 @@ fn in_a_select(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watc
     (found, Some(watcher))
 }
 
-/// Looks twice and waits for nothing.
+/// Calls `try_recv` twice, and never waits.
 fn try_recv(mut watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Payload>>) {
     let mut found = Found::default();
     for _ in 0..2 {

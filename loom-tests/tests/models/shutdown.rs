@@ -1,4 +1,4 @@
-//! The end of the bus against those who use it.
+//! The end of the bus, in races with those who use the bus.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// A publish races with a shutdown: what was accepted is delivered, what was refused comes back, nothing else happens.
+/// A publish races with a shutdown. An accepted event is delivered, a refused event comes back, and
+/// nothing else happens.
 fn publish_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -31,7 +32,8 @@ fn publish_against_shutdown() {
     });
 }
 
-/// Two publishers race with a close and with each other for the last slot: each event is delivered or comes back.
+/// Two publishers race with a close, and with each other for the last slot. Each event is accepted
+/// or comes back.
 fn two_publishers_against_close() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
@@ -58,7 +60,8 @@ fn two_publishers_against_close() {
     });
 }
 
-/// Two publishers race with a shutdown: it returns when what it let in has been offered, and counts just that.
+/// Two publishers race with a shutdown. The shutdown returns when the accepted events have been
+/// offered, and its report counts just these.
 fn two_publishers_and_a_shutdown() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -76,7 +79,8 @@ fn two_publishers_and_a_shutdown() {
     });
 }
 
-/// A publisher that waits for room races with a close: it is released, and its event delivered or handed back.
+/// A publisher that waits for room races with a close. The close releases the publisher, and each
+/// of its events is delivered or comes back.
 fn close_releases_a_publisher_that_waits_for_room() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -96,7 +100,7 @@ fn close_releases_a_publisher_that_waits_for_room() {
     });
 }
 
-/// Two shutdowns race: both return, with one report.
+/// Two shutdowns race. Both return, with the same report.
 fn two_shutdowns_agree() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
@@ -112,8 +116,8 @@ fn two_shutdowns_agree() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits for a watcher which nobody reads: it ends, and every event
-/// is queued or counted as abandoned.
+/// A shutdown by deadline races with a dispatcher that waits for a watcher that nobody reads. The
+/// dispatcher ends, and every event is queued or counted as abandoned.
 fn abandon_releases_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
@@ -121,7 +125,7 @@ fn abandon_releases_the_dispatcher() {
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        // The model's clock stands still: a timeout of zero has passed.
+        // The model's clock stands still. A timeout of zero has passed.
         bus.shutdown_timeout(Duration::ZERO);
         let (events, lost) = numbers(&mut stuck);
         assert_eq!(events.len() as u64 + lost, 2);
@@ -130,7 +134,8 @@ fn abandon_releases_the_dispatcher() {
     });
 }
 
-/// A flush races with a publish and its delivery to a handler: when it returns, what was accepted before is handled.
+/// A flush races with the delivery of an event to a handler. When the flush returns, the handler
+/// has handled every event that was accepted before.
 fn flush_waits_for_the_handler() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -143,7 +148,8 @@ fn flush_waits_for_the_handler() {
     });
 }
 
-/// A flush races with a shutdown: it never hangs, and does not say that what was handled was not.
+/// A flush races with a shutdown. The flush never hangs, and never reports handled events as not
+/// handled.
 fn flush_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
@@ -161,7 +167,8 @@ fn flush_against_shutdown() {
     });
 }
 
-/// A task flushes while another thread publishes: it is woken when the flush is through.
+/// A task waits for a flush while another thread publishes. The dispatcher wakes the task when the
+/// flush is complete.
 fn an_awaited_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
@@ -175,7 +182,8 @@ fn an_awaited_flush_against_a_publish() {
     });
 }
 
-/// A flush races with a publish on a bus that nobody watches: it is woken, or finds itself through.
+/// A flush races with a publish on a bus that nobody watches. The dispatcher wakes the flushing
+/// thread, or the thread finds the flush complete.
 fn a_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
@@ -189,8 +197,8 @@ fn a_flush_against_a_publish() {
     });
 }
 
-/// A thread waits for the end of a handler that has been stopped, and that is dropped by another thread without having been
-/// run: it sees the last that was counted.
+/// A thread waits for the end of a handler that was stopped and has never run, while another thread
+/// drops the handler. The waiting thread then sees the last counts.
 fn join_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropIncoming);
@@ -199,7 +207,7 @@ fn join_against_a_drop() {
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
-        // So the first has been offered it, too.
+        // The runner was registered first, so the dispatcher has offered the event to it too.
         assert!(behind.recv().is_ok());
         let handle = runner.handle();
         handle.stop();
@@ -213,10 +221,12 @@ fn join_against_a_drop() {
     });
 }
 
-/// A thread waits for the end of a handler that is stopped by another, and then sees what the handler has done last.
+/// A thread waits for the end of a handler that another thread stops. The waiting thread then sees
+/// what the handler did last.
 fn join_against_the_end_of_a_handler() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        /// Says that the handler has gone, with an ordering that publishes nothing: the bus has to.
+        /// A mark that the handler has been dropped. The ordering of its store publishes nothing,
+        /// so the bus has to publish the store.
         struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {
             fn drop(&mut self) {

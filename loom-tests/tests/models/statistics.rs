@@ -1,4 +1,5 @@
-//! Statistics that are read while the bus works: they never show more delivered and lost than was offered.
+//! Statistics that a thread reads while the bus works. They never show more events delivered and
+//! lost than offered.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{BusStats, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, spawn};
 
-/// What holds in every snapshot.
+/// Checks what holds in every snapshot.
 fn check(stats: &BusStats) {
     for watcher in &stats.watchers {
         assert!(watcher.delivered + watcher.dropped.total() <= watcher.offered, "{watcher:?}");
@@ -14,7 +15,8 @@ fn check(stats: &BusStats) {
     }
 }
 
-/// A batch of two is offered to a queue of one with this policy, whose watcher is not read, while a thread looks on.
+/// Offers a batch of two events to a queue of one with this policy, while a thread takes a
+/// snapshot. Nobody reads the watcher.
 fn against_an_offer(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up().first(30_000), move || {
         let bus = loom::sync::Arc::new(bus(2, 1, policy));
@@ -32,22 +34,24 @@ fn against_an_offer(policy: OverflowPolicy) {
     });
 }
 
-/// Somebody looks while the dispatcher counts what does not fit.
+/// A thread takes a snapshot while the dispatcher counts the incoming event that does not fit.
 fn statistics_against_a_loss_of_the_incoming() {
     against_an_offer(OverflowPolicy::DropIncoming);
 }
 
-/// Somebody looks while the dispatcher counts what it gives up at the other end of the queue.
+/// A thread takes a snapshot while the dispatcher counts the oldest event, which it drops.
 fn statistics_against_a_loss_of_the_oldest() {
     against_an_offer(OverflowPolicy::DropOldest);
 }
 
-/// Somebody looks while the dispatcher counts what has waited too long: the model's clock has passed a limit of zero.
+/// A thread takes a snapshot while the dispatcher counts an event that has waited too long. The
+/// model's clock has passed a limit of zero.
 fn statistics_against_a_wait_that_is_over() {
     against_an_offer(OverflowPolicy::WaitFor(Duration::ZERO));
 }
 
-/// Somebody looks while a watcher is stopped that the dispatcher waits for, which counts what found no room.
+/// A thread takes a snapshot while another thread stops a watcher for which the dispatcher waits.
+/// The stop makes the dispatcher count the event that found no room.
 fn statistics_against_a_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
@@ -63,7 +67,7 @@ fn statistics_against_a_stop() {
     });
 }
 
-/// Somebody looks while a shutdown by deadline gives up what found no room.
+/// A shutdown by deadline takes a snapshot while the event that found no room is abandoned.
 fn statistics_against_giving_up() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
@@ -78,7 +82,7 @@ fn statistics_against_giving_up() {
     });
 }
 
-/// Somebody looks while a reader takes the event.
+/// A thread takes a snapshot while a reader takes the event.
 fn statistics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
@@ -97,8 +101,9 @@ fn statistics_against_a_reader() {
     });
 }
 
-/// Somebody looks twice while a watcher is dropped that has read one event and not the other: what it throws away is
-/// counted after it was offered, and what it has read stays read.
+/// A thread takes a snapshot while another thread drops a watcher that has read one of two events.
+/// The event that the drop discards is counted after it was offered, and the event that was read
+/// stays counted.
 fn statistics_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
@@ -119,14 +124,15 @@ fn statistics_against_a_drop() {
         });
         dropping.join().unwrap();
         looking.join().unwrap();
-        // One was read, and one was thrown away out of the reader's hand.
+        // One event was read, and the drop discarded the other.
         assert!(bus.shutdown().complete);
         let departed = bus.stats().departed;
         assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (2, 1, 1));
     });
 }
 
-/// Somebody looks while a watcher is dropped to which an event is on its way: it is not lost before it was offered.
+/// A thread takes a snapshot while another thread drops a watcher to which an event is on its way.
+/// The event is not lost before it was offered.
 fn statistics_against_a_drop_and_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));

@@ -1,5 +1,6 @@
-//! Who waits while somebody hangs: the dispatcher at a watcher that nobody reads, a handler that does not come to its end,
-//! a clock that stands still. Nobody else wakes them then.
+//! Threads and tasks that wait while something else is stuck: the dispatcher at a watcher that
+//! nobody reads, a handler that does not end, or a clock that stands still. Then nothing else wakes
+//! them.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +13,8 @@ use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 use loom::sync::Arc;
 
-/// A close races with a publisher that waits for room which nobody will make: it is released.
+/// A close races with a publisher that waits for room that nobody will make. The close releases the
+/// publisher.
 fn close_against_a_publisher_behind_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
@@ -33,7 +35,8 @@ fn close_against_a_publisher_behind_a_stuck_dispatcher() {
     });
 }
 
-/// A reader begins to wait while it is stopped and the dispatcher hangs at another watcher: it comes to its end.
+/// A reader begins to wait while another thread stops it and the dispatcher is stuck at another
+/// watcher. The reader ends.
 fn stop_against_a_reader_behind_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -51,8 +54,8 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher which nobody reads: it comes to
-/// its end, and what found no room is counted.
+/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher that
+/// nobody reads. The dispatcher ends, and the event that found no room is counted.
 fn giving_up_against_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -69,7 +72,7 @@ fn giving_up_against_a_stuck_dispatcher() {
         let giving_up = spawn(move || bus.shutdown_timeout(Duration::from_secs(1)));
         let stepping = spawn(move || {
             clock.wait_for_waiters(1);
-            // The last 50 ms of the second are for giving up.
+            // The shutdown reserves the last 50 ms of its second for abandoning the bus.
             clock.advance(Duration::from_millis(950));
         });
         gone.wait();
@@ -80,7 +83,8 @@ fn giving_up_against_a_stuck_dispatcher() {
     });
 }
 
-/// Two shutdowns wait for a handler that nobody runs, one of them only for so long: both return, with one report.
+/// Two shutdowns wait for a handler that nobody runs, and one of them has a deadline. Both return,
+/// with the same report.
 fn two_shutdowns_against_a_handler_that_hangs() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
@@ -97,8 +101,8 @@ fn two_shutdowns_against_a_handler_that_hangs() {
     });
 }
 
-/// A flush waits for a handler that nobody runs while a shutdown gives up: the flush returns at that moment, not only at
-/// the shutdown's deadline.
+/// A flush waits for a handler that nobody runs while a shutdown abandons the bus. The flush
+/// returns at that moment, and not only at the shutdown's deadline.
 fn giving_up_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -122,8 +126,9 @@ fn giving_up_against_a_flush() {
     });
 }
 
-/// Two tasks wait with deadlines of their own for a bus that does not come to its end: the earlier deadline ends the one
-/// although the alarm has been set to the later, and no alarm is left behind by the other, which is given up.
+/// Two tasks, each with its own deadline, wait for a bus that does not end. The earlier deadline
+/// ends one wait although the timer was set to the later deadline. The other wait is dropped, and
+/// leaves no entry in the timer.
 fn a_deadline_against_a_later_one() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

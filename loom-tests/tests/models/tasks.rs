@@ -1,11 +1,12 @@
-//! Tasks that wait, and threads that wait in a `Select`: their wakers.
+//! The wakers of tasks that wait, and of threads that wait in a `Select`.
 
 use eventcast::testing::{Exploration, Payload, Select, begin, rest};
 use eventcast::{Delivery, OverflowPolicy, PublishError, TryRecvError};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 
-/// A task begins to wait while an event is published: it is woken, or finds the event.
+/// A task begins to wait while another thread publishes an event. The dispatcher wakes the task, or
+/// the task finds the event.
 fn a_receiving_task_against_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -20,7 +21,7 @@ fn a_receiving_task_against_publish() {
     });
 }
 
-/// A task begins to wait while its watcher is stopped by another thread: it comes to its end.
+/// A task begins to wait while another thread stops its watcher. The task's wait ends.
 fn a_receiving_task_against_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -34,7 +35,8 @@ fn a_receiving_task_against_stop() {
     });
 }
 
-/// A task waits for the one place in the incoming queue while the dispatcher empties it: it is woken, or finds room.
+/// A task waits for the one place in the incoming queue while the dispatcher empties the queue. The
+/// dispatcher wakes the task, or the task finds room.
 fn a_publishing_task_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -47,7 +49,8 @@ fn a_publishing_task_against_the_dispatcher() {
     });
 }
 
-/// A task that waits for room races with a close: it is released, and its event delivered or handed back.
+/// A task that waits for room races with a close. The close releases the task, and its event is
+/// delivered or comes back.
 fn a_publishing_task_against_close() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -70,8 +73,8 @@ fn a_publishing_task_against_close() {
     });
 }
 
-/// A handler that is awaited races with the end of the bus: it handles what was accepted, though it lets others run before
-/// it is through, and the shutdown waits for it.
+/// An awaited handler races with the end of the bus. It lets other tasks run before it has
+/// finished, and nevertheless handles every accepted event. The shutdown waits for it.
 fn an_awaited_handler_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 3, OverflowPolicy::DropIncoming);
@@ -87,7 +90,8 @@ fn an_awaited_handler_against_shutdown() {
     });
 }
 
-/// A thread waits in one `Select` for two watchers. One is stopped and the other gets an event: the thread finds both.
+/// A thread waits in one `Select` for two watchers. Another thread stops one watcher, and a third
+/// publishes an event for the other. The waiting thread finds both.
 fn a_select_of_two_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -100,7 +104,7 @@ fn a_select_of_two_watchers() {
         let (mut is_stopped, mut is_found) = (false, false);
         while !(is_stopped && is_found) {
             let mut select = Select::new();
-            // One that has ended is ready for ever.
+            // A watcher that has ended is always ready.
             let first = (!is_stopped).then(|| stopped.add_to(&mut select));
             open.add_to(&mut select);
             if Some(select.ready()) == first {
@@ -114,8 +118,8 @@ fn a_select_of_two_watchers() {
     });
 }
 
-/// A thread waits in a `Select` while its last event is lent, and the dispatcher waits for that event's place: the thread
-/// is woken, gives the place back, and finds the next event.
+/// A thread waits in a `Select` while its last event is borrowed, and the dispatcher waits for the
+/// place of that event. The thread is woken, gives the place back, and finds the next event.
 fn a_select_with_an_event_that_is_lent() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);

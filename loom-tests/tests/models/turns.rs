@@ -1,9 +1,11 @@
-//! Waiting for the one place in the incoming queue: each has its turn, also when the one before it does not use its own.
-//! A model for each pair of the one that waits first and the one that waits behind it.
+//! Waiting for the one place in the incoming queue. Each waiter has its turn, even if the waiter
+//! before it does not use its turn. There is a model for each pair of a first waiter and a waiter
+//! behind it.
 //!
-//! One thread goes on with the first as the row says, another one waits behind it as the column says, and the dispatcher,
-//! which makes room, is the third. The set-up is not explored: an event fills the incoming queue, the dispatcher is about
-//! to wake up for it, and a first that is a task waits already.
+//! One thread continues with the first waiter as the row says. Another thread waits behind it as
+//! the column says. The dispatcher, which makes room, is the third thread. The set-up is not
+//! explored. At its end an event fills the incoming queue, the dispatcher is about to wake up for
+//! the event, and a first waiter that is a task waits already.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,29 +23,29 @@ type Task = Pin<Box<dyn Future<Output = Got>>>;
 /// The result of a wait.
 enum Got {
     Nothing,
-    /// Its event was accepted.
+    /// The waiter's event was accepted.
     Place,
-    /// It is registered. The watcher is kept until the bus has ended.
+    /// The waiter is registered. Its watcher is kept until the bus has ended.
     Watcher {
         _kept: Watcher<Payload>,
     },
 }
 
-/// The fate of the first when there may be room.
+/// The fate of the first waiter when there may be room.
 #[derive(Clone, Copy)]
 enum Then {
-    /// It begins to wait now: a thread's call.
+    /// It begins to wait now, because it is a thread's call.
     Begins,
     GoesOn,
     IsGivenUp,
-    /// It is not polled until the one behind it has had its turn.
+    /// It is not polled until the waiter behind it has had its turn.
     IsNotPolled,
 }
 
-/// A row: the one that waits first, and its fate. A task waits when the race begins.
+/// A row: the first waiter, and its fate. A waiter that is a task waits when the race begins.
 type First = (fn(Bus) -> Task, Then);
 
-/// A column: the one behind it.
+/// A column: the waiter behind the first.
 type Behind = fn(&Bus) -> Got;
 
 const COLUMNS: [(&str, Behind); 5] = [

@@ -1,4 +1,4 @@
-//! Code of the user that panics, in the middle of a race.
+//! User code that panics, or that shuts the bus down, in the middle of a race.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_of, explore, spawn};
 
-/// A panic that says nothing: there are many.
+/// Panics without a message, because there are many panics.
 fn fail() -> ! {
     resume_unwind(Box::new(()))
 }
 
-/// An event that cannot be cloned.
+/// An event whose `Clone` panics.
 #[derive(Debug)]
 struct Fragile(Payload);
 
@@ -22,8 +22,8 @@ impl Clone for Fragile {
     }
 }
 
-/// An event's `Clone` panics on the dispatcher while a reader waits for it: the event comes nevertheless, and the loss
-/// behind it.
+/// An event's `Clone` panics on the dispatcher while a reader waits for the event. The reader
+/// receives the event nevertheless, and then the loss behind it.
 fn a_clone_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
@@ -44,7 +44,8 @@ fn a_clone_that_panics_against_a_reader() {
     });
 }
 
-/// A handler panics, and ends with that, while the bus is shut down: the shutdown waits for its end and no longer.
+/// A handler panics, which ends it, while a thread shuts the bus down. The shutdown waits for the
+/// end of the handler, and no longer.
 fn a_handler_that_panics_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -60,7 +61,7 @@ fn a_handler_that_panics_against_shutdown() {
     });
 }
 
-/// A filter panics while its watcher is read by another thread: the watcher ends, and the bus does not.
+/// A filter panics while another thread reads its watcher. The watcher ends, and the bus does not.
 fn a_filter_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -78,7 +79,7 @@ fn a_filter_that_panics_against_a_reader() {
     });
 }
 
-/// Shuts the bus down when it goes.
+/// A value that shuts the bus down when it is dropped.
 struct ShutsDown(Arc<Broadcaster<Payload>>);
 
 impl Drop for ShutsDown {
@@ -87,8 +88,8 @@ impl Drop for ShutsDown {
     }
 }
 
-/// A filter owns something that shuts the bus down when it is dropped, on the dispatcher's thread. The dispatcher does not
-/// wait for itself there, and a thread that waits for the end sees it.
+/// The dispatcher drops a filter that owns a value, and the value's drop shuts the bus down. The
+/// dispatcher does not wait for itself there, and a thread that waits for the end sees the end.
 fn a_filter_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
@@ -103,8 +104,8 @@ fn a_filter_that_shuts_down_when_it_goes() {
     });
 }
 
-/// The same of a handler that is dropped without having been run, while another thread waits for
-/// its end.
+/// A thread drops a handler that has not run, and that owns such a value. Another thread waits for
+/// the end of the bus, and sees it.
 fn a_runner_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));

@@ -1,13 +1,14 @@
-//! Watchers that come, read, stop and go.
+//! Models of watchers that are registered, read, stopped and dropped.
 
 use std::time::Duration;
 
-use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
+use eventcast::testing::{Exploration, Payload, Sign, begin, finish, rest};
 use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// A registration races with publishes on another thread, G2 one way: what is seen is a suffix of what was published,
-/// and whatever is published after `watch` returned is in it.
+/// A registration races with a publish on another thread. This is one half of G2: the watcher sees
+/// a suffix of the published events, and sees every event that was published after `watch`
+/// returned.
 fn registration_against_publish() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(3, 3, OverflowPolicy::DropIncoming);
@@ -24,7 +25,8 @@ fn registration_against_publish() {
     });
 }
 
-/// G2 the other way: a publish that returned before `watch` was called is not seen.
+/// The other half of G2: the watcher does not see an event whose publish returned before the call
+/// of `watch`.
 fn nothing_published_before_is_seen() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(4, 3, OverflowPolicy::DropIncoming);
@@ -41,7 +43,7 @@ fn nothing_published_before_is_seen() {
     });
 }
 
-/// The dispatcher parks while somebody publishes: the event arrives without another.
+/// The dispatcher parks while another thread publishes. The event arrives without a second one.
 fn parking_against_publish() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -53,8 +55,8 @@ fn parking_against_publish() {
     });
 }
 
-/// Credit and the low watermark: a reader and a dispatcher that waits for it never both sleep, nothing is lost, and the
-/// queue never holds more than its length.
+/// Credit and the low watermark. A reader and a dispatcher that waits for it never sleep both at
+/// once. No event is lost, and the queue never holds more events than its length.
 fn credit_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -65,17 +67,21 @@ fn credit_against_a_reader() {
         let reading = spawn(move || {
             let events: Vec<u32> =
                 (0..2).map(|_| watcher.recv().unwrap().event().unwrap().number()).collect();
-            (events, watcher.stats().high_water)
+            (events, watcher)
         });
-        assert_eq!(reading.join().unwrap(), (vec![1, 2], 1));
+        let (events, watcher) = reading.join().unwrap();
+        finish();
+        // The dispatcher publishes the high-water mark behind the event that the reader has.
+        bus.flush(Duration::from_secs(1)).unwrap();
+        assert_eq!((events, watcher.stats().high_water), (vec![1, 2], 1));
     });
 }
 
-/// A reader makes just the room that the dispatcher waits for and then stays away, in the middle of a slice: the dispatcher
-/// goes on, and comes to the flush behind the event that it held.
+/// A reader makes just the room that the dispatcher waits for, and then stops reading in the middle
+/// of a slice. The dispatcher goes on, and reaches the flush behind the event that it held.
 fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        // From a length of 8 on a slice is more than one event.
+        // With a queue length of 8 or more, a slice holds more than one event.
         let bus = bus(9, 8, OverflowPolicy::Wait);
         let mut slow = bus.watch().unwrap();
         rest(&bus);
@@ -85,14 +91,15 @@ fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
             assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
             slow
         });
-        // Only a dispatcher that has found room for the ninth event comes to the flush.
+        // The dispatcher reaches the flush only after it has found room for the ninth event.
         let flushed = bus.flush(Duration::from_secs(1));
         assert_eq!(flushed, Ok(()));
         drop(reading.join().unwrap());
     });
 }
 
-/// A watcher is stopped while the dispatcher waits for exactly it: the dispatcher goes on, and every event is counted.
+/// A thread stops a watcher while the dispatcher waits for exactly this watcher. The dispatcher
+/// goes on, and every event is counted.
 fn stop_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -112,7 +119,8 @@ fn stop_against_a_waiting_dispatcher() {
     });
 }
 
-/// A watcher is dropped while the dispatcher offers to it or waits for it: every event is dropped once and counted once.
+/// A thread drops a watcher while the dispatcher offers events to it or waits for it. Every event
+/// is dropped once and counted once.
 fn drop_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -130,8 +138,8 @@ fn drop_against_a_waiting_dispatcher() {
     });
 }
 
-/// A watcher is stopped and then dropped while the dispatcher offers to it: an event that comes into the queue at the last
-/// moment is found by one of the two, and counted.
+/// A thread stops a watcher and then drops it while the dispatcher offers an event to it. If the
+/// event enters the queue at the last moment, one of the two threads finds it and counts it.
 fn stop_and_drop_against_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -151,15 +159,17 @@ fn stop_and_drop_against_an_offer() {
     });
 }
 
-/// A watcher that has been stopped is dropped while the dispatcher, which need not know, offers to it and lets go of it:
-/// of the two the last adds up what the other has counted.
+/// A thread drops a stopped watcher while the dispatcher, which may not know of the stop, offers an
+/// event to it and reaps its sender. The later of the two threads adds up what the other has
+/// counted.
 fn drop_of_a_stopped_watcher_against_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
-        // So the dispatcher does not learn of the stop when it comes to the registration.
+        // After this flush the dispatcher has registered the watcher, so the registration cannot
+        // show it the stop.
         bus.flush(Duration::from_secs(1)).unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         watcher.stop();
@@ -171,7 +181,8 @@ fn drop_of_a_stopped_watcher_against_an_offer() {
     });
 }
 
-/// A watcher is dropped on a bus that is idle or about to be: the dispatcher lets go of it without another event.
+/// A thread drops a watcher on a bus that is idle or about to be idle. The dispatcher reaps the
+/// watcher's sender without another event.
 fn drop_on_an_idle_bus() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -188,7 +199,8 @@ fn drop_on_an_idle_bus() {
     });
 }
 
-/// Two watchers are dropped at the same time on a bus that is idle: the dispatcher lets go of both without another event.
+/// Two threads drop a watcher each, at the same time, on an idle bus. The dispatcher reaps both
+/// senders without another event.
 fn two_drops_on_an_idle_bus() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -212,7 +224,8 @@ fn two_drops_on_an_idle_bus() {
     });
 }
 
-/// A reader takes from a ring while the dispatcher gives up its oldest: each event is delivered or lost, once, in order.
+/// A reader takes events while the dispatcher drops the oldest ones of its queue. Each event is
+/// delivered or lost, once, in order.
 fn drop_oldest_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropOldest);

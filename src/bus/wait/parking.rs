@@ -1,16 +1,21 @@
-//! Sleeping without lost wake-ups: the one protocol by which everybody on the bus waits.
+//! Waiting without lost wake-ups: the one protocol by which every thread and task of the bus waits.
 //!
-//! The sleeping side: arm; fence; look at the condition again; park only if it still does not hold. Waker: make the condition
-//! true; fence; look whether the sleeper is armed; if so, take the arming and wake. The two fences are
-//! sequentially consistent, so at least one of the two sees the other: either the sleeper finds the condition, or the
-//! waker finds it armed. One fence serves any number of sleepers.
+//! - The waiting side arms its wake cell, fences, looks at its condition again, and parks only if
+//!   the condition still does not hold.
+//! - The waking side makes the condition true, fences, and looks whether the wake cell is armed. If
+//!   the cell is armed, the waking side takes the arming and wakes the waiting side.
 //!
-//! A [`WakeCell`] is a cell for one (the dispatcher, a watcher), whose parker is fixed, so that who is armed and whom to
-//! wake cannot come apart. A [`WaitQueue`] is for many (publishers that wait for room, flushes, shutdowns): first in, first
-//! out, and one who was chosen but did not need it hands the turn on.
+//! The two fences are sequentially consistent, so at least one side sees the other: either the
+//! waiting side finds the condition true, or the waking side finds the cell armed. One fence of the
+//! waking side serves any number of waiting sides.
 //!
-//! Both wait for a thread or for a task. A task's waker is user code: it is called outside every lock, and its panic
-//! ends here.
+//! A [`WakeCell`] is for one waiting side: the dispatcher, or the reader of one watcher. Its parker
+//! is fixed, so that the armed thread is always the thread that the cell wakes. A [`WaitQueue`] is
+//! for many waiters: publishers that wait for room, flushes, shutdowns. It is first in, first out.
+//! A waiter that was chosen but does not need its turn passes the turn on.
+//!
+//! Both serve threads and tasks. A task's waker is user code. The bus calls it outside every lock,
+//! and catches its panic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,14 +28,15 @@ use crate::sync::AtomicWaker;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use crate::sync::{Mutex, Parker, SPINS, Unparker, YIELDS, hint, thread};
 
-/// The full fence of both sides. Its partner is always another call of this function.
+/// Issues the full fence of both sides. The partner of this fence is always another call of this
+/// function.
 #[inline]
 pub(crate) fn full_fence() {
     // SeqCst: pairs with the other side's fence, see the head of the file.
     fence(Ordering::SeqCst);
 }
 
-/// Looks a few times before it is worth going to sleep.
+/// Calls `found` a few times, before the caller parks. Returns `None` if `found` gave no result.
 #[cfg_attr(
     eventcast_loom,
     allow(clippy::reversed_empty_ranges, clippy::absurd_extreme_comparisons, reason = "a model looks once")
@@ -52,8 +58,9 @@ pub(crate) fn spin_until<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
     result
 }
 
-/// Looks on for `time`, by the system's clock. `found` also finds what else ends the wait: its
-/// deadline, the end.
+/// Keeps calling `found` for `time`, by the system's clock. Returns `None` if `found` gave no
+/// result, or if `time` is zero. `found` must also give a result when something else ends the wait,
+/// such as the deadline or the end of the bus.
 #[inline]
 pub(crate) fn spin_for<R>(time: Duration, found: impl FnMut() -> Option<R>) -> Option<R> {
     if time.is_zero() { None } else { spin_by_clock(time, found) }
@@ -72,7 +79,7 @@ fn spin_by_clock<R>(time: Duration, mut found: impl FnMut() -> Option<R>) -> Opt
             return None;
         }
         rounds = rounds.wrapping_add(1);
-        // Whom this thread waits for may need its processor.
+        // The thread that this one waits for may need this processor.
         if rounds % 32 == 0 {
             thread::yield_now();
         } else {
@@ -81,7 +88,7 @@ fn spin_by_clock<R>(time: Duration, mut found: impl FnMut() -> Option<R>) -> Opt
     }
 }
 
-/// A cell for one sleeper.
+/// The place where one thread or task waits.
 #[derive(Debug)]
 pub(crate) struct WakeCell {
     armed: AtomicBool,
@@ -94,47 +101,56 @@ impl WakeCell {
         Self { armed: AtomicBool::new(false), unparker: parker.unparker(), task: AtomicWaker::new() }
     }
 
-    /// The sleeper's first step. The condition is looked at again after this.
+    /// Arms the cell, as the first step of a thread that waits. The caller then looks at its
+    /// condition again.
     pub(crate) fn arm(&self) {
-        // Relaxed: the fence that follows orders it before the look at the condition; where a gate's idle bit is the
-        // condition's witness, it publishes it, too: `Gate::set_idle` comes after it.
+        // Relaxed: the fence that follows orders this store before the look at the condition. The
+        // fence also publishes the store to a publisher that sees the gate's idle bit, because
+        // `Gate::set_idle` comes after the fence.
         self.armed.store(true, Ordering::Relaxed);
         full_fence();
     }
 
-    /// The same for a task, which may arm again without having been woken.
+    /// Arms the cell for a task, which may arm it again without having been woken.
     pub(crate) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
+        // The waking side takes an arming with a compare-and-exchange. If the exchange comes before
+        // this arming, it takes the previous one. If it comes behind this arming, it takes this
+        // one. In both cases the task looks at its condition behind the fence. A store would do,
+        // because no write can come between an arming and the exchange that takes it. For a store,
+        // loom does not know this, and reports a lost wake-up that cannot happen. With a swap, loom
+        // finds the two in the right order.
         // Relaxed: `AtomicWaker` orders itself.
-        // - If `wake_armed` comes to the cell after `register`, it finds this waker.
-        // - If it came before, all that it did happens before this store, so it took another arming.
-        // - If both meet, `register` notices, and wakes the task.
-        // A waker takes an arming with a compare-and-exchange. It comes before this store and takes
-        // the last arming, or behind it and takes this one. Either way the task looks at its
-        // condition behind the fence.
-        self.armed.store(true, Ordering::Relaxed);
+        // - If `wake_armed` takes the waker after `register`: it finds this waker.
+        // - If `wake_armed` came before `register`: all that it did happens before this swap, so
+        //   it took another arming.
+        // - If both run at once: `register` notices this, and wakes the task.
+        self.armed.swap(true, Ordering::Relaxed);
         full_fence();
     }
 
-    /// Takes the arming back, if no waker has.
+    /// Takes the arming back, unless the waking side has taken it.
     ///
-    /// A plain store is enough. A waker takes an arming with a compare-and-exchange, which fails
-    /// behind this store, and the sleeper's next arming is behind it by its own program's order.
+    /// A plain store is enough. The waking side takes an arming with a compare-and-exchange, which
+    /// fails behind this store. The next arming of the waiting side is behind this store in program
+    /// order.
     pub(crate) fn disarm(&self) {
-        // Relaxed: late news only costs a wake-up that the sleeper does not need.
+        // Relaxed: if the waking side sees this late, it only wakes the waiting side without need.
         self.armed.store(false, Ordering::Relaxed);
     }
 
-    /// The same, and lets go of a task that does not wait any more.
+    /// Takes the arming back, and drops the waker of a task that no longer waits.
     pub(crate) fn disarm_task(&self) {
         self.disarm();
         drop(self.task.take());
     }
 
-    /// The waker's last step, after it has made the condition true and fenced (or, for the gate, has seen the idle bit).
+    /// Wakes the waiting side if the cell is armed. The caller has made the condition true and then
+    /// fenced, or has seen the idle bit of the gate.
     #[inline]
     pub(crate) fn wake(&self) {
-        // Relaxed: the caller's fence (or the Acquire of `Pass::leave`) orders it after the condition.
+        // Relaxed: the caller's fence (or the Acquire of `Pass::leave`) orders this load after the
+        // condition.
         if self.armed.load(Ordering::Relaxed) {
             self.wake_armed();
         }
@@ -142,7 +158,8 @@ impl WakeCell {
 
     #[cold]
     fn wake_armed(&self) {
-        // Relaxed, both: that the task is found, see `arm_task`; who does not get the arming changes nothing.
+        // Relaxed, both: `arm_task` says why this call finds the waker of the task. A call that
+        // does not get the arming changes nothing.
         if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
             if let Some(task) = self.task.take() {
@@ -152,14 +169,14 @@ impl WakeCell {
     }
 }
 
-/// Time was up.
+/// The error of a wait whose deadline has passed.
 #[derive(Debug)]
 pub(crate) struct TimedOut;
 
-/// A list of sleepers.
+/// The place where many threads and tasks wait, in turn.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
-    /// As many as `waiters` holds; read without the lock.
+    /// The number of entries in `waiters`. Wakers read it without the lock.
     waiting: AtomicUsize,
     waiters: Mutex<Waiters>,
 }
@@ -167,11 +184,11 @@ pub(crate) struct WaitQueue {
 #[derive(Debug)]
 struct Waiters {
     next_ticket: u64,
-    /// Who waits longest has the lowest ticket.
+    /// The waiters by ticket. The waiter that has waited longest has the lowest ticket.
     entries: BTreeMap<u64, Wake>,
 }
 
-/// How to wake somebody.
+/// The means to wake one waiter.
 #[derive(Debug)]
 pub(crate) enum Wake {
     Thread(Unparker),
@@ -195,7 +212,8 @@ impl WaitQueue {
         Self { waiting: AtomicUsize::new(0), waiters: Mutex::new(waiters) }
     }
 
-    /// Waits until `condition` gives something. It is looked at after each registration, so nothing is missed.
+    /// Waits until `condition` gives a result, or until the deadline. The waiter looks at
+    /// `condition` after each registration, so it misses no wake-up.
     pub(crate) fn wait<R>(
         &self,
         clock: &Clock,
@@ -205,17 +223,21 @@ impl WaitQueue {
         Place::new(self).wait(clock, deadline, condition)
     }
 
-    /// Whether anybody waits.
+    /// Returns whether a thread or task waits.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        // Relaxed: the caller's fence, or its lock, orders it after the condition; its partner is
+        // Relaxed: the caller's fence or lock orders this load after the condition. Its partner is
         // the fence in `register`.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes up to so many of those who wait longest. The caller has made the condition true and fenced; or has made it
-    /// true under a lock under which those who wait look at it. Who comes to that lock first is seen by the other: either
-    /// the waiter finds the condition, or its place in the list, which it took before, is seen here.
+    /// Wakes up to `count` waiters, those first that have waited longest. The caller has made the
+    /// condition true in one of two ways:
+    ///
+    /// - If it took no lock: it has fenced afterwards.
+    /// - If it held a lock: the waiters look at the condition under the same lock. A waiter that
+    ///   takes the lock after the caller finds the condition true. A waiter that takes the lock
+    ///   before the caller already has its place in the queue, and the caller sees this place here.
     #[inline]
     pub(crate) fn wake(&self, count: usize) {
         if self.is_waited_for() {
@@ -232,7 +254,7 @@ impl WaitQueue {
         let chosen: Vec<_> = {
             let mut waiters = self.waiters.lock();
             let chosen = std::iter::from_fn(|| waiters.entries.pop_first()).take(count).collect();
-            // Relaxed: written under the lock only.
+            // Relaxed: only written under the lock.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             chosen
         };
@@ -241,19 +263,21 @@ impl WaitQueue {
         }
     }
 
-    /// A new place at the end, or an old one again, also when it is still held.
+    /// Registers a new place at the end of the queue, or an old place again, even if the waiter
+    /// still holds it. Returns the ticket of the place.
     fn register(&self, wake: Wake, old: Option<u64>) -> u64 {
         let (ticket, replaced) = {
             let mut waiters = self.waiters.lock();
             let ticket = old.unwrap_or(waiters.next_ticket);
             waiters.next_ticket = waiters.next_ticket.max(ticket + 1);
             let replaced = waiters.entries.insert(ticket, wake);
-            // Relaxed: written under the lock only; the fence orders it before the look at the condition.
+            // Relaxed: only written under the lock. The fence below orders this store before the
+            // look at the condition.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             (ticket, replaced)
         };
         full_fence();
-        // A waker's destructor is user code, and runs outside the lock.
+        // A waker's destructor is user code, so it runs outside the lock.
         drop(replaced);
         ticket
     }
@@ -262,12 +286,12 @@ impl WaitQueue {
         self.waiters.lock().entries.contains_key(&ticket)
     }
 
-    /// Leaves the list; false when already chosen.
+    /// Removes a place from the queue. Returns `false` if a waker had already chosen it.
     fn cancel(&self, ticket: u64) -> bool {
         let removed = {
             let mut waiters = self.waiters.lock();
             let removed = waiters.entries.remove(&ticket);
-            // Relaxed: written under the lock only.
+            // Relaxed: only written under the lock.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             removed
         };
@@ -275,7 +299,8 @@ impl WaitQueue {
     }
 }
 
-/// Somebody's place in a list. Given up, it hands on a turn that it had and did not use.
+/// A waiter's place in a queue. When the place is dropped, it passes on a turn that the waiter got
+/// and did not use.
 #[derive(Debug)]
 pub(crate) struct Place<'l> {
     queue: &'l WaitQueue,
@@ -287,7 +312,7 @@ impl<'l> Place<'l> {
         Self { queue, ticket: None }
     }
 
-    /// Blocks the thread until `condition` gives something, or the deadline.
+    /// Blocks the thread until `condition` gives a result, or until the deadline.
     pub(crate) fn wait<R>(
         &mut self,
         clock: &Clock,
@@ -306,10 +331,12 @@ impl<'l> Place<'l> {
         }
     }
 
-    /// Looks at the condition, and makes sure of being woken when it is to be looked at again.
+    /// Looks at the condition. Returns `None` if it does not hold. In this case `wake` is
+    /// registered, so that the caller is woken for the next look.
     pub(crate) fn poll<R>(&mut self, wake: Wake, mut condition: impl FnMut() -> Option<R>) -> Option<R> {
         if self.ticket.is_some_and(|ticket| !self.queue.is_waiting(ticket)) {
-            // Chosen, but perhaps overtaken: in that case the old place is kept.
+            // The waiter was chosen, but another may have been faster. In that case the waiter
+            // keeps its old place.
             if let Some(result) = condition() {
                 self.ticket = None;
                 return Some(result);
@@ -324,7 +351,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             if !self.queue.cancel(ticket) {
-                // Chosen meanwhile: the turn belongs to the next.
+                // The place was chosen meanwhile, so the turn passes to the next waiter.
                 self.queue.wake(1);
             }
         }

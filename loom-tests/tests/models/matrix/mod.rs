@@ -1,7 +1,8 @@
-//! Everything that can happen on a bus, against everything that ends it: a model for each pair.
+//! A model for each pair of something that can happen on a bus and something that ends the bus.
 //!
-//! One thread does what the row says, another one ends the bus as the column says, and the
-//! dispatcher is the third. The set-up is not explored: the dispatcher sleeps when the two begin.
+//! One thread does what the row says. Another thread ends the bus as the column says. The
+//! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
+//! threads begin.
 
 mod publishing;
 mod user_code;
@@ -11,16 +12,16 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
-use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport, WatcherStats};
 use eventcast_loom_tests::table::{ENDS, WHOLE};
 use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 
 type Bus = Broadcaster<Payload>;
 
-/// A handle to the bus. Its drop is a step of the model where it may be the last one.
+/// A handle to the bus. Its drop is a step of the model if it may be the last handle.
 #[derive(Clone)]
 struct Handle {
-    // Dropped first, so that the order of the steps is that of the drops.
+    // Dropped first, so that the order of the steps is the order of the drops.
     _step: Option<loom::sync::Arc<()>>,
     bus: std::sync::Arc<Bus>,
 }
@@ -39,7 +40,7 @@ const SECOND: Duration = Duration::from_secs(1);
 enum End {
     Close,
     Shutdown,
-    /// A shutdown whose deadline has passed when it begins, so it gives up.
+    /// A shutdown whose deadline has passed when it begins, so that it abandons the bus.
     Hasty,
     TwoShutdowns,
     LastHandle,
@@ -54,7 +55,8 @@ const COLUMNS: [(End, &str); 5] = [
 ];
 
 impl End {
-    /// Ends the bus on a thread of its own. It comes back, if there still is a handle to it.
+    /// Ends the bus on another thread, and returns the handle. Returns `None` if the last handle
+    /// was dropped.
     fn run(self, bus: Handle) -> Option<Handle> {
         match self {
             Self::Close => {
@@ -87,23 +89,23 @@ impl End {
 
 /// A row: an operation on the bus.
 struct Row<S, R> {
-    /// The length of the incoming queue.
+    /// The length of the incoming queue, in entries.
     incoming: usize,
-    /// An event fills the incoming queue when the two threads begin, and the dispatcher is about to
-    /// wake up for it. Otherwise the dispatcher sleeps.
+    /// Whether an event fills the incoming queue when the two threads begin. The dispatcher is then
+    /// about to wake up for the event. Otherwise the dispatcher sleeps.
     is_full: bool,
     policy: OverflowPolicy,
     set_up: fn(&Handle) -> S,
     act: fn(S) -> R,
-    /// Looks at what came of it when both threads have ended. The report is `None` where nobody has
-    /// a handle to ask for it, and incomplete where a shutdown gave up.
+    /// The check of the result, when both threads have ended. The report is `None` if there is no
+    /// handle to ask for it, and incomplete if a shutdown abandoned the bus.
     check: fn(R, Option<&ShutdownReport>),
 }
 
 impl<S: 'static, R: 'static> Row<S, R> {
     fn against(&self, end: End) {
         let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
-        // A batch of two takes two places in the incoming queue.
+        // With this limit, a batch of two events takes two places in the incoming queue.
         let bus = Handle {
             _step: (end == End::LastHandle).then(|| loom::sync::Arc::new(())),
             bus: std::sync::Arc::new(Bus::with_options(options.max_batch(1)).unwrap()),
@@ -119,11 +121,11 @@ impl<S: 'static, R: 'static> Row<S, R> {
         let ended = end.run(bus);
         let result = acting.join().unwrap();
         finish();
-        // The end has begun, so this waits for it.
+        // The end has begun, so this shutdown waits for it.
         let report = ended.map(|bus| {
             let mut report = bus.shutdown();
-            // A report is of the bus's end, and the other thread may have gone on. Nothing is
-            // accepted behind that end.
+            // A report shows the bus at its end, and the other thread may have gone on. The bus
+            // accepts nothing after that end.
             let stats = bus.stats();
             assert!(!report.complete || report.bus.accepted == stats.accepted);
             report.bus = stats;
@@ -136,8 +138,20 @@ impl<S: 'static, R: 'static> Row<S, R> {
     }
 }
 
+/// Waits until the dispatcher holds nothing for a watcher, and returns the watcher's counters. A
+/// shutdown that abandoned the bus has not waited for the dispatcher.
+fn settled(stats: impl Fn() -> WatcherStats) -> WatcherStats {
+    loop {
+        let stats = stats();
+        if stats.lag == 0 {
+            return stats;
+        }
+        loom::thread::yield_now();
+    }
+}
+
 pub(crate) fn models() -> Vec<Model> {
-    /// The name, what the table calls it, and what explores it.
+    /// A row's name, its title in the table, and the function that explores it.
     type Named = (&'static str, &'static str, fn(End));
     let rows: [Named; 21] = [
         ("try_publish", "`try_publish`", publishing::try_publish),
@@ -168,7 +182,7 @@ pub(crate) fn models() -> Vec<Model> {
             let explore = move || {
                 set_cell(operation, title);
                 let whole = Exploration::default().after_set_up();
-                // The other columns add little to those that are whole, and it shows early.
+                // The other columns add little to the whole ones, and what they add shows early.
                 let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
                 explore(exploration, move || row(end));
             };

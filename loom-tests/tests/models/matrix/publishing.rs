@@ -8,21 +8,21 @@ use eventcast_loom_tests::numbers;
 
 use super::{End, Row};
 
-/// The events that were accepted are in the report, with the one that filled the queue.
+/// Checks that the report counts the accepted events and the event that filled the queue.
 fn check_accepted(accepted: usize, report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         assert_eq!(report.bus.accepted, accepted as u64 + 1);
     }
 }
 
-/// The same of a bus whose queue began empty.
+/// Checks that the report counts the accepted events, on a bus whose queue began empty.
 fn check_accepted_alone(accepted: usize, report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         assert_eq!(report.bus.accepted, accepted as u64);
     }
 }
 
-/// One, if it was accepted. A refused event comes back.
+/// Returns 1 if the event was accepted. Otherwise checks that the event came back, and returns 0.
 fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     match result {
         Ok(()) => 1,
@@ -34,7 +34,7 @@ fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     }
 }
 
-/// The event that was accepted is offered to a watcher, which comes to its end.
+/// The dispatcher offers the event to a watcher if it was accepted. Then the watcher ends.
 pub(super) fn try_publish(end: End) {
     Row {
         incoming: 2,
@@ -63,7 +63,7 @@ pub(super) fn publish_that_waits(end: End) {
     .against(end);
 }
 
-/// Its time is up when it begins to wait.
+/// The timeout has passed when the publisher begins to wait.
 pub(super) fn publish_timeout(end: End) {
     Row {
         incoming: 1,
@@ -76,8 +76,8 @@ pub(super) fn publish_timeout(end: End) {
     .against(end);
 }
 
-/// Two pieces. There is room for the first, which wakes the dispatcher, and the second may wait.
-/// From the first refused piece on they come back.
+/// A batch of two pieces. There is room for the first piece, which wakes the dispatcher, and the
+/// second piece may wait. All pieces come back from the first refused one on.
 pub(super) fn publish_batch(end: End) {
     Row {
         incoming: 1,
@@ -126,8 +126,8 @@ pub(super) fn the_last_publishers_drop(end: End) {
     .against(end);
 }
 
-/// Another handle to the broadcaster publishes, which may wake the dispatcher, and is dropped. It
-/// may be the last one.
+/// A thread publishes with another handle to the broadcaster, which may wake the dispatcher, and
+/// drops the handle. This handle may be the last one.
 pub(super) fn a_clone_of_the_broadcaster(end: End) {
     Row {
         incoming: 1,

@@ -1,4 +1,4 @@
-//! Rows in which the user's code runs: handlers, filters, and what they own.
+//! Rows in which user code runs: handlers, filters, and the values that they own.
 
 use std::panic::resume_unwind;
 
@@ -6,7 +6,7 @@ use eventcast::testing::Payload;
 use eventcast::{Delivery, OverflowPolicy, Runner, ShutdownReport, WatchHandle};
 
 use super::watching::check_departed;
-use super::{End, Handle, Row};
+use super::{End, Handle, Row, settled};
 
 fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
     bus.watch_builder().stop_on_panic(true).runner(Box::new(handle) as Handler).unwrap()
@@ -14,10 +14,11 @@ fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static)
 
 type Handler = Box<dyn FnMut(Delivery<&Payload>) + Send>;
 
-/// The handler was offered one event and has come to its end, and a shutdown waited for it.
+/// Checks that each event offered to the handler is delivered or lost in the end. Checks that the
+/// handler was offered one event and handled it, unless a shutdown abandoned the bus.
 #[allow(clippy::needless_pass_by_value, reason = "as `Row::check` is called")]
 fn check_handled(handle: WatchHandle, report: Option<&ShutdownReport>) {
-    let stats = handle.stats();
+    let stats = settled(|| handle.stats());
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
     if report.is_none_or(|report| report.complete) {
         assert_eq!((stats.offered, stats.delivered), (1, 1), "{stats:?}");
@@ -61,7 +62,7 @@ pub(super) fn a_handler_that_panics(end: End) {
     .against(end);
 }
 
-/// Its watcher ends with the panic, and the bus goes on to its own end.
+/// The panic ends the filter's watcher, and the bus goes on to its own end.
 pub(super) fn a_filter_that_panics(end: End) {
     Row {
         incoming: 1,
@@ -77,7 +78,7 @@ pub(super) fn a_filter_that_panics(end: End) {
     .against(end);
 }
 
-/// Shuts the bus down when it is dropped, on the dispatcher's thread.
+/// A value that shuts the bus down when the dispatcher drops it.
 struct ShutsDown(Handle);
 
 impl Drop for ShutsDown {
@@ -86,7 +87,8 @@ impl Drop for ShutsDown {
     }
 }
 
-/// The dispatcher drops the filter of a watcher that is dropped, and the filter shuts the bus down.
+/// The dispatcher drops the filter of a dropped watcher, and the drop of the filter shuts the bus
+/// down.
 pub(super) fn a_filter_whose_drop_calls_back(end: End) {
     Row {
         incoming: 1,

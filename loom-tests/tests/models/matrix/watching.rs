@@ -6,10 +6,10 @@ use eventcast::testing::{Payload, block_on, rest};
 use eventcast::{FlushError, OverflowPolicy, ShutdownReport, Watcher};
 use eventcast_loom_tests::{numbers, select};
 
-use super::{End, Handle, Row, SECOND};
+use super::{End, Handle, Row, SECOND, settled};
 
-/// The registration was too late, or the watcher sees the end and nothing else: the event that
-/// filled the queue came before it.
+/// Checks that the registration was too late, or that the watcher sees the end and nothing else.
+/// The event that filled the queue came before the registration.
 fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&ShutdownReport>) {
     if let Some(mut watcher) = watcher {
         assert_eq!(numbers(&mut watcher), (vec![], 0));
@@ -42,7 +42,7 @@ pub(super) fn watch_async(end: End) {
     .against(end);
 }
 
-/// A registration that is given up if it has to wait for room.
+/// A registration whose future is dropped if it has to wait for room.
 pub(super) fn a_registration_that_is_given_up(end: End) {
     Row {
         incoming: 1,
@@ -59,7 +59,7 @@ pub(super) fn a_registration_that_is_given_up(end: End) {
             watcher
         },
         check: |watcher, report| {
-            // Nothing is left of a registration that was given up.
+            // A registration that was given up leaves nothing behind.
             if let Some(report) = report {
                 assert_eq!(report.bus.watchers.len(), usize::from(watcher.is_some()));
             }
@@ -69,7 +69,8 @@ pub(super) fn a_registration_that_is_given_up(end: End) {
     .against(end);
 }
 
-/// A watcher for which the dispatcher is about to wait: its queue holds one event, and another one comes.
+/// Returns a watcher for which the dispatcher is about to wait. The watcher's queue holds one
+/// event, and another event is on its way.
 fn full_watcher(bus: &Handle) -> Watcher<Payload> {
     let watcher = bus.watch().unwrap();
     rest(bus);
@@ -77,20 +78,18 @@ fn full_watcher(bus: &Handle) -> Watcher<Payload> {
     watcher
 }
 
-/// Each event that was offered was read, or is counted as lost. Before the end of the dispatcher it
-/// may hold one that is neither.
-fn check_books(mut watcher: Watcher<Payload>, report: Option<&ShutdownReport>) {
+/// Checks that each offered event was read or is counted as lost.
+#[allow(clippy::needless_pass_by_value, reason = "as `Row::check` is called")]
+fn check_books(mut watcher: Watcher<Payload>, _report: Option<&ShutdownReport>) {
     let (events, lost) = numbers(&mut watcher);
-    let stats = watcher.stats();
-    if report.is_none_or(|report| !report.complete) {
-        return;
-    }
+    let stats = settled(|| watcher.stats());
     assert!(stats.delivered >= events.len() as u64 && stats.queued == 0, "{stats:?}");
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
     assert!(lost <= stats.dropped.total(), "{stats:?}");
 }
 
-/// The only watcher is gone, and its books are closed: nobody reads on, so nothing of it is queued.
+/// Checks that the only watcher is gone and that its counters add up. Nobody reads the watcher any
+/// more, so none of its events is queued.
 pub(super) fn check_departed(report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         let departed = &report.bus.departed;
@@ -126,7 +125,7 @@ pub(super) fn drop_of_a_watcher(end: End) {
     .against(end);
 }
 
-/// A reader takes the one event, and comes to its end.
+/// A reader takes the one event, and then ends.
 pub(super) fn recv(end: End) {
     Row {
         incoming: 1,
@@ -161,7 +160,7 @@ pub(super) fn recv_async(end: End) {
     .against(end);
 }
 
-/// A reader in a `Select` takes the one event, and comes to its end.
+/// A reader in a `Select` takes the one event, and then ends.
 pub(super) fn a_select(end: End) {
     Row {
         incoming: 1,
@@ -181,7 +180,7 @@ pub(super) fn a_select(end: End) {
     .against(end);
 }
 
-/// A flush is through, or a shutdown gave up.
+/// Checks that a flush completed, or that a shutdown abandoned the bus.
 fn check_flushed(result: Result<(), FlushError>, report: Option<&ShutdownReport>) {
     match result {
         Ok(()) => {}

@@ -1,0 +1,214 @@
+//! Bulk readers, as recordings use them. The owner gives back the taken events later, in any order,
+//! and reports by position what it has handled.
+
+use std::time::Duration;
+
+use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
+use eventcast::{BulkEvents, BulkNext, BulkReader, EndStage, OverflowPolicy};
+use eventcast_loom_tests::{bus, explore, spawn};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+/// Waits for the next events, and takes them. Returns `None` at the end.
+fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
+    loop {
+        let stage = reader.stage();
+        match reader.take() {
+            BulkNext::Events(run) => return Some(run),
+            BulkNext::Empty => reader.wait(None, true, stage, || false),
+            BulkNext::End => return None,
+        }
+    }
+}
+
+/// A worker makes a condition true and calls the waker, while the reader's owner looks at the
+/// condition and goes to sleep. One of the two threads notices the other.
+fn a_waker_against_a_reader_that_goes_to_sleep() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
+        let mut reader = bus.watch_builder().bulk().unwrap();
+        rest(&bus);
+        begin();
+        let (waker, done) = (reader.waker(), Arc::new(AtomicBool::new(false)));
+        let worker = done.clone();
+        let working = spawn(move || {
+            // Relaxed: the waker's fence has to suffice.
+            worker.store(true, Ordering::Relaxed);
+            waker.wake();
+        });
+        // Relaxed: as above.
+        while !done.load(Ordering::Relaxed) {
+            let stage = reader.stage();
+            reader.wait(None, true, stage, || done.load(Ordering::Relaxed));
+        }
+        working.join().unwrap();
+    });
+}
+
+/// A close races with a reader that goes to sleep although there is an event to read. The events
+/// that it has taken fill its queue until the end begins, while the dispatcher waits for room. The
+/// reader notices the close, and all events are handled.
+fn close_against_a_full_reader() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(2, 1, OverflowPolicy::Wait);
+        let mut reader = bus.watch_builder().bulk().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
+        let handle = reader.handle();
+        let closing = spawn(move || bus.close());
+        let first = next(&mut reader).unwrap();
+        assert_eq!((first.position(), first.events()[0].number()), (0, 1));
+        loop {
+            let stage = reader.stage();
+            if stage > EndStage::Running {
+                break;
+            }
+            assert!(reader.is_full());
+            reader.wait(None, false, stage, || false);
+        }
+        reader.give_back(1);
+        assert_eq!(next(&mut reader).unwrap().position(), 1);
+        reader.give_back(1);
+        assert!(next(&mut reader).is_none());
+        drop(reader);
+        closing.join().unwrap();
+        assert_eq!((handle.stats().delivered, handle.stats().queued), (2, 0));
+    });
+}
+
+/// A shutdown abandons the bus while the owner of a reader goes to sleep with a taken event. The
+/// owner knows of the end already, and also notices that the bus is abandoned.
+fn giving_up_against_a_reader_that_goes_to_sleep() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
+        let mut reader = bus.watch_builder().bulk().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let handle = reader.handle();
+        // The model's clock stands still. A timeout of zero has passed.
+        let giving_up = spawn(move || bus.shutdown_timeout(Duration::ZERO));
+        let first = next(&mut reader);
+        loop {
+            let stage = reader.stage();
+            if stage == EndStage::Abandoned {
+                break;
+            }
+            reader.wait(None, false, stage, || false);
+        }
+        reader.give_back(u64::from(first.is_some()));
+        drop(reader);
+        giving_up.join().unwrap();
+        let stats = handle.stats();
+        assert_eq!((stats.offered, stats.queued), (1, 0), "{stats:?}");
+        assert_eq!(stats.delivered + stats.dropped.abandoned, 1, "{stats:?}");
+    });
+}
+
+/// A flush races with a reader that gives an event back and reports it as handled. When the flush
+/// returns, the event has been handled.
+fn a_flush_against_a_reader() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut reader = bus.watch_builder().bulk().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let stored = Arc::new(AtomicBool::new(false));
+        let deed = stored.clone();
+        let handling = spawn(move || {
+            while let Some(run) = next(&mut reader) {
+                // Relaxed: the report has to publish this store.
+                deed.store(true, Ordering::Relaxed);
+                reader.give_back(run.events().len() as u64);
+                reader.set_handled(None);
+            }
+        });
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        // Relaxed: as above.
+        assert!(stored.load(Ordering::Relaxed));
+        bus.close();
+        handling.join().unwrap();
+    });
+}
+
+/// A thread takes from a reader and then drops it, perhaps with events still queued, while the
+/// dispatcher offers to it or waits for it and a shutdown abandons the bus. Every event is counted
+/// once, and nothing is left.
+fn drop_of_a_reader_against_an_offer_and_giving_up() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(3, 1, OverflowPolicy::Wait);
+        let (sign, gone) = Sign::new();
+        let filter = move |_: &Payload| {
+            let _ = &sign;
+            true
+        };
+        let mut reader = bus.watch_builder().filter(filter).bulk().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
+        let handle = reader.handle();
+        let handling = spawn(move || {
+            let taken = if let BulkNext::Events(run) = reader.take() { run.events().len() } else { 0 };
+            reader.give_back(taken as u64);
+            drop(reader);
+            taken as u64
+        });
+        bus.shutdown_timeout(Duration::ZERO);
+        let taken = handling.join().unwrap();
+        // The shutdown did not wait, so the dispatcher may still be about to count what the reader
+        // left.
+        gone.wait();
+        let stats = handle.stats();
+        assert_eq!((stats.delivered, stats.queued), (taken, 0), "{stats:?}");
+    });
+}
+
+/// A reader gives back room behind an event that it keeps, while the dispatcher waits for room. The
+/// dispatcher goes on, and a flush waits for the kept event.
+fn room_given_back_out_of_order_against_the_dispatcher() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(3, 2, OverflowPolicy::Wait);
+        let mut reader = bus.watch_builder().bulk().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2), Payload::new(3)]).unwrap();
+        let stored = Arc::new(AtomicBool::new(false));
+        let deed = stored.clone();
+        let handling = spawn(move || {
+            let numbers: Vec<u32> = (0..3)
+                .map(|position| {
+                    let run = next(&mut reader).unwrap();
+                    assert_eq!(run.position(), position);
+                    if position > 0 {
+                        // The reader keeps the first event.
+                        reader.give_back(1);
+                        reader.set_handled(Some(0));
+                    }
+                    run.events()[0].number()
+                })
+                .collect();
+            // Relaxed: the report has to publish this store.
+            deed.store(true, Ordering::Relaxed);
+            reader.give_back(1);
+            reader.set_handled(None);
+            assert!(next(&mut reader).is_none());
+            numbers
+        });
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        // Relaxed: as above.
+        assert!(stored.load(Ordering::Relaxed));
+        bus.close();
+        assert_eq!(handling.join().unwrap(), [1, 2, 3]);
+    });
+}
+
+models! {
+    a_waker_against_a_reader_that_goes_to_sleep,
+    close_against_a_full_reader,
+    giving_up_against_a_reader_that_goes_to_sleep,
+    a_flush_against_a_reader,
+    drop_of_a_reader_against_an_offer_and_giving_up,
+    room_given_back_out_of_order_against_the_dispatcher,
+}
