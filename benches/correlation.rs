@@ -11,25 +11,26 @@ use eventcast::{
     Timestamp,
 };
 
-/// What client-go was measured with.
+/// The cache size with which client-go was measured.
 pub const LRU_CACHE_SIZE: usize = 65_536;
 
 /// Events in the order in which they are correlated, each with its time.
 pub type Stream = Vec<(SystemTime, Event)>;
 
-/// What a round must add up to.
+/// The sums that a round must add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// The correlator's own counts.
+    /// The correlator's own counters.
     pub stats: CorrelatorStats,
-    /// Bytes of all patches.
+    /// The number of bytes of all patches.
     pub patch_bytes: usize,
-    /// The counts of all events that are to be stored, added up.
+    /// The sum of the counts of all events that are to be stored.
     pub counts: i64,
 }
 
-/// A real cluster's events, or as many made ones; and which. The folder is the one that `EVENTCAST_DATA` names, or the one
-/// beside the checkout.
+/// Returns a real cluster's events, or as many made events if there is no file with real ones, and
+/// a name that says which. The folder of the file is the one that `EVENTCAST_DATA` names, or the
+/// one beside the checkout.
 #[must_use]
 pub fn cluster() -> (&'static str, Stream) {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -46,7 +47,8 @@ pub fn cluster() -> (&'static str, Stream) {
     }
 }
 
-/// As stored events come: the time is the last that there is, and the count starts anew.
+/// Returns a stored event as it comes to the correlator, and its time. The time is the last one in
+/// the event, and the count starts anew.
 fn timed(mut event: Event) -> (SystemTime, Event) {
     event.count = 1;
     let at = event.last_timestamp.or(event.event_time()).or(event.metadata.creation_timestamp());
@@ -54,7 +56,8 @@ fn timed(mut event: Event) -> (SystemTime, Event) {
     (SystemTime::UNIX_EPOCH + at, event)
 }
 
-/// About as varied as the real ones: 500 objects, most of which say a few things again and again.
+/// Makes events that are about as varied as the real ones: 500 objects, most of which say a few
+/// things again and again.
 fn made(events: u32) -> Stream {
     let one = |i: u32| {
         let number = i.wrapping_mul(2_654_435_761) >> 16;
@@ -81,15 +84,16 @@ fn made(events: u32) -> Stream {
     (0..events).map(one).collect()
 }
 
-/// Each event twelve times in one second: six times as it is, six times with messages of its own. So nearly everything
-/// is counted, many are folded, and most objects use up their budget.
+/// Returns each event twelve times in one second: six times as it is, and six times with another
+/// message each. The correlator then counts nearly everything and folds many events, and most
+/// objects use up their budget.
 #[must_use]
 pub fn flooded(stream: &Stream) -> Stream {
     let mut flood = Vec::with_capacity(stream.len() * 12);
     for (at, event) in stream {
         for i in 0..12 {
             let mut event = event.clone();
-            // A copy of its own, as if it had been built anew.
+            // A separate copy, as if the message had been built anew.
             event.message = match i % 2 {
                 0 => event.message.to_string().into(),
                 _ => format!("{} (attempt {i})", event.message).into(),
@@ -100,7 +104,8 @@ pub fn flooded(stream: &Stream) -> Stream {
     flood
 }
 
-/// The half of the objects that belongs to this thread of two: different keys in every cache.
+/// Returns the events of the half of the objects that belongs to this thread of two. The halves
+/// have different keys in every cache.
 #[must_use]
 pub fn half(stream: &Stream, thread: usize) -> Stream {
     let sum =
@@ -109,7 +114,8 @@ pub fn half(stream: &Stream, thread: usize) -> Stream {
     stream.iter().filter(|(_, event)| mine(event)).cloned().collect()
 }
 
-/// A correlator with client-go's options but for the size, and its clock if it is to have one.
+/// Makes a correlator with client-go's options, except for the size, and with this clock if there
+/// is one.
 #[must_use]
 pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {
     let mut options = CorrelatorOptions::default();
@@ -120,7 +126,8 @@ pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {
     EventCorrelator::new(options).unwrap()
 }
 
-/// Correlates every event and hands back the state of each that is not skipped, patch bytes included.
+/// Correlates every event, and confirms the state of each event that is not skipped. Returns the
+/// sums without the correlator's own counters.
 #[inline(never)]
 #[must_use]
 pub fn correlate_all(correlator: &EventCorrelator, stream: &Stream, clock: Option<&FakeClock>) -> Sums {
@@ -147,7 +154,8 @@ pub fn correlate_all(correlator: &EventCorrelator, stream: &Stream, clock: Optio
     sums
 }
 
-/// One round on one thread, on the events' own times: a new correlator each time, so that what is new stays new.
+/// Runs one round on one thread, on the events' own times. The correlator is new each time, so that
+/// new events stay new.
 #[must_use]
 pub fn round(stream: &Stream) -> (Duration, Sums) {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -159,8 +167,9 @@ pub fn round(stream: &Stream) -> (Duration, Sums) {
     (elapsed, sums)
 }
 
-/// One round on as many threads as there are streams, on one correlator, or for comparison on one each. The time is that
-/// of the slowest. They cannot share a clock that is set, so it is the system's.
+/// Runs one round on as many threads as there are streams, with one correlator for all or, for
+/// comparison, one for each. Returns the time of the slowest thread. The threads cannot share a
+/// clock that is set, so they use the system's.
 #[must_use]
 pub fn round_of_threads(streams: &[Stream], is_shared: bool) -> (Duration, CorrelatorStats) {
     let count = if is_shared { 1 } else { streams.len() };

@@ -1,9 +1,13 @@
-//! What it costs to publish one event, on the thread that does it.
+//! The cost of publishing one event, on the thread that publishes.
 //!
-//! Runs of 64 are timed, because the clock alone costs about as much as one publish. Beside the publisher there is one
-//! thread that takes the events away: the dispatcher, whose watcher the publisher itself reads between two runs, or a
-//! rival's reader. It is either at work ([`State::Awake`]), the runs following each other closely, or it sleeps when a
-//! run begins ([`State::Parked`]), so that the first event has to wake it.
+//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Beside
+//! the publisher there is one thread that takes the events away. This thread is a rival's reader,
+//! or the dispatcher, whose watcher the publisher itself reads between two runs. There are two
+//! cases:
+//!
+//! - [`State::Awake`]: the runs follow each other closely, and the thread is at work.
+//! - [`State::Parked`]: the thread sleeps when a run begins, so that the first event has to wake
+//!   it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +18,13 @@ use crate::load::{Check, Payload, QUEUE, QUEUE_POWER, See, payload};
 use crate::ours;
 use crate::threads::Others;
 
-/// The events of a run.
+/// The number of events in a run.
 pub const RUN: u64 = 64;
 
-/// Runs that are not counted, at the beginning.
+/// The number of runs at the beginning that are not counted.
 const WARM_UP: usize = 20;
 
-/// What the thread on the other side does when a run begins.
+/// The state of the thread on the other side when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It is at work, or looks for work.
@@ -29,27 +33,28 @@ pub enum State {
     Parked,
 }
 
-/// What the runs took.
+/// The times of the runs.
 #[derive(Debug, Default)]
 pub struct Costs {
-    /// The first event of each run; only where the other side was parked.
+    /// The time of the first event of each run. Empty unless the other side was parked.
     pub firsts: Vec<Duration>,
-    /// Each run as a whole.
+    /// The time of each whole run.
     pub runs: Vec<Duration>,
-    /// How often the other side went to sleep meanwhile, if the system tells it.
+    /// The number of times that the other side went to sleep meanwhile. `None` if the system does
+    /// not show it.
     pub sleeps: Option<u64>,
 }
 
 /// One way to publish without waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Contender {
-    /// What it is called.
+    /// The contender's name in the tables.
     pub name: &'static str,
-    /// So many runs.
+    /// The function that measures this many runs.
     pub measure: fn(State, usize) -> Costs,
 }
 
-/// All of them, ours first.
+/// All contenders, ours first.
 pub const CONTENDERS: &[Contender] = &[
     Contender { name: "eventcast try_publish", measure: eventcast },
     Contender { name: "crossbeam try_send", measure: crossbeam },
@@ -57,7 +62,8 @@ pub const CONTENDERS: &[Contender] = &[
     Contender { name: "bus try_broadcast", measure: bus },
 ];
 
-/// Times the runs. `send` says whether the event was taken; `arrived`, how many have come out on the other side.
+/// Times the runs. `send` returns whether the event was taken. `arrived` returns how many events
+/// have come out on the other side.
 fn time(
     state: State,
     runs: usize,
@@ -68,7 +74,7 @@ fn time(
     let mut costs = Costs::default();
     let (mut sent, mut sleeps) = (0, None);
     for run in 0..WARM_UP + runs {
-        // Room for a run: nothing is ever refused.
+        // There is room for a run, so that no event is ever refused.
         let under_way = if state == State::Parked { 0 } else { QUEUE as u64 - RUN };
         while sent - arrived() > under_way {
             thread::yield_now();
@@ -106,7 +112,8 @@ fn time(
     costs
 }
 
-/// The same beside a reader on a thread of its own, which is to look at every event until the stream ends.
+/// Times the runs beside a reader on another thread, which has to look at every event until the
+/// stream ends.
 fn time_beside<S>(
     state: State,
     runs: usize,
@@ -130,7 +137,7 @@ fn time_beside<S>(
     })
 }
 
-/// Looks at events and says how many there were.
+/// A check of events that also shows the sender how many there were.
 struct Counted {
     check: Check,
     arrived: Arc<AtomicU64>,
@@ -143,7 +150,7 @@ impl See for Counted {
     }
 }
 
-/// `try_publish` to a bus with one watcher.
+/// Measures `try_publish` to a bus with one watcher.
 #[must_use]
 pub fn eventcast(state: State, runs: usize) -> Costs {
     let bus = ours::bus::<Payload>();
@@ -172,7 +179,7 @@ fn crossbeam(state: State, runs: usize) -> Costs {
 fn tokio_broadcast(state: State, runs: usize) -> Costs {
     let (tx, mut rx) = tokio::sync::broadcast::channel::<Payload>(QUEUE_POWER);
     let read = move |counted: &mut Counted| {
-        // A gap would be an error too, and the rest of the stream then missing.
+        // A gap would be an error too, and the rest of the stream would then be missing.
         while let Ok(payload) = rx.blocking_recv() {
             counted.see(&payload);
         }

@@ -1,5 +1,6 @@
-//! What the benchmarks and the programs that measure share: the contenders, what goes through them, and how it is shown.
-//! Every round checks that all arrived, in order, or says how much did not.
+//! The parts that the benchmarks and the measuring programs share: the contenders, the loads that
+//! go through them, and the display of the results. Every round checks that all events arrived in
+//! order, or says how many did not.
 
 #![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
 

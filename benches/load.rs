@@ -1,88 +1,91 @@
-//! One round of any contender: what is published and how fast, and what is made of what arrives.
+//! One round of any contender: which events are published and how fast, and how a reader handles
+//! them.
 //!
-//! A contender is a function over any [`Load`]. So the programs and benchmarks here run the same code of it, whether
-//! they want to know how much goes through ([`Flood`]) or how long it takes ([`Timed`](crate::timed::Timed)).
+//! A contender is a function over any [`Load`]. The programs and benchmarks here therefore run the
+//! same code of it, whether they want to know how much goes through ([`Flood`]) or how long it
+//! takes ([`Timed`](crate::timed::Timed)).
 
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// 64 bytes: the event's number, its publisher, and what fills them up. Plain words, because one rival takes nothing else.
+/// An event of 64 bytes: its number, its publisher, and words that fill it up. The words are plain
+/// numbers, because one rival takes nothing else.
 pub type Payload = [u64; 8];
 
-/// The queue length of every contender.
+/// The queue length of every contender, in events.
 pub const QUEUE: usize = 1000;
-/// The power of two next to it, for those who must have one.
+/// The next power of two, for the contenders that need one.
 pub const QUEUE_POWER: usize = 1024;
 
-/// The event of this number and publisher.
+/// Returns the event of this number and publisher.
 #[must_use]
 pub fn payload(number: u64, publisher: usize) -> Payload {
     [number, publisher as u64, number, number, number, number, number, number]
 }
 
-/// What a reader makes of an event.
+/// The part of a reader that looks at events.
 pub trait See: Send + 'static {
-    /// An event has come.
+    /// Looks at an event that has come.
     fn see(&mut self, payload: &Payload);
 }
 
-/// What goes through a contender.
+/// The events that go through a contender.
 pub trait Load: Sync {
-    /// What each reader keeps of it.
+    /// The part of each reader that looks at these events.
     type Seen: See;
 
-    /// How many threads publish.
+    /// Returns how many threads publish.
     fn publishers(&self) -> usize;
 
-    /// How many read everything.
+    /// Returns how many watchers read everything.
     fn watchers(&self) -> usize;
 
-    /// How many events each publisher publishes.
+    /// Returns how many events each publisher publishes.
     fn each(&self) -> u64;
 
-    /// What a reader begins with.
+    /// Returns what a reader begins with.
     fn seen(&self) -> Self::Seen;
 
-    /// Publishes all that this publisher has to, by the contender's own way to send.
+    /// Publishes all events of this publisher. `send` is the contender's own way to send.
     fn publish(&self, publisher: usize, send: impl FnMut(Payload));
 
-    /// How many events all publish together.
+    /// Returns how many events all publishers publish together.
     fn total(&self) -> u64 {
         self.each() * self.publishers() as u64
     }
 }
 
-/// One way to do it.
+/// One way to carry events from publishers to readers.
 #[derive(Debug)]
 pub struct Contender<L: Load> {
-    /// What it is called.
+    /// The contender's name in the tables.
     pub name: &'static str,
-    /// What it does when a reader is slow, and how it waits.
+    /// The contender's behaviour when a reader is slow, and its way to wait.
     pub manner: &'static str,
-    /// Whether it can take this load at all.
+    /// The function that returns whether the contender can take this load at all.
     pub can: fn(&L) -> bool,
-    /// One round.
+    /// The function that runs one round.
     pub round: fn(&L) -> Arrived<L::Seen>,
 }
 
-/// What a round gave.
+/// The result of a round.
 #[derive(Debug)]
 pub struct Arrived<S> {
-    /// From the moment when all threads are there to the end of the last.
+    /// The time from the moment when all threads are there to the end of the last.
     pub elapsed: Duration,
-    /// What each reader has seen.
+    /// The final state of each reader.
     pub seen: Vec<S>,
 }
 
-/// As much as goes through, each event checked where it arrives.
+/// A load of as many events as go through, each checked where it arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
-    /// How many threads publish.
+    /// The number of threads that publish.
     pub publishers: usize,
-    /// How many read everything.
+    /// The number of watchers, each of which reads everything.
     pub watchers: usize,
-    /// How many events each publisher publishes.
+    /// The number of events that each publisher publishes.
     pub each: u64,
 }
 
@@ -112,7 +115,7 @@ impl Load for Flood {
     }
 }
 
-/// A reader's view: per publisher, the number that must come next.
+/// A reader's view: for each publisher, the number that must come next.
 #[derive(Debug)]
 pub struct Check {
     next: Vec<u64>,
@@ -121,14 +124,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Of a stream that has not begun.
+    /// Makes the view of a stream that has not begun.
     #[must_use]
     pub fn new(publishers: usize) -> Self {
         Self { next: vec![0; publishers], delivered: 0, lost: 0 }
     }
 
-    /// The stream has ended, each publisher having published so many: how many came, and how many did not. What is
-    /// missing at the end is lost too.
+    /// Ends the check of a stream in which each publisher has published `each` events. Returns how
+    /// many events came, and how many did not. Events that are missing at the end are lost too.
     #[must_use]
     pub fn finish(mut self, each: u64) -> (u64, u64) {
         self.lost += self.next.iter().map(|next| each - next).sum::<u64>();
@@ -138,7 +141,7 @@ impl Check {
 }
 
 impl See for Check {
-    /// What is missing before it is lost; what came before must not come again.
+    /// Counts the events that are missing before this one as lost. No earlier event may come again.
     fn see(&mut self, payload: &Payload) {
         let [number, publisher, ..] = *payload;
         let next = &mut self.next[publisher as usize];
@@ -149,19 +152,19 @@ impl See for Check {
     }
 }
 
-/// What became of the events of a round.
+/// The sums of the events of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// From the first event to the end of the last reader.
+    /// The time from the first event to the end of the last reader.
     pub elapsed: Duration,
-    /// How many came, all readers together.
+    /// The number of events that came, for all readers together.
     pub delivered: u64,
-    /// How many did not.
+    /// The number of events that did not come.
     pub lost: u64,
 }
 
 impl Arrived<Check> {
-    /// The sums, checked.
+    /// Returns the sums, after checking them.
     #[must_use]
     pub fn outcome(self, flood: &Flood) -> Outcome {
         let mut outcome = Outcome { elapsed: self.elapsed, ..Outcome::default() };
@@ -173,7 +176,7 @@ impl Arrived<Check> {
         outcome
     }
 
-    /// How long it took, if nothing was lost.
+    /// Returns how long the round took, if nothing was lost.
     #[must_use]
     pub fn lossless(self, flood: &Flood) -> Duration {
         let outcome = self.outcome(flood);
@@ -182,8 +185,9 @@ impl Arrived<Check> {
     }
 }
 
-/// Runs the readers and the publishers, each on a thread of its own, from the moment when all are there to the end of the
-/// last. `finish` ends the stream when the publishers are through.
+/// Runs the readers and the publishers, each on its own thread, and measures from the moment when
+/// all are there to the end of the last. `finish` ends the stream when the publishers have
+/// finished.
 pub fn run<L, P, R>(load: &L, publishers: Vec<P>, readers: Vec<R>, finish: impl FnOnce()) -> Arrived<L::Seen>
 where
     L: Load,

@@ -1,4 +1,4 @@
-//! eventcast, in each form in which it is received.
+//! eventcast, in each form in which a reader can receive events.
 
 use std::sync::{Arc, mpsc};
 
@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Wa
 
 use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
 
-/// All forms, the one that stands for all of them first.
+/// Returns all forms. The first one stands for all of them.
 #[must_use]
 pub fn contenders() -> Vec<Contender<Flood>> {
     fn any(_: &Flood) -> bool {
@@ -25,19 +25,19 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Queues of the common length, and nothing lost.
+/// Returns options with queues of the common length, and without loss.
 #[must_use]
 pub fn options() -> BusOptions {
     BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait)
 }
 
-/// A bus with [`options`].
+/// Makes a bus with [`options`].
 #[must_use]
 pub fn bus<T: Clone + Send + Sync + 'static>() -> Broadcaster<T> {
     Broadcaster::with_options(options()).expect("the options are in range")
 }
 
-/// One event at a time.
+/// Returns a function that publishes one event at a time.
 fn publish<T, L>(
     load: &L,
     publisher: Publisher<T>,
@@ -71,17 +71,18 @@ fn read_batches<S: See>(mut watcher: Watcher<Payload>) -> impl FnOnce(S) -> S + 
     }
 }
 
-/// Read by `recv_batch`.
+/// Runs a round in which each reader uses `recv_batch`.
 pub fn batches<L: Load>(load: &L) -> Arrived<L::Seen> {
     batches_with(load, options())
 }
 
-/// The same on a bus with these options.
+/// Runs the same round on a bus with these options.
 pub fn batches_with<L: Load>(load: &L, options: BusOptions) -> Arrived<L::Seen> {
     round(load, options, read_batches)
 }
 
-/// Published by `publish_batch`, so many at a time, and read by `recv_batch`.
+/// Runs a round in which each publisher uses `publish_batch`, with `size` events at a time, and
+/// each reader uses `recv_batch`.
 #[must_use]
 pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
     let bus = bus();
@@ -103,7 +104,7 @@ pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Read by `recv_ref`.
+/// Runs a round in which each reader uses `recv_ref`.
 pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
     round(load, options(), |mut watcher| {
         move |mut seen: L::Seen| {
@@ -117,7 +118,7 @@ pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
     })
 }
 
-/// Read by `recv`, which clones each event.
+/// Runs a round in which each reader uses `recv`, which clones each event.
 pub fn clones<L: Load>(load: &L) -> Arrived<L::Seen> {
     round(load, options(), |mut watcher| {
         move |mut seen: L::Seen| {
@@ -127,7 +128,7 @@ pub fn clones<L: Load>(load: &L) -> Arrived<L::Seen> {
     })
 }
 
-/// Each event in an `Arc`, read by `recv`.
+/// Runs a round in which each event is in an `Arc`, and each reader uses `recv`.
 pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
     let bus = bus::<Arc<Payload>>();
     let readers = (0..load.watchers())
@@ -143,7 +144,8 @@ pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Given to a handler, which runs where the other forms read, so that the number of threads is the same.
+/// Runs a round with handlers. Each handler runs on the thread on which the other forms read, so
+/// that the number of threads is the same.
 pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     let bus = bus();
     let readers = (0..load.watchers())
@@ -166,7 +168,9 @@ pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// What looks at each event where a reader cannot take it away, and gives what it has seen after the last.
+/// Returns a function that looks at each event, for contenders whose events a reader cannot take
+/// away. Also returns the receiver of what the function has seen, which arrives after the last
+/// event.
 pub(crate) fn until_all_came<L: Load>(
     load: &L,
 ) -> (impl FnMut(&Payload) + Send + 'static, mpsc::Receiver<L::Seen>) {

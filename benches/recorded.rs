@@ -14,16 +14,16 @@ use eventcast::{
 
 use crate::load::QUEUE;
 
-/// What the events say, where they all say the same.
+/// The message of the events, if they all have the same.
 pub const MESSAGE: &str = "Back-off restarting failed container";
 
-/// How many operations a recording hands to its sink at once, at most.
+/// The largest number of operations that a recording hands to its sink at once.
 const BATCH: usize = 256;
 
-/// How many events are recorded between two looks at how many have been handled.
+/// The number of events between two looks at how many have been handled.
 const STEP: u64 = 64;
 
-/// So many pods of one namespace.
+/// Returns this many pods of one namespace.
 #[must_use]
 pub fn pods(count: u64) -> Vec<ObjectReference> {
     let pod = |number| {
@@ -35,8 +35,8 @@ pub fn pods(count: u64) -> Vec<ObjectReference> {
     (0..count).map(pod).collect()
 }
 
-/// From the first event to the handling of the last. Nothing is refused: the recording thread waits where as many as a
-/// queue holds are under way.
+/// Records events, and returns the time from the first event to the handling of the last. No event
+/// is refused: the recording thread waits while as many events as a queue holds are under way.
 fn round(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
     let start = Instant::now();
     for number in 0..events {
@@ -53,7 +53,8 @@ fn round(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u6
     start.elapsed()
 }
 
-/// So many events to one handler, which counts them and adds up the lengths of their messages; returns that sum too.
+/// Records this many events to one handler, which counts them and adds up the lengths of their
+/// messages. Returns the time and this sum.
 pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (Duration, u64) {
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
     let (count, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -70,8 +71,9 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     (elapsed, bytes.load(Ordering::Relaxed))
 }
 
-/// So many events, each about the pod and with the message of its number, through a recording without the budgets of the
-/// spam filter to a store; returns what the recording has counted too.
+/// Records this many events to a store, through a recording without the budgets of the spam filter.
+/// Each event is about the pod of its number, and has the message of its number. Returns the time
+/// and the recording's counters.
 pub fn to_memory(
     events: u64,
     pods: &[ObjectReference],
@@ -95,7 +97,8 @@ pub fn to_memory(
     (elapsed, stats)
 }
 
-/// A store that is given so many events directly, each its own.
+/// Creates these events directly in a store, one by one, and returns the time. The events are all
+/// different.
 #[must_use]
 pub fn created_in_memory(events: &[Event]) -> Duration {
     let sink = MemorySink::new();
@@ -108,7 +111,8 @@ pub fn created_in_memory(events: &[Event]) -> Duration {
     elapsed
 }
 
-/// As [`created_in_memory`], but in batches of as many as a recording hands over at most.
+/// Does the same as [`created_in_memory`], but in batches of as many events as a recording hands
+/// over at most.
 #[must_use]
 pub fn created_in_batches(events: &[Event]) -> Duration {
     let sink = MemorySink::new();
@@ -128,8 +132,9 @@ fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     start.elapsed()
 }
 
-/// As [`created_in_batches`], in a new file, which must not be there and goes afterwards. Each batch is on the disk before
-/// the next one begins, and what is written back of the log is part of it.
+/// Does the same as [`created_in_batches`], but in a new file, which must not exist and is removed
+/// afterwards. With the default options each batch is on the disk before the next one begins. The
+/// time includes what is written back of the log.
 #[cfg(feature = "sqlite")]
 #[must_use]
 pub fn created_in_a_file(path: &Path, options: eventcast::SqliteSinkOptions, events: &[Event]) -> Duration {
@@ -141,7 +146,7 @@ pub fn created_in_a_file(path: &Path, options: eventcast::SqliteSinkOptions, eve
     elapsed
 }
 
-/// As many events as pods, as a recorder makes them.
+/// Returns one event for each pod, as a recorder makes it.
 #[must_use]
 pub fn events_about(pods: &[ObjectReference]) -> Vec<Event> {
     let event = |pod: &ObjectReference| {

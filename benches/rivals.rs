@@ -1,4 +1,4 @@
-//! What else there is, each used as its documentation has it.
+//! The rivals, each used as its documentation says.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use disruptor::{BusySpin, BusySpinWithSpinLoopHint, Producer, Sleep};
 use crate::load::{Arrived, Contender, Flood, Load, Payload, QUEUE, QUEUE_POWER, See, run};
 use crate::ours::until_all_came;
 
-/// All of them, in the order in which `versus` shows them.
+/// Returns all rivals, in the order in which `versus` shows them.
 #[must_use]
 pub fn contenders() -> Vec<Contender<Flood>> {
     fn any(_: &Flood) -> bool {
@@ -52,7 +52,8 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// A channel for each watcher, one message per event and watcher: what one writes by hand.
+/// Defines a contender with a channel for each watcher, and one message per event and watcher. A
+/// program without a bus would be written like this.
 macro_rules! channel_per_watcher {
     ($name:ident, $bounded:path, $read:expr) => {
         #[doc = concat!("A channel of `", stringify!($name), "` for each watcher, one message per event and watcher.")]
@@ -100,8 +101,8 @@ channel_per_watcher!(kanal, kanal::bounded::<Payload>, |rx: kanal::Receiver<Payl
     seen
 });
 
-/// Two raw crossbeam channels and a thread between them that does nothing but pass events on: what any bus with a
-/// dispatcher has to do at least.
+/// Runs a round with two raw crossbeam channels, and a thread between them that only passes events
+/// on. Any bus with a dispatcher has to do at least this much.
 pub fn two_hops<L: Load>(load: &L) -> Arrived<L::Seen> {
     assert_eq!((load.publishers(), load.watchers()), (1, 1));
     let (first, between) = crossbeam_channel::bounded::<Payload>(QUEUE);
@@ -117,7 +118,7 @@ pub fn two_hops<L: Load>(load: &L) -> Arrived<L::Seen> {
     arrived
 }
 
-/// The crate `bus`, which has one publisher.
+/// Runs a round with the crate `bus`, which has one publisher.
 pub fn bus<L: Load>(load: &L) -> Arrived<L::Seen> {
     let mut bus = bus::Bus::<Payload>::new(QUEUE);
     let readers = (0..load.watchers())
@@ -133,7 +134,7 @@ pub fn bus<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publisher], readers, || ())
 }
 
-/// `tokio::sync::broadcast` between threads, read by `blocking_recv`.
+/// Runs a round with `tokio::sync::broadcast` between threads, read by `blocking_recv`.
 pub fn tokio_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     use tokio::sync::broadcast::error::RecvError;
     let (tx, _) = tokio::sync::broadcast::channel::<Payload>(QUEUE_POWER);
@@ -160,7 +161,7 @@ pub fn tokio_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// `async-broadcast` between threads, by its blocking calls.
+/// Runs a round with `async-broadcast` between threads, by its blocking calls.
 pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (tx, rx) = async_broadcast::broadcast::<Payload>(QUEUE);
     let readers = (0..load.watchers())
@@ -184,8 +185,8 @@ pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// The disruptor with this way to wait. Its consumers are threads of its own, so the readers here only wait for what those
-/// have seen.
+/// Runs a round with the disruptor, which waits in this way. Its consumers have their own threads,
+/// so the readers here only wait for what the consumers have seen.
 pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
     let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {
@@ -196,7 +197,7 @@ pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arriv
         .unzip();
     let mut handlers = handlers.into_iter();
     let mut next = || handlers.next().expect("one for each watcher");
-    /// The builder's type changes with the first and with the second handler.
+    /// The builder's type changes with the first handler and with the second one.
     macro_rules! with_handlers {
         ($builder:expr, $use_producer:expr) => {{
             let builder = $builder.handle_events_with(next());
@@ -243,8 +244,9 @@ where
     run(load, publishers, readers, || drop(producer))
 }
 
-/// Photon-ring's bounded channel. Its readers never end by themselves: each stops after as many as there are. They yield
-/// when there is nothing, because its own waits spin, which starves everybody where there are fewer cores than threads.
+/// Runs a round with photon-ring's bounded channel. Its readers never end on their own, so each
+/// stops after as many events as there are. They yield when there is no event. Photon-ring's own
+/// waits spin instead, which starves all threads if there are fewer cores than threads.
 pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::channel_bounded::<Payload>(QUEUE_POWER, 0);
     let readers = (0..load.watchers())
@@ -275,7 +277,7 @@ pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publish], readers, || ())
 }
 
-/// Photon-ring's event channel, waiting in the same way.
+/// Runs a round with photon-ring's event channel, which waits in the same way.
 pub fn photon_events<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::event_channel::<Payload>(QUEUE_POWER, || [0; 8]);
     let readers = (0..load.watchers())

@@ -1,9 +1,9 @@
-//! What the programs print: tables for people and for documents, and what is going on meanwhile.
+//! The output of the programs: tables for people and for documents, and the progress meanwhile.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The form in which a program prints what it found.
+/// The form in which a program prints its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Tables for a terminal.
@@ -14,7 +14,8 @@ pub enum Form {
     Json,
 }
 
-/// The rows, the first of which is the head, as a table; in Markdown if that is the form, else for a terminal.
+/// Returns the rows as a table, in Markdown if that is the form, and otherwise for a terminal. The
+/// first row is the head.
 #[must_use]
 pub fn grid(rows: &[Vec<String>], form: Form) -> String {
     if form == Form::Markdown { markdown(rows) } else { text(rows) }
@@ -50,7 +51,7 @@ fn markdown(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// From the least to the most.
+/// Returns the figures from the least to the greatest.
 #[must_use]
 pub fn sorted(figures: &[f64]) -> Vec<f64> {
     let mut sorted = figures.to_vec();
@@ -58,7 +59,8 @@ pub fn sorted(figures: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The one in the middle, or what is halfway between the two that are. There must be one at least.
+/// Returns the figure in the middle, or the mean of the two in the middle. There must be at least
+/// one figure.
 #[must_use]
 pub fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
@@ -66,7 +68,7 @@ pub fn median(figures: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// What is going on, for somebody who waits at a terminal. An empty text takes the line away.
+/// Shows the progress to somebody who waits at a terminal. An empty text removes the line.
 pub fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");

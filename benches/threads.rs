@@ -1,11 +1,11 @@
-//! What the other threads of this process do, as the system tells it.
+//! The state of the other threads of this process, as the system shows it.
 
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
-/// All threads but the one that asks.
+/// All threads of this process, except the one that asks.
 #[derive(Debug)]
 pub struct Others {
     #[cfg(target_os = "linux")]
@@ -13,7 +13,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// Those that there are now. The system must not be asked again later, which would take longer with each.
+    /// Lists the threads that exist now. The program must not ask the system again later, because
+    /// that would take longer with each thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self {
@@ -27,14 +28,15 @@ impl Others {
         }
     }
 
-    /// Waits until each of them sleeps, or has ended. Where the system does not tell it, for a millisecond.
+    /// Waits until each of these threads sleeps or has ended. If the system does not show that,
+    /// waits for a millisecond.
     pub fn wait_until_asleep(&self) {
         #[cfg(target_os = "linux")]
         {
             let start = Instant::now();
             while !self.tasks.iter().all(|task| {
                 let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-                // Behind the name, which stands in brackets and may hold anything.
+                // The state stands behind the name, which is in brackets and may hold anything.
                 stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['S', 'Z', 'X']))
             }) {
                 assert!(start.elapsed() < Duration::from_secs(60), "the threads do not come to rest");
@@ -45,7 +47,8 @@ impl Others {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// How often each of them has gone to sleep so far, if the system tells it. One that has ended has never slept.
+    /// Returns how often each of these threads has gone to sleep so far, with 0 for a thread that
+    /// has ended. Returns `None` if the system does not show it.
     #[must_use]
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
-//! How long events are under way: a load that goes by the clock.
+//! A load that follows the clock, to measure how long events are under way.
 //!
-//! An event carries the moment at which it was to be sent, and its latency is counted from there. So a sender that is
-//! held up, by a full queue or because it has lost its processor, makes the latencies longer instead of the load
-//! lighter. How late it was is kept beside them.
+//! An event carries the moment at which it was due, and its latency is counted from there. A sender
+//! may be held up by a full queue, or because it has lost its processor. It then makes the
+//! latencies longer instead of the load lighter. The result also says how late the sender was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,23 +13,24 @@ use hdrhistogram::Histogram;
 
 use crate::load::{Arrived, Check, Load, Payload, See, payload};
 
-/// From this moment on before the next event, a sender that waits looks at the clock again and again, giving way to
-/// others each time. Before it sleeps: then it may be woken this much too late and still be in time.
+/// The time before the next event in which a waiting sender looks at the clock again and again, and
+/// yields to other threads each time. Before that it sleeps, so it may be woken this much too late
+/// and still be in time.
 pub const NEAR: Duration = Duration::from_micros(200);
 
-/// A hang, not a latency.
+/// The time after which a missing event is a hang, not a latency.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// When events are sent.
+/// The moments at which events are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {
-    /// So many a second, whatever becomes of them.
+    /// At this many events per second, whatever becomes of them.
     Rate(u64),
-    /// One by one: so long after the last has arrived, which the sender sleeps through.
+    /// One at a time, this long after the previous event has arrived. The sender sleeps in between.
     AfterPause(Duration),
 }
 
-/// One publisher, one reader, events by a schedule.
+/// A load of one publisher and one reader, with events by a schedule.
 #[derive(Debug)]
 pub struct Timed {
     schedule: Schedule,
@@ -39,13 +40,13 @@ pub struct Timed {
     late: Mutex<Histogram<u64>>,
 }
 
-/// Nanoseconds, to three digits.
+/// Returns an empty histogram of nanoseconds, with a precision of three digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3).expect("the bounds are in order")
 }
 
 impl Timed {
-    /// So many events by this schedule.
+    /// Makes a load of this many events by this schedule.
     #[must_use]
     pub fn new(schedule: Schedule, events: u64) -> Self {
         let (arrived, late) = (Arc::default(), Mutex::new(histogram()));
@@ -56,10 +57,10 @@ impl Timed {
         nanos_since(self.origin)
     }
 
-    /// Sends by the clock. Returns how late each was.
+    /// Sends by the clock. Returns how late each event was.
     fn send_at(&self, rate: u64, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         let mut late = histogram();
-        // All threads are there; they also get the time to come to rest.
+        // All threads have started. They also get the time to come to rest.
         let start = self.now() + 1_000_000;
         for number in 0..self.events {
             let due = start + (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64;
@@ -77,13 +78,15 @@ impl Timed {
         late
     }
 
-    /// Sends when all is quiet. None is late, because each is due when it is sent.
+    /// Sends each event when all is quiet. Returns an empty histogram: no event is late, because
+    /// each is due when it is sent.
     fn send_after(&self, pause: Duration, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         for number in 0..self.events {
             thread::sleep(pause);
             send(number, self.now());
             let sent = Instant::now();
-            // Acquire: what the reader wrote before is not needed, but it orders the rounds as they are meant.
+            // Acquire: pairs with the Release in `see`. The reader's earlier writes are not needed,
+            // but the ordering keeps the rounds in the order that is meant.
             while self.arrived.load(Ordering::Acquire) == number {
                 assert!(sent.elapsed() < LONGEST, "event {number} does not arrive");
                 thread::yield_now();
@@ -92,7 +95,7 @@ impl Timed {
         histogram()
     }
 
-    /// What a round gave.
+    /// Returns the results of a round.
     #[must_use]
     pub fn result(&self, arrived: Arrived<Stopwatch>) -> Latencies {
         let mut latencies = histogram();
@@ -146,11 +149,11 @@ impl Load for Timed {
     }
 }
 
-/// What the reader keeps.
+/// The measurements of the reader.
 #[derive(Debug)]
 pub struct Stopwatch {
     origin: Instant,
-    /// Where it says how many have come, if anybody waits for it.
+    /// The place for the number of arrived events, if the sender waits for it.
     arrived: Option<Arc<AtomicU64>>,
     check: Check,
     latencies: Histogram<u64>,
@@ -170,15 +173,17 @@ fn nanos_since(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// What the events of a round took, and how late their sender was.
+/// The latencies of the events of a round, and how late their sender was.
 #[derive(Debug)]
 pub struct Latencies {
-    /// From the moment at which an event was due to the moment at which it was looked at, in nanoseconds.
+    /// The times from the moment at which an event was due to the moment at which the reader looked
+    /// at it, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// From the moment at which it was due to the moment before it was sent; empty where each was due when it was sent.
+    /// The times from the moment at which an event was due to the moment before it was sent, in
+    /// nanoseconds. Empty if each event was due when it was sent.
     pub late: Histogram<u64>,
-    /// How many did not arrive.
+    /// The number of events that did not arrive.
     pub lost: u64,
-    /// From the moment when all threads were there to the end of the reader.
+    /// The time from the moment when all threads were there to the end of the reader.
     pub elapsed: Duration,
 }

@@ -1,13 +1,13 @@
-//! A synchronous daemon: one thread reads a socket and publishes without ever waiting, two watchers with different
-//! policies take what they can.
+//! A synchronous daemon. One thread reads a socket and publishes without ever waiting. Two watchers
+//! with different policies take what they can.
 //!
 //! ```sh
 //! cargo run --release --example daemon
 //! ```
 //!
-//! The journal must not miss anything, so the bus waits for it (`Wait`). The view shows the newest tick and nothing
-//! else: it keeps one, older ones are dropped (`DropOldest`), and it is told how many. Here the datagrams come from a
-//! thread of the program itself.
+//! The journal must not miss anything, so the bus waits for it (`Wait`). The view shows only the
+//! newest tick: its queue holds one tick, the bus drops older ones (`DropOldest`), and the view
+//! learns how many it missed. Here a thread of the program itself sends the datagrams.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::error::Error;
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
-/// How long the meter sends.
+/// The time for which the meter sends.
 const RUN: Duration = Duration::from_millis(500);
-/// A silence of this length is the end.
+/// The silence after which the daemon stops reading.
 const SILENCE: Duration = Duration::from_millis(200);
 
 /// One reading, as it comes from the network.
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends numbered ticks in bursts for a while, and says how many.
+/// Sends numbered ticks in bursts for the time `RUN`. Returns how many it sent.
 fn send_ticks(to: SocketAddr) -> std::io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let end = Instant::now() + RUN;

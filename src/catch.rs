@@ -1,14 +1,14 @@
-//! Running code of the user so that its panic ends there.
+//! Runs user code so that its panic ends there.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs code of the user, and catches its panic. `None`: it panicked.
+/// Runs user code and catches its panic. Returns `None` if the code panicked.
 pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
 }
 
-/// As [`catch_panic`], with what the panic said.
+/// Runs user code as [`catch_panic`] does. Returns the text of the panic if the code panicked.
 #[cfg(feature = "recorder")]
 pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
@@ -22,7 +22,8 @@ pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, Strin
     })
 }
 
-/// The payload is the user's too, and may panic when it goes.
+/// Drops the payload of a panic. The payload is the user's too, and may panic when it is dropped.
+/// The payload of that second panic is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);

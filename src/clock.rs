@@ -1,4 +1,5 @@
-//! Time, and waiting for it: one clock for a bus and all that stands on it, so that a test can hold it in its hand.
+//! Time, and waiting for it. A bus and everything that builds on it share one clock, so that a test
+//! can control their time.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,10 +10,10 @@ use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
 
-/// Where a bus, a recorder or a correlator gets the time from: the system, or a [`FakeClock`].
+/// The source of the time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
 ///
-/// A clone is the same clock. Timeouts run on a monotonic scale that a change of the system's time does not touch;
-/// [`now`](Clock::now) is the wall clock, which may jump.
+/// A clone is the same clock. Timeouts run on a monotonic scale, which a change of the system's
+/// time does not touch. [`now`](Clock::now) is the wall clock, which may jump.
 ///
 /// # Examples
 ///
@@ -28,16 +29,16 @@ pub struct Clock {
     fake: Option<Arc<Fake>>,
 }
 
-/// A moment on the clock's monotonic scale; `None` is never.
+/// A moment on the clock's monotonic scale, or `None` for never.
 pub(crate) type Deadline = Option<Duration>;
 
 impl Clock {
-    /// The system's clocks. The default.
+    /// Creates a clock that reads the clocks of the system. This is the default.
     pub fn system() -> Self {
         Self { fake: None }
     }
 
-    /// The time of day.
+    /// Returns the time of day.
     pub fn now(&self) -> SystemTime {
         match &self.fake {
             Some(fake) => fake.state.lock().wall,
@@ -45,8 +46,8 @@ impl Clock {
         }
     }
 
-    /// Numbers for the names of events: a fake clock has its own, so that a test sees the same names every time; all
-    /// others share theirs.
+    /// Returns the source of the numbers in the names of events. A fake clock has its own source,
+    /// so that a test sees the same names every time. All other clocks share one source.
     #[cfg(feature = "recorder")]
     pub(crate) fn numbers(&self) -> &Numbers {
         static NUMBERS: Numbers = Numbers::new();
@@ -58,7 +59,8 @@ impl Clock {
         self.fake.is_some()
     }
 
-    /// The moment that is `timeout` from now. A timeout too long to be written down is never over.
+    /// Returns the moment that is `timeout` from now. If that moment cannot be represented, the
+    /// deadline is `None`, and the timeout never ends.
     pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
         match &self.fake {
             Some(fake) => fake.state.lock().elapsed.checked_add(timeout),
@@ -70,7 +72,8 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// Waits until unparked or until the deadline; also returns for no reason, so the caller looks again.
+    /// Waits until unparked or until the deadline. May return spuriously, so the caller looks
+    /// again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {
             Some(fake) => fake.park(parker, deadline),
@@ -92,10 +95,11 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests that must not wait.
+/// A clock that stands still until it is moved, for tests that must not wait.
 ///
-/// [`advance`](FakeClock::advance) wakes everybody whose time has come. A test first makes sure that somebody waits,
-/// with [`wait_for_waiters`](FakeClock::wait_for_waiters), or its step could be over before the other thread looks.
+/// [`advance`](FakeClock::advance) wakes every thread whose deadline has come. A test first makes
+/// sure that the other thread waits, with [`wait_for_waiters`](FakeClock::wait_for_waiters).
+/// Otherwise the test could move the clock before the other thread looks at it.
 ///
 /// # Examples
 ///
@@ -123,12 +127,14 @@ struct FakeState {
     elapsed: Duration,
     sleepers: Vec<Sleeper>,
     next_id: u64,
-    /// Tests in `wait_for_waiters`, with the number of sleepers that they want to see.
+    /// The threads in `wait_for_waiters`, each with the number of waiting threads that it wants to
+    /// see.
     observers: Vec<(usize, Unparker)>,
 }
 
 impl FakeState {
-    /// Who was woken by a step of the clock stays listed until it runs, but does not wait any more.
+    /// Returns the number of threads that wait for a deadline that has not come. A thread that a
+    /// step of the clock has woken stays listed until it runs, but does not wait any more.
     fn waiting(&self) -> usize {
         self.sleepers.iter().filter(|sleeper| sleeper.deadline > self.elapsed).count()
     }
@@ -141,7 +147,7 @@ struct Sleeper {
 }
 
 impl FakeClock {
-    /// A clock that shows `at`.
+    /// Creates a clock that shows `at`.
     pub fn new(at: SystemTime) -> Self {
         let state = FakeState {
             wall: at,
@@ -158,16 +164,17 @@ impl FakeClock {
         Self { fake: Arc::new(fake) }
     }
 
-    /// The clock to hand to a bus, a recorder or a correlator.
+    /// Returns the clock to give to a bus, a recorder or a correlator.
     pub fn clock(&self) -> Clock {
         Clock { fake: Some(self.fake.clone()) }
     }
 
-    /// Moves the time of day and the timeouts on, and wakes those whose deadline has come.
+    /// Moves the time of day and the timeouts forward, and wakes the threads whose deadline has
+    /// come.
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
-            // A time that cannot be written down is not reached.
+            // A time of day that cannot be represented is not reached: the old one stays.
             state.wall = state.wall.checked_add(by).unwrap_or(state.wall);
             state.elapsed = state.elapsed.saturating_add(by);
             let elapsed = state.elapsed;
@@ -178,23 +185,25 @@ impl FakeClock {
         }
     }
 
-    /// Sets the time of day, forwards or backwards, as an administrator might. Timeouts do not notice.
+    /// Sets the time of day, forwards or backwards, as an administrator might. Timeouts are not
+    /// affected.
     pub fn set(&self, at: SystemTime) {
         self.fake.state.lock().wall = at;
     }
 
-    /// How many threads wait for a deadline that has not come. Those that [`advance`](Self::advance) has just woken do not
-    /// count, even if they have not run since.
+    /// Returns the number of threads that wait for a deadline that has not come. Threads that
+    /// [`advance`](Self::advance) has just woken do not count, even if they have not run since.
     pub fn waiters(&self) -> usize {
         self.fake.state.lock().waiting()
     }
 
-    /// Waits until at least so many threads wait for a deadline of this clock that has not come, as
+    /// Waits until at least `count` threads wait for a deadline of this clock that has not come, as
     /// [`waiters`](Self::waiters) counts them.
     ///
     /// # Blocking
     ///
-    /// For ever, if they never do: a test that hangs here has found that nobody waits.
+    /// Waits for ever if fewer threads wait. A test that hangs here has found that a thread does
+    /// not wait.
     pub fn wait_for_waiters(&self, count: usize) {
         let parker = Parker::new();
         loop {
@@ -242,12 +251,14 @@ impl Fake {
     }
 }
 
-/// Nanoseconds since 1970 for the names of events, each given out once for a subject, also where the clock stands still
-/// or goes back.
+/// The source of the numbers in the names of events: nanoseconds since 1970. [`take`](Self::take)
+/// returns each number once for a subject, even if the clock stands still or goes back.
 #[cfg(feature = "recorder")]
 pub(crate) struct Numbers {
-    /// For the subjects whose hash leads here: twice the lowest number that nobody has, and one more if the number
-    /// before that may be shared. Spread, so that different subjects seldom meet, and get the very time of the clock.
+    /// The cells, 64 in all, each for the subjects whose hash leads to it. The value is twice the
+    /// lowest number that nobody has, plus one if the number before that may be shared. With so
+    /// many cells different subjects seldom share one. A subject alone in its cell gets the very
+    /// time of the clock.
     next: [CachePadded<AtomicU64>; 64],
 }
 
@@ -257,7 +268,7 @@ impl Numbers {
         Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; 64] }
     }
 
-    /// `now`, or the lowest later number that the subject has not had.
+    /// Returns `now`, or the lowest later number that the subject has not had.
     pub(crate) fn take(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, _| {
             let number = next.max(now);
@@ -265,7 +276,8 @@ impl Numbers {
         })
     }
 
-    /// The same, but all who share get the same one at the same time.
+    /// Returns a number as `take` does, except that all callers of `share` get the same number at
+    /// the same time.
     pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, shared| {
             let number = if shared && next == now + 1 { now } else { next.max(now) };
@@ -273,7 +285,9 @@ impl Numbers {
         })
     }
 
-    /// From the lowest free number, and whether the one before it is shared: the number to take, and the same anew.
+    /// Changes the subject's cell, and returns the number that was taken. `take` gets the lowest
+    /// free number, and whether the number before that is shared. It returns the number to take,
+    /// and then the same two values for the cell.
     fn update(&self, subject_hash: u64, take: impl Fn(u64, bool) -> (u64, u64, bool)) -> u64 {
         let cell = &self.next[(subject_hash % 64) as usize];
         // Relaxed: the numbers only have to differ.
@@ -298,14 +312,15 @@ mod system {
 
     use crate::sync::HAS_TIME;
 
-    /// Where the monotonic scale begins: the first question.
+    /// The origin of the monotonic scale: the moment of its first use.
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
     pub(super) fn system_now() -> SystemTime {
         if HAS_TIME { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
     }
 
-    /// Where time stands still, a timeout of zero is over at once, and another one never.
+    /// Returns the time since `ORIGIN`. In a model, time stands still at zero: a timeout of zero
+    /// has expired at once, and any other never expires.
     pub(super) fn system_monotonic() -> Duration {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
     }
@@ -314,7 +329,8 @@ mod system {
         if HAS_TIME || timeout.is_zero() { system_monotonic().checked_add(timeout) } else { None }
     }
 
-    /// `None` where the platform cannot name the moment: it is further off than the machine will live.
+    /// Returns the moment as an `Instant`. Returns `None` if the platform cannot represent the
+    /// moment, which is then further off than the machine will live.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         ORIGIN.get_or_init(Instant::now).checked_add(at)
     }

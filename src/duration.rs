@@ -1,4 +1,5 @@
-//! Durations in configuration files: text such as `250ms`, or a number of seconds. Used by `#[serde(with = ...)]`.
+//! Durations in configuration files: text such as `250ms`, or a number of seconds. Fields use this
+//! module by `#[serde(with = ...)]`.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use serde::{Deserializer, Serializer, de};
 
 use crate::escape::escaped_to;
 
-/// Units and their nanoseconds, the largest first.
+/// The units and their nanoseconds, the largest first.
 const UNITS: [(&str, u128); 7] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -44,7 +45,9 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
             parse(text).ok_or_else(|| {
                 let shown = escaped_to(text, 64);
-                E::custom(format_args!("`{shown}` is no duration such as 10m"))
+                E::custom(format_args!(
+                    "invalid duration `{shown}`: expected a number and a unit, such as 250ms or 10m"
+                ))
             })
         }
     }
@@ -52,7 +55,8 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(Visitor)
 }
 
-/// As `1m30s`: what is zero is left out, nothing at all is `0s`.
+/// Returns a text such as `1m30s`. A unit whose count is zero is left out, and a zero duration is
+/// `0s`.
 fn text(duration: Duration) -> String {
     let mut text = String::new();
     let mut rest = duration.as_nanos();
@@ -69,7 +73,8 @@ fn text(duration: Duration) -> String {
     text
 }
 
-/// Whole numbers, each with its unit, with or without blanks; together no more than a `Duration` holds.
+/// Parses whole numbers, each with its unit, with or without blanks. Returns `None` if the text has
+/// another form, or if the sum is more than a `Duration` holds.
 fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut sum: u128 = 0;

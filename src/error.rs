@@ -1,11 +1,11 @@
-//! Errors: one type for each way to fail. What was refused comes back inside.
+//! Errors: one type for each way to fail. A refused event comes back inside the error.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::escape::escaped;
 
-/// An event, or a batch, that a bus did not take. It comes back inside.
+/// The error of a publish, with the event or the batch that the bus did not take.
 ///
 /// # Examples
 ///
@@ -20,26 +20,26 @@ use crate::escape::escaped;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {
-    /// The incoming queue is full, or became so after a part of a batch.
+    /// The incoming queue is full, or became full after it had taken a part of a batch.
     Full(T),
     /// The bus has been closed.
     Stopped(T),
 }
 
 impl<T> PublishError<T> {
-    /// What was not published.
+    /// Returns the event, or the events of the batch, that were not published.
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Stopped(value) => value,
         }
     }
 
-    /// Whether there may be room later.
+    /// Returns whether the incoming queue was full, so that there may be room later.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Whether the bus will never again take anything.
+    /// Returns whether the bus has been closed, so that it will never take anything again.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Stopped(_))
     }
@@ -65,7 +65,7 @@ impl<T> fmt::Display for PublishError<T> {
 
 impl<T> Error for PublishError<T> {}
 
-/// The bus has been closed, and will never again take anything.
+/// The error for a bus that has been closed, and will never take anything again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -77,7 +77,8 @@ impl fmt::Display for Stopped {
 
 impl Error for Stopped {}
 
-/// The end of a watcher's stream: it was stopped or the bus has ended, and everything queued has been read.
+/// The end of a watcher's stream: the watcher was stopped or the bus has ended, and everything
+/// queued has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
@@ -89,10 +90,10 @@ impl fmt::Display for RecvError {
 
 impl Error for RecvError {}
 
-/// Why [`Watcher::try_recv`](crate::Watcher::try_recv) has nothing to give.
+/// The reason why [`Watcher::try_recv`](crate::Watcher::try_recv) returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// Nothing now; more may come.
+    /// Nothing is queued now. More may come.
     Empty,
     /// The end of the stream.
     Stopped,
@@ -115,10 +116,10 @@ impl From<RecvError> for TryRecvError {
     }
 }
 
-/// Why [`Watcher::recv_timeout`](crate::Watcher::recv_timeout) has nothing to give.
+/// The reason why [`Watcher::recv_timeout`](crate::Watcher::recv_timeout) returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// Nothing came in time; more may come.
+    /// Nothing came in time. More may come.
     Timeout,
     /// The end of the stream.
     Stopped,
@@ -141,7 +142,7 @@ impl From<RecvError> for RecvTimeoutError {
     }
 }
 
-/// Why there is no watcher.
+/// The reason why a watcher could not be registered.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -149,9 +150,10 @@ pub enum WatchError {
     Stopped,
     /// An option of the watcher is out of range.
     Invalid(BuildError),
-    /// The system gave no thread for the handler.
+    /// The system could not start a thread for the handler.
     Thread(std::io::Error),
-    /// The incoming queue is full, and the caller is a thread of this bus: waiting for room could never end.
+    /// The incoming queue is full, and the caller is a thread of this bus, where a wait for room
+    /// could never end.
     WouldDeadlock,
 }
 
@@ -184,20 +186,22 @@ impl From<BuildError> for WatchError {
     }
 }
 
-/// Why a flush did not come to its end.
+/// The reason why a flush did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// Time is up; these watchers still have something to handle or to make room for. None is named when the
-    /// dispatcher itself had not come to the flush, which happens when a filter or a hook takes its time.
+    /// The time is up, and these watchers still have events to handle or to make room for. No
+    /// watcher is named if the dispatcher itself has not come to the flush, which happens when a
+    /// filter or a hook takes long.
     #[non_exhaustive]
     Timeout {
-        /// The names of the watchers that are waited for.
+        /// The names of the watchers for which the flush waits.
         waiting_for: Vec<String>,
     },
-    /// The caller is a thread of this bus: a handler that waits for itself would wait for ever.
+    /// The caller is a thread of this bus. A handler that waits for itself would wait for ever.
     WouldDeadlock,
-    /// The bus was shut down by a deadline, and abandoned something that was accepted before the flush.
+    /// The bus was shut down by a deadline, and abandoned something that was accepted before the
+    /// flush.
     Abandoned,
 }
 
@@ -225,7 +229,8 @@ impl fmt::Display for FlushError {
 
 impl Error for FlushError {}
 
-/// An option that cannot be: names it, the value that was given, and what is allowed.
+/// An option that cannot be used. The text names the option, the allowed values and the value that
+/// was given, or the cause.
 ///
 /// # Examples
 ///
@@ -234,42 +239,34 @@ impl Error for FlushError {}
 ///
 /// let error = Broadcaster::<u8>::with_options(BusOptions::default().queue_len(0)).unwrap_err();
 /// assert_eq!(error.option(), "queue_len");
-/// assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+/// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
 /// ```
 #[derive(Debug)]
 pub struct BuildError {
     option: &'static str,
-    value: String,
-    allowed: String,
+    text: String,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl BuildError {
     pub(crate) fn new(option: &'static str, value: impl fmt::Display, allowed: impl fmt::Display) -> Self {
-        Self { option, value: value.to_string(), allowed: allowed.to_string(), source: None }
+        Self { option, text: format!("{option} must be {allowed}, got {value}"), source: None }
     }
 
     pub(crate) fn thread(name: &str, source: std::io::Error) -> Self {
-        Self {
-            option: "thread_name",
-            value: escaped(name).to_string(),
-            allowed: "a thread that the system grants".into(),
-            source: Some(source.into()),
-        }
+        let text = format!("cannot start the thread `{}`", escaped(name));
+        Self { option: "thread_name", text, source: Some(source.into()) }
     }
 
-    /// A configuration that no client can be made of, and why not, escaped.
+    /// Creates the error for a configuration of which no client can be made. `why` is the reason,
+    /// already escaped.
     #[cfg(feature = "kube-5")]
     pub(crate) fn client(url: &str, why: String) -> Self {
-        Self {
-            option: "config",
-            value: escaped(url).to_string(),
-            allowed: "one that a client can be made of".into(),
-            source: Some(why.into()),
-        }
+        let text = format!("cannot make a client for {}", escaped(url));
+        Self { option: "config", text, source: Some(why.into()) }
     }
 
-    /// The option's name, as in the setters and in configuration files.
+    /// Returns the option's name, as in the setters and in configuration files.
     pub fn option(&self) -> &str {
         self.option
     }
@@ -277,9 +274,9 @@ impl BuildError {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}, allowed is {}", self.option, self.value, self.allowed)?;
+        f.write_str(&self.text)?;
         match &self.source {
-            Some(source) => write!(f, " ({source})"),
+            Some(source) => write!(f, ": {source}"),
             None => Ok(()),
         }
     }

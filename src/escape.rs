@@ -1,37 +1,40 @@
 //! Text from outside, made safe to show to a person.
 //!
-//! An event's message is written by whatever program failed, and ends on somebody's terminal or in a log. A control
-//! character there can move the cursor, forge a line, or turn the reading direction round, so everything the library
-//! writes for people goes through here. JSON and stores keep the text as it is.
+//! The program that failed writes the event's message, which ends on somebody's terminal or in a
+//! log. A control character there can move the cursor, forge a line, or turn the reading direction
+//! round. Everything that the library writes for people therefore goes through this module. JSON
+//! and stores keep the text as it is.
 //!
-//! An invisible character makes two different names look alike, or hides a whole sentence. Every character that Unicode
-//! calls `Default_Ignorable_Code_Point` is escaped too, assigned or not, and so are the interlinear annotations and the
-//! object replacement character. Blanks that have a width stay as they are.
+//! An invisible character makes two different names look alike, or hides a whole sentence. Every
+//! character that Unicode calls `Default_Ignorable_Code_Point` is therefore escaped too, assigned
+//! or not, and so are the interlinear annotations and the object replacement character. Blanks that
+//! have a width stay as they are.
 
 use std::fmt::{self, Write as _};
 
-/// [`Escaped::new`], for the library's own texts.
+/// Escapes a text as [`Escaped::new`] does, for the library's own texts.
 pub(crate) fn escaped(text: &str) -> Escaped<'_> {
     Escaped::new(text)
 }
 
-/// As [`escaped`], but at most `limit` characters long in all. What is cut ends in `...`; an escape sequence is shown
-/// whole or not at all.
+/// Escapes a text as [`escaped`] does, to at most `limit` characters in all. A text that is cut
+/// ends in `...`. An escape sequence is shown whole or not at all.
 #[cfg(feature = "serde")]
 pub(crate) fn escaped_to(text: &str, limit: usize) -> Escaped<'_> {
     Escaped { limit, ..Escaped::new(text) }
 }
 
-/// Text from outside as it can be shown to a person: displays itself with every character escaped that a terminal obeys
-/// or does not show.
+/// A text from outside that can be shown to a person. It displays itself with every character
+/// escaped that a terminal obeys or does not show.
 ///
-/// These are escaped, in the form `\u{200b}`, or `\n`, `\r` and `\t`:
+/// These characters are escaped, in the form `\u{200b}`, or `\n`, `\r` and `\t`:
 ///
-/// - the control characters (C0, DEL and C1) and the line and paragraph separators;
-/// - the characters that change the writing direction;
-/// - the invisible ones: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
+/// - The control characters (C0, DEL and C1) and the line and paragraph separators.
+/// - The characters that change the writing direction.
+/// - The invisible characters: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
 ///
-/// Everything else stays, a backslash too. The tables, logs and errors of this crate show texts so.
+/// Everything else stays, a backslash too. The tables, logs and errors of this crate show texts in
+/// this form.
 ///
 /// # Examples
 ///
@@ -49,15 +52,17 @@ pub struct Escaped<'a> {
 }
 
 impl<'a> Escaped<'a> {
-    /// A name, or any other text that has to be told from one that only looks like it.
+    /// Creates the shown form of a name, or of any other text that must not be confused with one
+    /// that only looks like it.
     pub fn new(text: &'a str) -> Self {
         Self { text, limit: usize::MAX, in_message: false }
     }
 
-    /// A message. Some invisible characters stay, because the text reads differently without them:
+    /// Creates the shown form of a message. Some invisible characters stay, because the text reads
+    /// differently without them:
     ///
-    /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII. Persian, the scripts
-    ///   of India and emoji need it.
+    /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII.
+    ///   Persian, the scripts of India and emoji need it.
     /// - A variation selector (U+FE0E, U+FE0F) behind a symbol, and within a keycap.
     ///
     /// # Examples
@@ -74,13 +79,13 @@ impl<'a> Escaped<'a> {
         Self { in_message: true, ..Self::new(text) }
     }
 
-    /// Whether a name is shown with this character escaped.
+    /// Returns whether a name is shown with this character escaped.
     pub fn is_needed(c: char) -> bool {
         needs_escape(c)
     }
 }
 
-/// What stands at the end of a text that was cut.
+/// The end of a text that was cut.
 const MARK: &str = "...";
 
 impl fmt::Display for Escaped<'_> {
@@ -102,7 +107,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// How many characters `text` shows, or `None` when that is more than `limit`.
+/// Returns how many characters `text` shows, or `None` if that is more than `limit`.
 fn shown_len(text: &str, limit: usize) -> Option<usize> {
     let mut shown = 0_usize;
     for c in text.chars() {
@@ -123,7 +128,7 @@ fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
 }
 
 fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, in_message: bool) -> fmt::Result {
-    // Up to here everything is written.
+    // Everything before this index has been written.
     let mut written = 0;
     for (at, c) in text.char_indices() {
         if c.is_ascii_graphic() || !needs_escape(c) {
@@ -140,12 +145,13 @@ fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, in_message: bool) -> fm
     f.write_str(&text[written..])
 }
 
-/// `char::is_control` is C0, DEL and C1. Among the ignorable ones are UAX #9's formatting characters.
+/// Returns whether a name is shown with `c` escaped. `char::is_control` is C0, DEL and C1. UAX #9's
+/// formatting characters are among the ignorable ones.
 fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
 }
 
-/// Unicode's `Default_Ignorable_Code_Point`: fonts do not show them.
+/// Returns whether `c` is one of Unicode's `Default_Ignorable_Code_Point`, which fonts do not show.
 fn is_ignorable(c: char) -> bool {
     matches!(
         c,
@@ -169,14 +175,15 @@ fn is_ignorable(c: char) -> bool {
     )
 }
 
-/// Whether a message keeps `c`, which stands between these: see [`Escaped::message`].
+/// Returns whether a message keeps `c`, which stands between `before` and `after`. See
+/// [`Escaped::message`].
 #[cfg(feature = "recorder")]
 fn stays_in_message(before: &str, c: char, after: &str) -> bool {
     let mut backwards = before.chars().rev();
     let (last, next) = (backwards.next(), after.chars().next());
     match c {
         '\u{200C}' | '\u{200D}' => {
-            // A selector that stays belongs to its symbol.
+            // A selector that stays belongs to the symbol before it.
             let last = match last {
                 Some('\u{FE0E}' | '\u{FE0F}') => backwards.next().filter(|symbol| is_symbol(*symbol)),
                 last => last,
@@ -192,20 +199,22 @@ fn stays_in_message(before: &str, c: char, after: &str) -> bool {
     }
 }
 
-/// Without the recorder there are no messages.
+/// Returns `false`, because there are no messages without the recorder.
 #[cfg(not(feature = "recorder"))]
 fn stays_in_message(_: &str, _: char, _: &str) -> bool {
     false
 }
 
-/// A letter, a mark on one (the virama of the scripts of India among them), or a symbol.
+/// Returns whether `c` is a letter, a mark on a letter (such as the virama of the scripts of
+/// India), or a symbol.
 #[cfg(feature = "recorder")]
 fn is_joined(c: char) -> bool {
     let is_mark = || unicode_width::UnicodeWidthChar::width(c) == Some(0);
     !needs_escape(c) && (c.is_alphabetic() || is_symbol(c) || is_mark())
 }
 
-/// The blocks of arrows, symbols and emoji, and the few emoji that stand elsewhere.
+/// Returns whether `c` is in a block of arrows, symbols or emoji, or is one of the few emoji
+/// outside these blocks.
 #[cfg(feature = "recorder")]
 fn is_symbol(c: char) -> bool {
     matches!(
@@ -271,7 +280,7 @@ mod tests {
         assert_eq!(escaped_to("abcdef", 6).to_string(), "abcdef");
         assert_eq!(escaped_to("abcdefg", 6).to_string(), "abc...");
         assert_eq!(escaped_to("äöüäöüä", 6).to_string(), "äöü...");
-        // Whole escapes only, and they count as they are shown.
+        // An escape is shown whole or not at all, and counts as it is shown.
         assert_eq!(escaped_to("a\u{1b}b", 8).to_string(), "a\\u{1b}b");
         assert_eq!(escaped_to("a\u{1b}bc", 8).to_string(), "a...");
         for limit in 0..12 {

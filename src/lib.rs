@@ -1,9 +1,11 @@
 //! A bounded event bus inside a process, and a Kubernetes-style event recorder on top of it.
 //!
-//! * [`Broadcaster<T>`](Broadcaster) is the bus: [publishers](Publisher) on any threads, any number of
-//!   [watchers](Watcher), each with its own queue and [policy](OverflowPolicy) for when that is full. Every loss is
-//!   counted by its reason and shown to the watcher at its place, as [`Delivery::Lagged`]. A watcher's queue is bounded
-//!   by credit and takes memory as it fills, so that a long queue costs an idle watcher nothing.
+//! * [`Broadcaster<T>`](Broadcaster) is the bus. [Publishers](Publisher) on any threads publish to
+//!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
+//!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and shows
+//!   it to the watcher at its place among the events, as [`Delivery::Lagged`]. A watcher's queue is
+//!   bounded by credit: the bus sends only as many events as the queue has room for. The queue
+//!   takes memory only as it fills, so a long queue costs an idle watcher nothing.
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, an
@@ -11,9 +13,9 @@
 client-go's `tools/record`, and differs where that loses events silently."
 )]
 //!
-//! It is synchronous and needs no runtime. Nothing is polled: who waits sleeps. All that waits can
-//! also be awaited, on any executor, beside threads on the same bus; with `select`, a watcher can be one of several
-//! channels in crossbeam's `Select`.
+//! The library is synchronous and needs no runtime. Nothing polls: a thread that waits sleeps.
+//! Every wait can also be awaited, on any executor, beside threads on the same bus. With the
+//! feature `select`, a watcher can be one of several channels in crossbeam's `Select`.
 //!
 //! # The bus in ten lines
 //!
@@ -38,31 +40,38 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! # Threads of the bus
 //!
 //! A bus has one dispatcher thread, and one thread for each handler that it was asked to run. While
-//! a task waits with a deadline, one more keeps the time. On these threads (in a filter, a hook, a
-//! handler, a waker, an event's own `Clone` and `Drop` there, or the destructor of what these own)
-//! nothing waits for the bus itself, because that wait could never end: publishes that would wait
-//! return `Full`, [`flush`](Broadcaster::flush) returns
-//! [`WouldDeadlock`](FlushError::WouldDeadlock), [`shutdown`](Broadcaster::shutdown) closes and
-//! returns a report that is not complete.
+//! a task waits with a deadline, one more thread keeps the time.
 //!
-//! A process that forks has none of these threads in the child: its copy of a bus offers nothing,
-//! and who waits for it there waits for ever. Build the bus after the fork.
+//! On these threads, nothing waits for the bus itself, because that wait could never end. This
+//! holds in a filter, a hook, a handler and a waker, in an event's own `Clone` and `Drop` there,
+//! and in the destructor of what these own. The calls return instead:
+//!
+//! - A publish that would wait returns `Full`.
+//! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](FlushError::WouldDeadlock).
+//! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
+//!
+//! If a process forks, the child has none of these threads. The child's copy of a bus offers
+//! nothing, and a thread that waits for this copy waits for ever. Build the bus after the fork.
 //!
 //! # Panics
 //!
-//! A panic in user code (handler, filter, hook, `Clone`, `Drop`) is caught and ends there. All but those of `Drop`, which
-//! may come on any thread, are counted in [`WatcherStats::panics`]. A `Clone` that panics in a receive reaches the caller. With `panic = "abort"` nothing can be caught.
+//! The bus catches a panic in user code (handler, filter, hook, `Clone`, `Drop`), and the panic
+//! ends there. [`WatcherStats::panics`] counts the caught panics, except those of `Drop`, which may
+//! come on any thread. A `Clone` that panics in a receive is not caught: the panic reaches the
+//! caller. With `panic = "abort"` nothing can be caught.
 //!
 //! # Models of your program
 //!
-//! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom), and so does your code
-//! around it: a lost shutdown signal becomes a test that fails every time. The module `eventcast::testing`, which is there
-//! with that flag only, has what such a test needs. `docs/model-checking.md` in the repository begins with a `Cargo.toml`,
-//! and `examples/model_checked` is a crate with such a test.
+//! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom),
+//! and so does your code around it. A lost shutdown signal becomes a test that fails every time.
+//! The module `eventcast::testing`, which exists only with that flag, has the parts that such a
+//! test needs. `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
+//! `examples/model_checked` is a crate with such a test.
 //!
 //! # Guarantees
 //!
-//! `docs/guarantees.md` in the repository states them one by one, with the tests and models behind each.
+//! `docs/guarantees.md` in the repository states the guarantees one by one, with the tests and
+//! models behind each.
 
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -98,7 +107,7 @@ pub use crate::bus::{
     Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
     WatchBuilder, WatchHandle, WatchOptions, Watcher,
 };
-// For the models: what the recorder reads with.
+// For the models: the types with which the recorder reads.
 #[cfg(eventcast_loom)]
 pub use crate::bus::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 pub use crate::clock::{Clock, FakeClock};
@@ -121,8 +130,8 @@ pub use crate::record::correlator::{
 pub use crate::record::delivery::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 #[cfg(feature = "recorder")]
 pub use crate::record::event::{
-    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, ObjectMeta, ObjectReference,
-    Text, Timestamp, TimestampError,
+    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError, ObjectMeta,
+    ObjectReference, Text, Timestamp, TimestampError,
 };
 #[cfg(feature = "kube-5")]
 pub use crate::record::kubernetes::KubernetesSink;
@@ -130,7 +139,7 @@ pub use crate::record::kubernetes::KubernetesSink;
 pub use crate::record::loss::{Loss, LossReason};
 #[cfg(feature = "recorder")]
 pub use crate::record::recorder::{
-    EventDraft, FakeRecorder, ObjectRecorder, Recorded, Recorder, RecorderStats,
+    EventDraft, FakeRecorder, ObjectRecorder, RecordError, Recorded, Recorder, RecorderStats,
 };
 #[cfg(feature = "recorder")]
 pub use crate::record::sink::{
@@ -147,7 +156,7 @@ pub use crate::record::stats::{RecordingStats, SinkFailure};
 pub use crate::report::ShutdownReport;
 pub use crate::stats::{BusStats, DropCounts, DropReason, WatcherStats};
 
-/// The long documents, compiled so that their examples cannot rot.
+/// The long documents, compiled so that their examples stay correct.
 #[cfg(all(doctest, feature = "recorder"))]
 mod documents {
     #[cfg(feature = "sqlite-system")]

@@ -1,8 +1,9 @@
-//! Statistics as metrics, through the `metrics` facade: published when the program asks, so that nothing here has a
-//! thread or a timer.
+//! Statistics as metrics, through the `metrics` facade. The program publishes them by a call, so
+//! this module has no thread and no timer.
 //!
-//! Counters are set, not incremented, so publishing twice does no harm. A label is a name that the program chose; what has
-//! none is summed up, so that watchers which come and go by the thousand are one series and not thousands.
+//! Counters are set, not incremented, so publishing twice does no harm. A label is a name that the
+//! program chose. Everything without a name is summed up, so that watchers which come and go by the
+//! thousand are one series and not thousands.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,11 @@ use ::metrics::{Unit, counter, gauge};
 
 use crate::stats::{BusStats, WatcherStats};
 
-/// The label of what has no name of its own.
+/// The label of watchers to which the program gave no name.
 const UNNAMED: &str = "(unnamed)";
 
-/// Gives the `metrics` recorder a text and a unit for each metric. Once at the start is enough, after the recorder was
-/// installed. The figures come with [`BusStats::emit_metrics`] and its like.
+/// Gives the `metrics` recorder a text and a unit for each metric. One call at the start is enough,
+/// after the recorder was installed. [`BusStats::emit_metrics`] and its like publish the figures.
 ///
 /// # Examples
 ///
@@ -46,24 +47,25 @@ const DESCRIPTIONS: &[(&str, bool, &str)] = &[
     ("eventcast_watcher_dropped_total", COUNTER, "Of these: lost, by reason."),
     ("eventcast_watcher_filtered_total", COUNTER, "Events that the watcher's filter refused."),
     ("eventcast_watcher_panics_total", COUNTER, "Panics of the watcher's filter, hook or handler."),
-    ("eventcast_watcher_queued", GAUGE, "Events in the queue or in the reader's hand."),
+    ("eventcast_watcher_queued", GAUGE, "Events in the queue, or borrowed by the reader."),
     ("eventcast_watcher_lag", GAUGE, "Events offered, and neither delivered nor lost yet."),
     ("eventcast_watcher_high_water", GAUGE, "The most that the queue of one that is registered ever held."),
 ];
 
-/// A count as a gauge's value: exact up to 2^53.
+/// Returns a count as a gauge's value, which is exact up to 2^53.
 #[allow(clippy::cast_precision_loss, reason = "a gauge is a float")]
 fn level(count: u64) -> f64 {
     count as f64
 }
 
 impl BusStats {
-    /// Publishes these figures through the `metrics` crate, for a bus of this name. Call it when metrics are scraped; it
-    /// is `bus.stats()` and a few dozen calls of the recorder.
+    /// Publishes these figures through the `metrics` crate, for a bus of this name. Call it when
+    /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls of the recorder.
     ///
-    /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label is its name, and the
-    /// figures are those of all watchers that had the name, here now or [gone](BusStats::departed_by_name). Watchers that
-    /// were given none are summed up as `(unnamed)`. So counters do not go back when a watcher goes.
+    /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
+    /// is its name. The figures are those of all watchers that had the name, both the registered
+    /// ones and the [departed](BusStats::departed_by_name) ones. Watchers without a given name are
+    /// summed up as `(unnamed)`. Counters therefore do not go back when a watcher is dropped.
     ///
     /// # Examples
     ///
@@ -113,10 +115,10 @@ impl BusStats {
         }
     }
 
-    /// The figures of each label, those who have gone among them.
+    /// Returns the figures of each label, including those of departed watchers.
     fn by_label(&self) -> BTreeMap<&str, WatcherStats> {
         let mut labels: BTreeMap<&str, WatcherStats> = BTreeMap::new();
-        // Who has gone has no queue any more.
+        // A departed watcher has no queue any more.
         let mut rest = WatcherStats { high_water: 0, ..self.departed.clone() };
         for gone in &self.departed_by_name {
             rest.subtract(gone);
@@ -168,12 +170,13 @@ mod recorder {
     const UNREACHABLE: &str = "eventcast_recording_unreachable";
 
     impl EventBroadcasterStats {
-        /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this name: those of its bus,
-        /// its recorders and its recordings. See [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this
+        /// name: those of its bus, its recorders and its recordings. See
+        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
         pub fn emit_metrics(&self, bus: &str) {
             self.bus.emit_metrics(bus);
             self.recorder.emit_metrics(bus);
-            // Those that have ended and those that run, where they share a name.
+            // Recordings that share a name are summed up, whether they have ended or run.
             let mut named: BTreeMap<&str, RecordingStats> = BTreeMap::new();
             for recording in &self.recordings {
                 let name = &recording.watcher.name;
@@ -208,8 +211,9 @@ mod recorder {
     }
 
     impl RecordingStats {
-        /// Publishes what this recording did through the `metrics` crate, for a broadcaster of this name. The figures of its
-        /// watcher are among those of the bus. See [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// Publishes the figures of this recording through the `metrics` crate, for a broadcaster
+        /// of this name. The figures of its watcher are among those of the bus. See
+        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
         pub fn emit_metrics(&self, bus: &str) {
             let labels = || [("bus", bus.to_owned()), ("recording", self.watcher.name.clone())];
             for (outcome, count) in [
@@ -240,8 +244,9 @@ mod recorder {
     }
 
     impl CorrelatorStats {
-        /// Publishes these figures through the `metrics` crate, for a correlator of this name that is your own; a
-        /// recording's are among the recording's. See [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// Publishes these figures through the `metrics` crate, for a correlator of your own with
+        /// this name. The figures of a recording's correlator are among those of the recording. See
+        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
         pub fn emit_metrics(&self, correlator: &str) {
             let name = || correlator.to_owned();
             for (decision, count) in

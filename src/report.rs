@@ -6,18 +6,18 @@ use std::fmt;
 use crate::record::stats::RecordingStats;
 use crate::stats::BusStats;
 
-/// What a shutdown did. Every call gets the same one.
+/// The result of a shutdown. Every call returns the same report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Whether all that was accepted has been offered, and handled by every handler. When false, `bus` says what was
-    /// abandoned and what is still queued.
+    /// Whether all accepted events have been offered, and handled by every handler. If `false`,
+    /// `bus` says what was abandoned and what is still queued.
     pub complete: bool,
-    /// The counters at the end, those of each handler and recording among them.
+    /// The counters at the end, including those of each handler and recording.
     pub bus: BusStats,
-    /// What an event broadcaster's recordings did, in the order in which they were started. One that abandoned an event
-    /// makes the report incomplete.
+    /// The counters of an event broadcaster's recordings, in the order in which they were started.
+    /// A recording that abandoned an event makes the report incomplete.
     #[cfg(feature = "recorder")]
     pub recordings: Vec<RecordingStats>,
 }

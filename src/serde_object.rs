@@ -1,12 +1,14 @@
-//! Types that are read from objects only, for `serde`: options in configuration files, and the parts of an event.
+//! Types that `serde` reads from objects only: options in configuration files, and the parts of an
+//! event.
 
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
-/// For types that are written as they are, options among them: their derived functions are inherent ones
-/// (`remote = "Self"`), and the traits are here, so that these too are read from objects only.
+/// Implements `serde`'s traits for types that are written as they are, options among them. The
+/// derived functions of such a type are inherent ones (`remote = "Self"`). These traits call them,
+/// so that such a type, too, is read from objects only.
 macro_rules! object_only {
     ($($type:ty),*) => {$(
         impl serde::Serialize for $type {
@@ -25,7 +27,8 @@ macro_rules! object_only {
 
 pub(crate) use object_only;
 
-/// Derived code would also take a list of the fields' values, so that `[]` were an event without anything.
+/// A deserializer that reads a struct from an object only. Derived code would also take a list of
+/// the fields' values, so that `[]` would be an event without anything.
 pub(crate) struct ObjectOnly<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
@@ -50,7 +53,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
     }
 }
 
-/// Some formats answer the wish for an object with whatever they find, as `toml` does.
+/// A visitor that accepts only a map. Some formats, such as `toml`, answer a request for an object
+/// with whatever they find.
 struct FromMap<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for FromMap<V> {

@@ -1,28 +1,29 @@
-//! Counters as values: what a bus and its watchers have done so far.
+//! The counters of a bus and of its watchers, as values.
 //!
-//! Each counter is written by one thread and read one by one, so a snapshot of a running bus need not add up. Whenever
-//! the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving) these hold exactly:
+//! A snapshot reads the counters one by one, so a snapshot of a running bus need not add up.
+//! Whenever the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving)
+//! these hold exactly:
 //!
-//! * events given to `publish*` = `accepted` + `rejected_full` + `rejected_stopped`;
-//! * for each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
+//! * Events given to `publish*` = `accepted` + `rejected_full` + `rejected_stopped`.
+//! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
-//! While it runs, `delivered` + `dropped` never exceeds `offered`.
+//! While the bus runs, `delivered` + `dropped` never exceeds `offered`.
 
 use std::fmt;
 
 use crate::escape::escaped;
 use crate::policy::OverflowPolicy;
 
-/// Why a watcher did not get an event that it was offered.
+/// The reason why a watcher did not get an event that it was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Its queue was full, and its policy gives up the incoming event.
+    /// The watcher's queue was full, and its policy gives up the incoming event.
     Incoming,
-    /// Its queue was full, and its policy gives up the oldest one.
+    /// The watcher's queue was full, and its policy gives up the oldest event.
     Oldest,
-    /// Its queue stayed full for as long as its policy waits.
+    /// The watcher's queue stayed full for as long as its policy waits.
     TimedOut,
     /// The watcher was stopped or dropped.
     Stopped,
@@ -60,12 +61,12 @@ pub struct DropCounts {
 }
 
 impl DropCounts {
-    /// All reasons together.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> u64 {
         self.incoming + self.oldest + self.timed_out + self.stopped + self.abandoned
     }
 
-    /// The count for one reason.
+    /// Returns the count for one reason.
     pub fn by(&self, reason: DropReason) -> u64 {
         match reason {
             DropReason::Incoming => self.incoming,
@@ -85,48 +86,53 @@ impl DropCounts {
     }
 }
 
-/// What has become of the events offered to one watcher, in events.
+/// The counters of one watcher, in events.
 ///
-/// Events of a prefix are not counted here: they do not come through the bus.
+/// Events of a prefix are not counted here, because they do not come through the bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct WatcherStats {
     /// The watcher's name.
     pub name: String,
-    /// What happens when its queue is full. In a sum over several watchers it means nothing, and is the default.
+    /// The overflow policy. In a total over several watchers it is the default, without meaning.
     pub policy: OverflowPolicy,
     /// Accepted events that passed the watcher's filter.
     pub offered: u64,
-    /// Given to the receiver. A batch or a reference in hand counts as queued until the next receive begins.
+    /// Events given to the reader. The events of a batch or a reference that the reader borrows
+    /// count as queued until its next receive begins.
     pub delivered: u64,
-    /// Lost, by reason.
+    /// Lost events, by reason.
     pub dropped: DropCounts,
-    /// Refused by the watcher's filter, so not offered.
+    /// Events that the watcher's filter refused, so that they were not offered.
     pub filtered: u64,
-    /// In the queue now, or in the reader's hand.
+    /// Events that are in the queue now, or that the reader has taken out and not given back yet.
     pub queued: u64,
-    /// How far the watcher is behind: offered, and neither delivered nor lost yet. That is what is `queued`, and what the
-    /// dispatcher holds until there is room, of a watcher that is waited for: up to `max_batch` more.
+    /// The events by which the watcher is behind: those that were offered, and are neither
+    /// delivered nor lost yet. They are the `queued` events and, if the dispatcher waits for this
+    /// watcher, those that the dispatcher holds until there is room: up to `max_batch` more.
     ///
-    /// It is `offered` less `delivered` and `dropped`, which are read one by one, `offered` last. So it equals `queued`
-    /// whenever the bus is quiet, and while it runs is never less than the true lag at the moment of that last read.
+    /// The lag is `offered` less `delivered` and `dropped`. These are read one by one, `offered`
+    /// last. The lag therefore equals `queued` whenever the bus is quiet. While the bus runs, the
+    /// lag is never less than the true lag at the moment of that last read.
     pub lag: u64,
-    /// The most that the queue ever held.
+    /// The greatest number of events that the queue ever held.
     pub high_water: u64,
-    /// Panics that were caught while something was done for this watcher: of its filter, hook or handler, or of an
-    /// event's `Clone`.
+    /// Panics that were caught in work for this watcher: those of its filter, hook or handler, and
+    /// of an event's `Clone`.
     pub panics: u64,
 }
 
 impl WatcherStats {
-    /// Whether the name is the default one: `watcher-` and a number. Who gives that name himself counts as having none.
+    /// Returns whether the name is the default one: `watcher-` and a number. A watcher to which the
+    /// program gave such a name counts as unnamed too.
     pub(crate) fn is_unnamed(&self) -> bool {
         let number = self.name.strip_prefix("watcher-");
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the two.
+    /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the
+    /// two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.delivered += other.delivered;
@@ -141,7 +147,7 @@ impl WatcherStats {
 
 #[cfg(feature = "metrics")]
 impl WatcherStats {
-    /// Takes a part out of a total, except for the high-water mark.
+    /// Subtracts a part from a total, except for the high-water mark.
     pub(crate) fn subtract(&mut self, part: &Self) {
         for (sum, count) in [
             (&mut self.offered, part.offered),
@@ -162,7 +168,7 @@ impl WatcherStats {
 }
 
 impl WatcherStats {
-    /// The figures without the policy, which a sum does not have.
+    /// Writes the figures without the policy, which a total does not have.
     fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offered, delivered, queued, lag, .. } = self;
         let dropped = self.dropped.total();
@@ -183,31 +189,33 @@ impl fmt::Display for WatcherStats {
     }
 }
 
-/// What a bus has done so far, in events.
+/// The counters of a bus, in events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct BusStats {
-    /// Taken from the incoming queue for distribution; equal to what publishers were told was accepted when the bus is
-    /// quiet, and behind it by what the queue holds while it runs.
+    /// Events that the dispatcher has taken from the incoming queue. While the bus is quiet, the
+    /// count equals the number of events that the bus accepted from publishers. While the bus runs,
+    /// the count is behind that number by the events in the incoming queue.
     pub accepted: u64,
-    /// Handed back to a publisher because the incoming queue was full.
+    /// Events handed back to a publisher because the incoming queue was full.
     pub rejected_full: u64,
-    /// Handed back because the bus was closed.
+    /// Events handed back to a publisher because the bus was closed.
     pub rejected_stopped: u64,
-    /// One entry for each watcher that is registered now, in the order of registration. Handlers that have come to their
-    /// end with the bus stay listed.
+    /// One entry for each watcher that is registered now, in the order of registration. Handlers
+    /// that have ended with the bus stay listed.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all other watchers that have gone. Its `policy` means nothing.
+    /// The sum over all departed watchers, which are no longer listed. Its `policy` has no meaning.
     pub departed: WatcherStats,
-    /// Of these, one sum for each name that was given to a watcher, in the order of the names: for the first 256 names that
-    /// went. Watchers without a name of their own are in `departed` alone.
+    /// The parts of `departed` by name: one sum for each name that was given to a watcher, in the
+    /// order of the names. Only the first 256 names of departed watchers have a sum. Watchers
+    /// without a given name are in `departed` alone.
     pub departed_by_name: Vec<WatcherStats>,
 }
 
 impl BusStats {
-    /// All that was given to `publish*`. Counts of refused events, and this sum, end at the highest
-    /// number, which events of no size can reach.
+    /// Returns the number of events given to `publish*`. This sum and the counts of refused events
+    /// saturate at the highest number, which only events of size zero can reach.
     pub fn published(&self) -> u64 {
         self.accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
     }

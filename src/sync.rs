@@ -1,17 +1,21 @@
-//! The only door to atomics, locks, threads, parking and channels.
+//! The only source of atomics, locks, threads, parking and channels in the library.
 //!
-//! Everything concurrent in the library comes from here, so that the whole of it can be run under a model checker:
-//! with `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs the models of `loom-tests/`). What is
-//! different under the model, and why it is sound to look at the rest through it:
+//! Everything concurrent in the library comes from here, so that a model checker can run all of it.
+//! With `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs the models of
+//! `loom-tests/`). This list says what is different in a model, and why a model is sound for the
+//! rest:
 //!
-//! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in for both kinds. It
-//!   promises less than crossbeam does: the only happens-before it gives is from the send of a value to its receipt, and from
-//!   the receipt to the reuse of that slot; and it reports "full" and "empty" where crossbeam would wait for a peer in
-//!   the middle of an operation.
-//! * Most models have a gate of one cell, and threads that wake for a reason only. `Detail` in `sync/model.rs` says
-//!   which, and docs/verification.md which models have both.
-//! * There is no time. A timeout of zero has passed, any other never does (`clock.rs`).
-//! * Spinning is off: a spin explores nothing that parking does not. An awaited handler yields after two deliveries.
+//! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in
+//!   for both kinds. The stand-in promises less than crossbeam does. Its only happens-before is
+//!   from the send of a value to its receipt, and from the receipt to the reuse of that slot. It
+//!   reports "full" and "empty" where crossbeam would wait for a peer in the middle of an
+//!   operation.
+//! * Most models have a gate of one cell, and threads that wake only for a reason. `Detail` in
+//!   `sync/model.rs` sets this for a model, and docs/verification.md says which models have more
+//!   cells and spurious wake-ups.
+//! * Time does not pass. A timeout of zero has expired, and any other never expires (`clock.rs`).
+//! * Spinning is off, because a spin explores nothing that parking does not. An awaited handler
+//!   yields after two deliveries.
 
 #[cfg(eventcast_loom)]
 mod model;
@@ -32,28 +36,33 @@ pub(crate) use real::*;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 pub(crate) use signal::{Select, Signal};
 
-/// Whether time passes. In a model it does not.
+/// Whether time passes. It does not in a model.
 pub(crate) const HAS_TIME: bool = cfg!(not(eventcast_loom));
 
-/// A number that nothing else in this process has. It names a bus, and tells its threads from others.
+/// Returns a number that nothing else in this process has. The number names a bus, and
+/// distinguishes its threads from others.
 pub(crate) fn unique_id() -> u64 {
-    // Not the model's atomic: a name carries no happens-before, and loom's cannot live in a static.
+    // Not the model's atomic: a name carries no happens-before, and loom's atomics cannot live in a
+    // static.
     use core::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only the number counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Numbers for the uses of a cache, to tell later ones from earlier ones. No number is given out twice. One thread's
-/// numbers grow; those of several threads may be out of order by about a hundred, because each takes them in blocks and
-/// so hardly ever touches what it shares with the others.
+/// Returns a number for one use of a cache, to distinguish later uses from earlier ones. No number
+/// is given out twice. The numbers of one thread grow. Those of several threads may be out of order
+/// by about a hundred, because each thread takes them in blocks, and so hardly ever touches what it
+/// shares with the others.
 #[cfg(feature = "recorder")]
 pub(crate) fn stamp() -> u64 {
-    // As above: numbers carry no happens-before, and the models have no part in this.
+    // Not the model's atomic, as above: numbers carry no happens-before, and no model has the
+    // recorder, which uses them.
     use core::cell::Cell;
     use core::sync::atomic::{AtomicU64, Ordering};
     const BLOCK: u64 = 16;
-    /// A thread that is further behind than this leaves the rest of its block.
+    /// The greatest distance by which a thread may be behind, in numbers. A thread that is further
+    /// behind leaves the rest of its block.
     const BEHIND: u64 = 5 * BLOCK;
     static NEXT_BLOCK: AtomicU64 = AtomicU64::new(0);
     std::thread_local! {
@@ -73,8 +82,9 @@ pub(crate) fn stamp() -> u64 {
     .unwrap_or_else(|_| block())
 }
 
-/// The maps of the correlator's caches, in the models too: its locks are real ones there. The correlator takes one only
-/// under the [`Mutex`] of the same shard, so nobody ever waits for it, and a model need not see it.
+/// The maps of the correlator's caches. They keep their real locks under every configuration. The
+/// correlator takes such a lock only under the [`Mutex`] of the same shard, so no thread ever waits
+/// for it, and a model need not see it.
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 
@@ -90,7 +100,7 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
-    /// The library's lock: short critical sections off the publish path, no poison.
+    /// The library's lock, for short critical sections off the publish path. It has no poison.
     pub(crate) use parking_lot::Mutex;
 
     pub(crate) mod atomic {
@@ -101,18 +111,21 @@ mod real {
         pub(crate) use std::hint::spin_loop;
     }
 
-    /// How often the loops of the bus look again before they park, each time for twice as long.
+    /// The number of times that the loops of the bus spin and look again before they yield. Each
+    /// spin is twice as long as the one before.
     pub(crate) const SPINS: u32 = 3;
-    /// How often they yield the processor after that.
+    /// The number of times that these loops then yield the processor and look again before they
+    /// park.
     pub(crate) const YIELDS: u32 = 3;
-    /// So many deliveries an awaited handler handles before it lets other tasks run.
+    /// The number of deliveries that an awaited handler handles before it lets other tasks run.
     pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
         pub(crate) use std::thread::panicking;
         pub(crate) use std::thread::{JoinHandle, yield_now};
 
-        /// Starts a named thread. The handle may be dropped: the library waits for its threads by their own signals.
+        /// Starts a named thread. The caller may drop the handle, because the library waits for its
+        /// threads by their own signals.
         pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
         where
             F: FnOnce() + Send + 'static,
@@ -121,7 +134,8 @@ mod real {
         }
     }
 
-    /// A bounded queue between threads: crossbeam's, never used in its blocking forms.
+    /// The sending end of a bounded queue between threads: crossbeam's channel, never used in its
+    /// blocking forms.
     #[derive(Debug)]
     pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>);
 
@@ -135,14 +149,16 @@ mod real {
     }
 
     impl<T> Sender<T> {
-        /// Hands the value back when the queue is full. It never is disconnected: who sends also keeps a receiver
-        /// alive, or has been told to stop by other means.
+        /// Sends a value without waiting. Returns the value as the error if the queue is full. The
+        /// queue is never disconnected: the sending thread also keeps a receiver alive, or has been
+        /// stopped by other means.
         #[inline]
         pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
             self.0.try_send(value).map_err(crossbeam_channel::TrySendError::into_inner)
         }
 
-        /// A hint, which others change at any moment.
+        /// Returns whether the queue is full. This is a hint, because other threads change it at
+        /// any moment.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
@@ -154,14 +170,15 @@ mod real {
             self.0.try_recv().ok()
         }
 
-        /// How many wait now; a hint, which others change at any moment.
+        /// Returns how many values are queued now. This is a hint, because other threads change it
+        /// at any moment.
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
         }
 
-        /// Also a hint, but to the only one who receives: to that, what is not full stays so until
-        /// others send.
+        /// Returns whether the queue is full. This is a hint, too. For the only receiver, a queue
+        /// that is not full stays so until other threads send.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
@@ -173,13 +190,14 @@ mod real {
         }
     }
 
-    /// A queue between threads that takes memory as it fills, in segments of 31 entries: crossbeam's. Its users count
-    /// what is in it, and that bounds it.
+    /// A queue between threads that takes memory as it fills, in segments of 31 entries:
+    /// crossbeam's. Its users count the entries in it, and that bounds it.
     #[derive(Debug)]
     pub(crate) struct Segments<T>(crossbeam_queue::SegQueue<T>);
 
     impl<T> Segments<T> {
-        /// For so many at once at most. Only the model holds its users to it.
+        /// Creates a queue for at most this many entries at once. Only the model enforces the
+        /// limit.
         pub(crate) fn new(_most: usize) -> Self {
             Self(crossbeam_queue::SegQueue::new())
         }
@@ -195,7 +213,8 @@ mod real {
         }
     }
 
-    /// How many cells the gate has: one for each thread that can run at once, within reason.
+    /// Returns the number of the gate's cells: one for each thread that can run at once, rounded up
+    /// to a power of two and from 2 to 32.
     pub(crate) fn gate_cells() -> usize {
         let threads = std::thread::available_parallelism().map_or(4, usize::from);
         threads.next_power_of_two().clamp(2, 32)
@@ -205,12 +224,13 @@ mod real {
         static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// A small number for this thread, the next free one at its first call.
+    /// Returns a small number for this thread, which is the next free one at its first call.
     #[inline]
     pub(crate) fn thread_number() -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // A thread that is being torn down has lost its cell: any number serves, it only spreads the load.
+        // A thread that is being torn down has lost its cell. Any number serves then, because the
+        // number only spreads the load.
         THREAD
             .try_with(|cell| {
                 if cell.get() == usize::MAX {
@@ -222,13 +242,15 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// A token to wait for. It is one of two kinds, because only one of them can be carried from thread to thread, and
-    /// only the other wakes without a lock.
+    /// A token for which a thread waits. There are two kinds, because only one of them can be
+    /// carried from thread to thread, and only the other one wakes without a lock.
     #[derive(Debug)]
     pub(crate) enum Parker {
-        /// crossbeam's, for whoever holds it. Its `unpark` takes a lock for an instant when the other side sleeps.
+        /// crossbeam's token, for the thread that holds it. Its `unpark` takes a lock for an
+        /// instant if the other side sleeps.
         Movable(crossbeam_utils::sync::Parker),
-        /// std's, for the one thread that takes it on with [`settle`](Parker::settle). Its `unpark` takes no lock.
+        /// std's token, for the one thread that takes it on with [`settle`](Parker::settle). Its
+        /// `unpark` takes no lock.
         Settled(Arc<OnceLock<Thread>>),
     }
 
@@ -244,12 +266,13 @@ mod real {
             Self::Movable(crossbeam_utils::sync::Parker::new())
         }
 
-        /// For a thread that is yet to come.
+        /// Creates a token for one thread, which need not exist yet.
         pub(crate) fn for_one_thread() -> Self {
             Self::Settled(Arc::new(OnceLock::new()))
         }
 
-        /// From here on this thread is the one. It must be called before anybody may expect it to sleep.
+        /// Binds the token to the calling thread. The thread calls this before any other thread may
+        /// expect it to sleep.
         pub(crate) fn settle(&self) {
             if let Self::Settled(thread) = self {
                 thread.get_or_init(std::thread::current);
@@ -268,13 +291,13 @@ mod real {
         pub(crate) fn unpark(&self) {
             match self {
                 Self::Movable(unparker) => unparker.unpark(),
-                // A thread that has not settled has not slept either.
+                // A thread that has not called `settle` has not slept either.
                 Self::Settled(thread) => thread.get().into_iter().for_each(Thread::unpark),
             }
         }
     }
 
-    /// Parks until unparked or, with an `Instant`, until then; also wakes for no reason.
+    /// Parks until unparked or, with an `Instant`, until then. May return spuriously.
     pub(crate) fn park_until(parker: &Parker, deadline: Option<std::time::Instant>) {
         match (parker, deadline) {
             (Parker::Movable(parker), Some(at)) => parker.park_deadline(at),

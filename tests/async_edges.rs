@@ -1,4 +1,5 @@
-//! The async side poll by poll: who is woken, how often, and what a future that is dropped leaves behind.
+//! The async side, poll by poll: which task is woken, how often, and what a dropped future leaves
+//! behind.
 #![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
 
 mod support;
@@ -16,7 +17,7 @@ use eventcast::{
 use futures::{Stream, StreamExt};
 use support::{LONG, assert_balanced, bus, hold, until, watched};
 
-/// Counts its wake-ups, and says each of them.
+/// A waker that counts its wake-ups and reports each of them.
 struct Bell {
     rings: AtomicU64,
     says: mpsc::Sender<()>,
@@ -58,33 +59,33 @@ impl Ear {
         self.bell.rings.load(Ordering::SeqCst)
     }
 
-    /// Whether something still holds the waker, besides this.
+    /// Returns whether something besides this `Ear` still holds the waker.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.bell) > 2
     }
 }
 
-/// One event, one wake-up, of the task that waits and of nobody who has stopped waiting.
+/// One event causes one wake-up: of the task that waits, and of no task that has stopped waiting.
 #[test]
 fn a_task_is_woken_once_and_only_while_it_waits() {
     let bus = bus::<u64>(16, 16);
     let mut watcher = bus.watch().unwrap();
     let (first, second) = (Ear::new(), Ear::new());
     assert_eq!(first.poll_next(&mut watcher), Poll::Pending);
-    // The task has moved: only its last waker counts.
+    // The watcher's task has changed: only the last waker counts.
     assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
     assert!(!first.is_held(), "a waker that was replaced is let go of");
     bus.publisher().publish(1).unwrap();
     second.wait();
     assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(1))));
-    // Nobody waits now: what comes wakes nobody.
+    // Nobody waits now, so further events wake nobody.
     bus.publisher().publish_batch(vec![2, 3]).unwrap();
     bus.flush(LONG).unwrap();
     assert_eq!((first.rings(), second.rings()), (0, 1));
     assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(2))));
     assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(3))));
     assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
-    // Nor does what is filtered or refused.
+    // A flush wakes nobody either.
     bus.flush(LONG).unwrap();
     assert_eq!(second.rings(), 1);
     bus.close();
@@ -147,7 +148,8 @@ fn waiting_as_a_thread_and_as_a_task_can_alternate() {
     });
 }
 
-/// A publish that is dropped before it is ready has not happened; its turn goes to the next in line.
+/// A publish that is dropped before it is ready has not happened. Its turn passes to the next
+/// publisher in the wait queue.
 #[test]
 fn a_publish_that_is_dropped_has_not_happened() {
     let bus = bus::<u64>(1, 1);
@@ -162,12 +164,13 @@ fn a_publish_that_is_dropped_has_not_happened() {
     assert!(first.poll(waiting.as_mut()).is_pending());
     assert!(second.poll(next.as_mut()).is_pending());
     assert!(third.poll(last.as_mut()).is_pending());
-    // One that never had a turn leaves without a trace.
+    // A publisher that never had a turn leaves no trace.
     drop(last);
     assert!(!third.is_held());
     drop(held);
     first.wait();
-    // Chosen, and dropped: the second hears of it without another event being taken.
+    // The first publisher has its turn and is dropped. The second one is woken although no further
+    // entry is taken.
     drop(waiting);
     second.wait();
     while second.poll(next.as_mut()).is_pending() {
@@ -179,7 +182,8 @@ fn a_publish_that_is_dropped_has_not_happened() {
     assert_eq!(third.rings(), 0);
 }
 
-/// `ready` takes nobody's turn: one who only looked leaves the room to who waits with an event.
+/// `ready` takes nobody's turn: a task that only asked for room leaves the room to a task that
+/// waits with an event.
 #[test]
 fn ready_leaves_the_room_to_others() {
     let bus = bus::<u64>(1, 1);
@@ -193,7 +197,7 @@ fn ready_leaves_the_room_to_others() {
     assert!(waits.poll(publishing.as_mut()).is_pending());
     drop(held);
     looks.wait();
-    // It may have been woken for an entry whose room somebody else has taken since.
+    // The entry that woke this task may have made room that another publisher has taken since.
     while looks.poll(ready.as_mut()).is_pending() {
         looks.wait();
     }
@@ -226,7 +230,8 @@ fn a_registration_that_is_dropped_leaves_nothing() {
     assert!(bus.shutdown().complete);
 }
 
-/// A waker that panics harms neither the dispatcher, nor another watcher, nor who waits behind it.
+/// A waker that panics harms neither the dispatcher, nor another watcher, nor a task that waits
+/// behind it.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     #[derive(Default)]
@@ -262,7 +267,7 @@ fn a_waker_that_panics_stops_nothing() {
     let mut behind = Box::pin(publisher.publish_async(3));
     assert!(ear.poll(behind.as_mut()).is_pending());
     drop(held);
-    // The bomb is first in the line, and its turn passes when it goes.
+    // The panicking waker is first in the wait queue. Dropping its future passes the turn on.
     until(|| gone_off.0.load(Ordering::SeqCst) > 1);
     drop((waiting, flushing));
     let published = loop {
@@ -275,7 +280,7 @@ fn a_waker_that_panics_stops_nothing() {
     assert!(bus.shutdown().complete);
 }
 
-/// On a thread of the bus nothing waits for the bus: not as a task either.
+/// On a thread of the bus nothing waits for the bus, not even a task.
 #[test]
 fn a_task_on_a_thread_of_the_bus_does_not_wait_for_it() {
     watched(|| {
@@ -316,7 +321,8 @@ fn a_task_on_a_thread_of_the_bus_does_not_wait_for_it() {
     });
 }
 
-/// Deadlines of tasks share one thread, which keeps each at its time and none before.
+/// The deadlines of tasks share one thread. Each deadline is kept at its time, and none fires
+/// early.
 #[test]
 fn deadlines_are_kept_one_by_one() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -338,7 +344,8 @@ fn deadlines_are_kept_one_by_one() {
         assert!(matches!(ears[ear].poll(flushing[flush].as_mut()), Poll::Ready(Err(_))));
     }
     assert!(ears[0].poll(flushing[0].as_mut()).is_pending());
-    // Dropped before its time, the last deadline is forgotten, and with it the thread.
+    // The last deadline is dropped before its time: the timer forgets it, and the timer's thread
+    // ends.
     drop(flushing.remove(0));
     while clock.waiters() > 0 {
         std::thread::yield_now();
@@ -347,7 +354,7 @@ fn deadlines_are_kept_one_by_one() {
     assert!(bus.shutdown().complete);
 }
 
-/// What the future of a shutdown has begun goes on without it, and nothing is given up.
+/// A shutdown whose future is dropped goes on, and abandons nothing.
 #[test]
 fn a_shutdown_that_is_dropped_still_closes() {
     let bus = bus::<u64>(4, 1);
@@ -362,7 +369,8 @@ fn a_shutdown_that_is_dropped_still_closes() {
     assert!(bus.shutdown().complete);
 }
 
-/// Every future can be sent to another thread, and a watcher can be moved while it is one's stream.
+/// Every future can be sent to another thread, and a watcher can be moved while it is used as a
+/// stream.
 #[test]
 fn futures_are_send() {
     fn send<F: Future + Send>(future: F) -> F {
@@ -383,8 +391,8 @@ fn futures_are_send() {
     assert!(futures::executor::block_on(send(bus.shutdown_async(LONG))).complete);
 }
 
-/// A turn is no lock: where nobody takes it up, because the task that has it is not polled, it goes
-/// to the next as well.
+/// A turn is not a lock: if the task that has it is not polled, the turn passes to the next one as
+/// well.
 #[test]
 fn a_turn_that_is_not_taken_up_goes_to_the_next() {
     watched(|| {
@@ -403,7 +411,7 @@ fn a_turn_that_is_not_taken_up_goes_to_the_next() {
         let thread = std::thread::spawn(move || behind.publish_timeout(5, LONG));
         clock.wait_for_waiters(1);
         drop(held);
-        // The first two are never polled again; one of them is even forgotten.
+        // The first two are never polled again, and one of them is even forgotten.
         ears[2].wait();
         std::mem::forget(waiting.remove(0));
         assert!(thread.join().unwrap().is_ok());
@@ -413,8 +421,8 @@ fn a_turn_that_is_not_taken_up_goes_to_the_next() {
     });
 }
 
-/// The same while the dispatcher itself waits, for a watcher: there is room for one, and the first
-/// does not take it up.
+/// The same while the dispatcher itself waits for a watcher: there is room for one entry, and the
+/// first task does not use it.
 #[test]
 fn a_turn_goes_on_while_the_dispatcher_waits_for_a_watcher() {
     let options = BusOptions::default().incoming_len(2).queue_len(8).max_batch(1);
@@ -428,7 +436,7 @@ fn a_turn_goes_on_while_the_dispatcher_waits_for_a_watcher() {
     for (ear, future) in ears.iter().zip(&mut waiting) {
         assert!(ear.poll(future.as_mut()).is_pending());
     }
-    // That makes room for one: the dispatcher takes one entry, and waits again.
+    // This makes room for one entry: the dispatcher takes an entry and waits again.
     assert!(held.watcher.recv().is_ok());
     ears[1].wait();
     assert_eq!(ears[1].poll(waiting[1].as_mut()), Poll::Ready(Ok(())));
@@ -436,7 +444,8 @@ fn a_turn_goes_on_while_the_dispatcher_waits_for_a_watcher() {
     assert!(bus.shutdown().complete);
 }
 
-/// A waker that does something when it is first cloned, which a receive does between its two looks.
+/// A waker that runs a function when it is first cloned. A receive clones it between its two looks
+/// at the queue.
 struct Cloned(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Cloned {
@@ -453,11 +462,12 @@ impl Cloned {
     }
 }
 
-/// The owner that a waker is.
+/// Takes over the `Arc` that a waker owns.
 ///
 /// # Safety
 ///
-/// The pointer is one of [`Cloned::raw`], whose owner this takes over.
+/// The pointer comes from [`Cloned::raw`], and the caller gives up the ownership that it stands
+/// for.
 unsafe fn owner(at: *const ()) -> Arc<Cloned> {
     // SAFETY: as the caller promises.
     unsafe { Arc::from_raw(at.cast()) }
@@ -465,21 +475,21 @@ unsafe fn owner(at: *const ()) -> Arc<Cloned> {
 
 static TABLE: RawWakerVTable = RawWakerVTable::new(
     |at| {
-        // SAFETY: the owner stays the waker's.
+        // SAFETY: the waker keeps its ownership, because `ManuallyDrop` never drops this `Arc`.
         let this = std::mem::ManuallyDrop::new(unsafe { owner(at) });
         if let Some(run) = this.0.lock().unwrap().take() {
             run();
         }
         Cloned::raw(Arc::clone(&this))
     },
-    // SAFETY: this uses the waker up.
+    // SAFETY: waking by value consumes the waker, and with it the ownership.
     |at| drop(unsafe { owner(at) }),
     |_| (),
-    // SAFETY: this drops the waker.
+    // SAFETY: the waker is dropped, and with it the ownership.
     |at| drop(unsafe { owner(at) }),
 );
 
-/// A receive that becomes ready between its two looks keeps no task alive.
+/// A receive that becomes ready between its two looks at the queue keeps no task alive.
 #[test]
 fn a_receive_that_is_ready_keeps_no_task() {
     let bus = Arc::new(bus::<u64>(16, 16));
@@ -495,13 +505,13 @@ fn a_receive_that_is_ready_keeps_no_task() {
         assert_eq!(received, Poll::Ready(Ok(Event(1))));
     }
     assert!(task.0.lock().unwrap().is_none(), "the event came between the two looks");
-    // Until the dispatcher is through with whom it may have woken.
+    // Wait until the dispatcher has done its wake-ups.
     bus.flush(LONG).unwrap();
     drop(waker);
     assert_eq!(Arc::strong_count(&task), 1, "the watcher keeps the waker");
 }
 
-/// A task's waker that calls back.
+/// A task's waker that calls back into the bus.
 struct CallsBack {
     bus: Arc<Broadcaster<u64>>,
     says: mpsc::Sender<Result<(), FlushError>>,
@@ -513,15 +523,15 @@ impl Wake for CallsBack {
     }
 }
 
-/// The thread that keeps the deadlines of tasks is one of the bus, too: a waker that calls back
-/// there is not left waiting, and the deadlines of the others with it.
+/// The timer's thread is a thread of the bus, too. A waker that calls back there does not wait for
+/// itself, and so does not delay the deadlines of other tasks.
 #[test]
 fn a_waker_that_calls_back_holds_up_no_deadline() {
     watched(|| {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let bus = Arc::new(Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap());
         let (go, gate) = mpsc::channel::<()>();
-        // It waits until `go` is dropped, with the first event in hand.
+        // The handler waits with the first event until `go` is dropped.
         let held = move |_: Delivery<&u64>| {
             let _ = gate.recv();
         };
@@ -535,7 +545,7 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
         let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
         let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
         // When an event behind a flush is seen, the dispatcher has answered that flush. After that
-        // only the clock wakes anybody.
+        // only the clock wakes a task.
         for (number, flush) in [(1, &mut first), (2, &mut second)] {
             assert!(ear.poll(flush.as_mut()).is_pending());
             bus.publisher().publish(number).unwrap();
@@ -557,9 +567,9 @@ fn a_waker_that_calls_back_holds_up_no_deadline() {
     });
 }
 
-/// Where there is no thread to keep a task's deadline, the task's own waits, at the place that the
-/// task has: it has its turn. The system's limit is set in a process of its own, to just above what
-/// that uses.
+/// If no thread can be started for a task's deadline, the task's own thread waits, and the task
+/// keeps its place in the wait queue. A child process sets the system's memory limit to just above
+/// what it uses.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
@@ -582,7 +592,8 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     bus.publisher().publish(1).unwrap();
     let (done, is_done) = mpsc::channel::<()>();
     let (begins, has_begun) = mpsc::channel::<()>();
-    // It makes room once the task's thread waits, and ends the wait if that does not.
+    // This thread makes room as soon as the task's thread waits. If the task's thread does not
+    // wait, this thread ends the wait.
     let releasing = std::thread::spawn(move || {
         begins.send(()).unwrap();
         clock.wait_for_waiters(1);
@@ -591,7 +602,8 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
             clock.advance(LONG);
         }
     });
-    // A thread that begins under the limit may find no memory for its own start, and that aborts.
+    // A thread that starts under the limit may find no memory for its own start, which aborts the
+    // process.
     has_begun.recv().unwrap();
     let before = getrlimit(Resource::As);
     let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -603,6 +615,6 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     setrlimit(Resource::As, before).unwrap();
     done.send(()).unwrap();
     releasing.join().unwrap();
-    // There was no thread that could have woken the task, so one poll was all.
+    // No thread could have woken the task, so it was polled only once.
     assert_eq!(flushed, Poll::Ready(Ok(())));
 }

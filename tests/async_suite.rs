@@ -1,4 +1,4 @@
-//! The async side, the same suite on plain threads, smol, and both flavours of tokio.
+//! The async side: the same suite on plain threads, smol, and both flavours of tokio.
 
 mod support;
 
@@ -16,10 +16,10 @@ use futures::future::{join, join_all};
 use futures::{Stream, StreamExt};
 use support::{LONG, assert_balanced, bus, hold, watched};
 
-/// Where a test's tasks run.
+/// An executor that runs a test's tasks.
 #[derive(Clone, Copy, Debug)]
 enum Executor {
-    /// Each task has a thread of its own, with `futures::executor::block_on`.
+    /// A new thread for each task, with `futures::executor::block_on`.
     Threads,
     Smol,
     TokioCurrentThread,
@@ -43,7 +43,8 @@ impl Executor {
         }
     }
 
-    /// Starts a task; what comes back waits for its end, and panics if it did.
+    /// Starts a task. The returned future waits for the task's end, and panics if the task
+    /// panicked.
     fn spawn(self, task: impl Future<Output = ()> + Send + 'static) -> Joined {
         match self {
             Self::Threads => {
@@ -63,7 +64,7 @@ impl Executor {
     }
 }
 
-/// Makes each function a module with one test for each executor.
+/// Turns each function into a module with one test for each executor.
 macro_rules! on_every_executor {
     ($($(#[doc = $doc:literal])* async fn $name:ident($executor:ident) $body:block)*) => {$(
         $(#[doc = $doc])*
@@ -98,7 +99,7 @@ macro_rules! on_every_executor {
     )*};
 }
 
-/// Lets every other task run; on plain threads, the other threads.
+/// Lets every other task run. On plain threads: lets the other threads run.
 async fn rest() {
     let mut rested = false;
     std::future::poll_fn(|cx| {
@@ -130,7 +131,7 @@ async fn collect(watcher: impl Stream<Item = Delivery<u64>>) -> (Vec<u64>, u64) 
     (events, lost)
 }
 
-/// A clock, and a bus that runs by it.
+/// Returns a fake clock and a bus that runs on it.
 fn timed(incoming_len: usize, queue_len: usize, policy: OverflowPolicy) -> (FakeClock, Broadcaster<u64>) {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let options = BusOptions::default().incoming_len(incoming_len).queue_len(queue_len).overflow(policy);
@@ -139,7 +140,7 @@ fn timed(incoming_len: usize, queue_len: usize, policy: OverflowPolicy) -> (Fake
 }
 
 on_every_executor! {
-    /// Everything, in order, and then the end, again and again.
+    /// A stream yields every event in order, and then the end, again and again.
     async fn a_stream_gives_everything_and_ends(executor) {
         let bus = Broadcaster::<u64>::new().unwrap();
         let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch_async().await.unwrap();
@@ -161,7 +162,7 @@ on_every_executor! {
         assert_balanced(&bus.shutdown_async(LONG).await.bus);
     }
 
-    /// A loss is an item at its place, and wakes a task that waits, also when no event follows.
+    /// A loss is an item at its place. It wakes a task that waits, even if no event follows.
     async fn a_gap_is_an_item(executor) {
         let bus = bus::<u64>(16, 2);
         let mut watcher = bus.watch().unwrap();
@@ -179,7 +180,8 @@ on_every_executor! {
         waiting.await;
     }
 
-    /// Two tasks that wake each other, thousands of times, through queues of one: a lost wake-up would hang.
+    /// Two tasks wake each other thousands of times through queues of one. A lost wake-up would
+    /// hang the test.
     async fn ping_pong(executor) {
         let there = Arc::new(bus::<u64>(1, 1));
         let back = bus::<u64>(1, 1);
@@ -200,7 +202,7 @@ on_every_executor! {
         answering.await;
     }
 
-    /// Publishers that find no room wait as tasks, and each event comes through once.
+    /// Publishers that find no room wait as tasks, and each event is delivered once.
     async fn publishers_wait_for_room(executor) {
         let bus = bus::<u64>(1, 1);
         let watcher = bus.watch_async_with_wait().await;
@@ -228,7 +230,8 @@ on_every_executor! {
         assert_eq!((events.len(), lost), (400, 0));
     }
 
-    /// `ready` and `try_publish` together publish everything, among others who wait with their events.
+    /// `ready` and `try_publish` together publish everything, beside other publishers that wait
+    /// with their events.
     async fn ready_loses_nothing(executor) {
         let bus = bus::<u64>(1, 1);
         let watcher = bus.watch_async_with_wait().await;
@@ -259,7 +262,7 @@ on_every_executor! {
         assert_eq!((events.len(), lost), (400, 0));
     }
 
-    /// The end of the bus reaches everybody who waits for something else.
+    /// The end of the bus reaches every task that waits for something else.
     async fn closing_wakes_all_who_wait(executor) {
         let bus = Arc::new(bus::<u64>(1, 1));
         let held = hold(&bus);
@@ -283,7 +286,7 @@ on_every_executor! {
         assert_balanced(&report.bus);
     }
 
-    /// A registration that waits for room takes its place in the order when it is through.
+    /// A registration that waits for room takes its place in the order when it gets the room.
     async fn watching_waits_for_room(executor) {
         let bus = Arc::new(bus::<u64>(1, 4));
         let held = hold(&bus);
@@ -305,7 +308,8 @@ on_every_executor! {
         registering.await;
     }
 
-    /// A flush waits for handlers, names those that are not through at the deadline, and refuses nothing else.
+    /// A flush waits for handlers, names those that are late at the deadline, and otherwise
+    /// succeeds.
     async fn flush_waits_for_handlers_and_gives_up_in_time(executor) {
         let (clock, bus) = timed(16, 16, OverflowPolicy::DropIncoming);
         let bus = Arc::new(bus);
@@ -321,9 +325,10 @@ on_every_executor! {
                 }
             }
         });
-        // The bus's alarm is the one who waits for the deadline.
+        // The bus's timer is the one waiter: it waits for the deadline.
         until(|| clock.waiters() == 1).await;
-        // Behind the flush: when this is taken, the dispatcher has come to it.
+        // This event is behind the flush. When the dispatcher has taken it, the dispatcher has come
+        // to the flush.
         bus.publisher().publish(2).unwrap();
         until(|| bus.stats().accepted == 2).await;
         clock.advance(Duration::from_secs(5));
@@ -336,7 +341,7 @@ on_every_executor! {
         bus.flush_async(LONG).await.unwrap();
     }
 
-    /// A shutdown by deadline returns when that has come, and says what it gave up.
+    /// A shutdown by deadline returns at the deadline and reports what it abandoned.
     async fn shutdown_gives_up_in_time(executor) {
         let (clock, bus) = timed(16, 1, OverflowPolicy::Wait);
         let bus = Arc::new(bus);
@@ -354,14 +359,14 @@ on_every_executor! {
         until(|| clock.waiters() == 1).await;
         clock.advance(Duration::from_millis(950));
         ending.await;
-        // The alarm has nothing left to wait for.
+        // The timer has nothing left to wait for.
         until(|| clock.waiters() == 0).await;
         assert_eq!(stuck.recv_async().await, Ok(Event(1)));
         assert_eq!(stuck.recv_async().await, Ok(Lagged(2)));
         assert_eq!(stuck.recv_async().await, Err(RecvError));
     }
 
-    /// All shutdowns, of tasks and of threads, wait for the same end and get the same report.
+    /// All shutdowns, by tasks and by threads, wait for the same end and get the same report.
     async fn shutdowns_agree(executor) {
         let bus = Arc::new(bus::<u64>(64, 64));
         let seen = Arc::new(AtomicU64::new(0));
@@ -390,7 +395,8 @@ on_every_executor! {
         assert_eq!(thread.join().unwrap(), bus.shutdown_async(LONG).await);
     }
 
-    /// A handler that is awaited handles everything, survives its panics, lets other tasks run, and ends with the bus.
+    /// A runner that is awaited handles everything, survives its panics, lets other tasks run, and
+    /// ends with the bus.
     async fn a_runner_is_a_task(executor) {
         let bus = Arc::new(bus::<u64>(1 << 12, 1 << 12));
         let seen = Arc::new(AtomicU64::new(0));
@@ -406,7 +412,8 @@ on_every_executor! {
         let handle = runner.handle();
         bus.publisher().publish_batch((0..4000).collect()).unwrap();
         let running = executor.spawn(runner);
-        // Only on an executor of one thread does this say something: the handler is not through when it lets us run.
+        // This shows something only on an executor of one thread: the runner is not finished when
+        // it lets this task run.
         if matches!(executor, Executor::TokioCurrentThread) {
             let seen = seen.clone();
             let other = executor.spawn(async move {
@@ -423,7 +430,8 @@ on_every_executor! {
         assert!(handle.join(Duration::ZERO));
     }
 
-    /// A runner that is stopped handles what is queued; one that is dropped unfinished counts it as lost.
+    /// A runner that is stopped handles what is queued. A runner that is dropped unfinished counts
+    /// its queue as lost.
     async fn runners_end(executor) {
         let bus = bus::<u64>(16, 16);
         let seen = Arc::new(AtomicU64::new(0));
@@ -444,7 +452,7 @@ on_every_executor! {
         assert!(bus.shutdown_async(LONG).await.complete);
     }
 
-    /// Threads and tasks publish and watch on one bus: all see all, in one order.
+    /// Threads and tasks publish and watch on one bus: all see all events, in one order.
     async fn one_bus_serves_threads_and_tasks(executor) {
         let bus = bus::<u64>(8, 8);
         let build = || bus.watch_builder().overflow(OverflowPolicy::Wait);
@@ -490,7 +498,7 @@ on_every_executor! {
         assert_balanced(&bus.stats());
     }
 
-    /// Nothing that a task drops waits for the bus, however stuck that is.
+    /// Nothing that a task drops waits for the bus, however stuck the bus is.
     async fn dropping_never_waits(_executor) {
         let bus = bus::<u64>(1, 1);
         let held = hold(&bus);
@@ -512,7 +520,7 @@ on_every_executor! {
     }
 }
 
-/// A watcher that nothing is lost for.
+/// Registers a watcher that loses nothing.
 trait WatchWithWait {
     fn watch_async_with_wait(&self) -> impl Future<Output = Watcher<u64>>;
 }

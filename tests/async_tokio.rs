@@ -1,5 +1,5 @@
-//! The example `async_tokio`: nothing is lost, whoever publishes and reads, and however it ends. The unit tests of its
-//! modules run here too.
+//! The example `async_tokio`: nothing is lost, whoever publishes and reads, and however the program
+//! ends. The unit tests of its modules run here too.
 
 #[path = "../examples/async_tokio/main.rs"]
 mod program;

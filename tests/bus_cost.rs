@@ -1,5 +1,5 @@
-//! What the bus does not cost: no processor time when idle (G10), no allocation where none is needed (G4), and what its
-//! types may be used for.
+//! The bus uses no processor time when idle (G10), does not allocate where no allocation is needed
+//! (G4), and its types may be used where the documentation says so.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -18,12 +18,13 @@ use eventcast::{
 };
 use support::{LONG, hold};
 
-/// How many allocations this makes on this thread.
+/// Returns the number of allocations that `run` makes on this thread.
 fn allocations_here(run: impl FnOnce()) -> u64 {
     counting::allocations_here(run).0
 }
 
-/// The count of the bus's dispatcher. A filter, which runs there, begins it; then its watcher goes.
+/// Returns the allocation count of the bus's dispatcher. A filter, which the dispatcher runs,
+/// starts the count. Then the filter's watcher is dropped.
 fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, event: T) -> Followed {
     let followed = Followed::new();
     let filter = move |_: &T| {
@@ -38,7 +39,8 @@ fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, eve
     followed
 }
 
-/// Publishing allocates nothing, whether it is accepted, refused, or wakes a sleeping dispatcher.
+/// Publishing allocates nothing, whether the event is accepted, is refused, or wakes a sleeping
+/// dispatcher.
 #[test]
 fn try_publish_does_not_allocate() {
     let bus = Broadcaster::with_options(BusOptions::default().incoming_len(64).queue_len(64)).unwrap();
@@ -84,11 +86,12 @@ fn receiving_does_not_allocate() {
     assert_eq!(allocated, 0);
 }
 
-/// A queue takes memory for so many slices at a time, each a batch or a part of one.
+/// The number of slices for which a queue takes memory at a time. A slice is a batch or a part of
+/// one.
 const SLICES_AT_A_TIME: u64 = 31;
 
-/// The dispatcher's allocations go by batches, not by events or watchers: one for each batch, and for each watcher one
-/// when its queue grows.
+/// The dispatcher allocates for each batch, not for each event or watcher: once for a batch, and
+/// once for each watcher whose queue grows.
 #[test]
 fn distribution_allocates_by_the_batch() {
     const WATCHERS: u64 = 16;
@@ -96,13 +99,14 @@ fn distribution_allocates_by_the_batch() {
     let dispatcher = follow_dispatcher(&bus, 0_u64);
     let mut watchers: Vec<_> = (0..WATCHERS).map(|_| bus.watch().unwrap()).collect();
     let publisher = bus.publisher();
-    // The last watcher is offered each batch last, so then the dispatcher is through with it.
+    // The dispatcher offers each batch to the last watcher last. When that watcher has the batch,
+    // the dispatcher is done with it.
     let mut publish = |batches| {
         (0..batches).for_each(|_| publisher.publish_batch((0..256).collect()).unwrap());
         let last = watchers.last_mut().unwrap();
         (0..batches).for_each(|_| assert_eq!(last.recv_batch().unwrap().len(), 256));
     };
-    // So that the queues begin where they grow.
+    // Fill the queues up to the point where they grow.
     publish(SLICES_AT_A_TIME);
     for batches in [SLICES_AT_A_TIME, 10 * SLICES_AT_A_TIME] {
         let growth = WATCHERS * batches / SLICES_AT_A_TIME;
@@ -110,7 +114,8 @@ fn distribution_allocates_by_the_batch() {
     }
 }
 
-/// An event that comes alone is a batch of one: the batch, and what shares it.
+/// A single event is a batch of one. It takes two allocations: the batch, and what shares the
+/// batch.
 #[test]
 fn an_event_that_comes_alone_allocates_twice() {
     const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
@@ -127,7 +132,7 @@ fn an_event_that_comes_alone_allocates_twice() {
     assert_eq!(allocated, EVENTS * 2 + 10, "the queue grows ten times");
 }
 
-/// Nor does a handler's thread allocate for an event.
+/// A handler's thread does not allocate for an event either.
 #[test]
 fn handling_does_not_allocate() {
     let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
@@ -156,8 +161,8 @@ fn handling_does_not_allocate() {
     assert_eq!(allocated, 0, "2100 deliveries");
 }
 
-/// G10: an idle bus sleeps. The system counts how often each thread has given up the processor, and for an idle one the
-/// count stands still.
+/// G10: an idle bus sleeps. The system counts how often each thread has given up the processor. For
+/// an idle thread this count stands still.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_bus_uses_no_processor_time() {
@@ -169,8 +174,8 @@ fn an_idle_bus_uses_no_processor_time() {
     watcher.recv().unwrap();
     let mut before = switches();
     assert_eq!(before.len(), 2, "the dispatcher and the handler: {before:?}");
-    // What was just woken may still be on its way to sleep, and a system that stops a process and lets it go on wakes its
-    // threads. What polls has not one quiet half second.
+    // A thread that was just woken may still be on its way to sleep, and a system that stops and
+    // continues a process wakes its threads. A thread that polls never has one quiet half second.
     let is_quiet = (0..60).any(|_| {
         pause(Duration::from_millis(500));
         let now = switches();
@@ -180,13 +185,13 @@ fn an_idle_bus_uses_no_processor_time() {
     });
     assert!(is_quiet, "{before:?}");
 
-    /// Lets time pass. Nothing is waited for here: the test is that nothing happens.
+    /// Lets time pass. Nothing is waited for here: the test shows that nothing happens.
     fn pause(time: Duration) {
         let (_tx, rx) = mpsc::channel::<()>();
         let _ = rx.recv_timeout(time);
     }
 
-    /// Context switches of the bus's threads so far, by the thread's name.
+    /// Returns the context switches of the bus's threads so far, by the thread's name.
     fn switches() -> Vec<(String, String)> {
         let mut found = Vec::new();
         for task in std::fs::read_dir("/proc/self/task").unwrap() {
@@ -205,7 +210,7 @@ fn an_idle_bus_uses_no_processor_time() {
     }
 }
 
-/// What may cross threads, and what may be moved in a task.
+/// The types may cross threads and be moved in tasks wherever they should.
 #[test]
 fn types_are_as_free_as_they_should_be() {
     fn send_sync<T: Send + Sync + Unpin + 'static>() {}
@@ -233,7 +238,7 @@ fn types_are_as_free_as_they_should_be() {
     movable::<WatchBuilder<'static, u8>>();
     movable::<Batch<'static, u8>>();
     movable::<Events<'static, u8>>();
-    // `Debug` asks nothing of the event.
+    // `Debug` requires nothing of the event.
     let bus = Broadcaster::<Plain>::new().unwrap();
     let watcher = bus.watch_builder().name("w").watch().unwrap();
     let text = format!(

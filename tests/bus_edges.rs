@@ -1,5 +1,5 @@
-//! Corners: events of no size, queues of one, thousands of watchers, publishers in a thread that is being torn down,
-//! watchers dropped in the middle of a panic, two shutdowns at once.
+//! Corners: events of no size, queues of one, thousands of watchers, publishers in a thread that is
+//! being torn down, watchers dropped in the middle of a panic, two shutdowns at once.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -63,14 +63,14 @@ fn events_of_no_size() {
         }
         assert_eq!(count, 10);
         assert_eq!((newest.stats().queued, newest.stats().dropped.oldest), (2, 8));
-        // The copies of the part that was queued are dropped with it.
+        // The copies of the queued part are dropped with it.
         drop((all, newest));
         assert!(DROPS.load(Ordering::SeqCst) >= 10);
     });
 }
 
-/// There can be as many events of no size as a number can say, so sums of their counts end at the
-/// highest number.
+/// A batch can have as many events of no size as `usize` can count, so sums of their counts end at
+/// the highest number.
 #[test]
 fn counts_of_refused_events_of_no_size_do_not_wrap() {
     let bus = Broadcaster::<()>::with_options(BusOptions::default()).unwrap();
@@ -81,7 +81,7 @@ fn counts_of_refused_events_of_no_size_do_not_wrap() {
         let refused = publisher.try_publish_batch(vec![(); usize::MAX]).unwrap_err();
         assert_eq!(refused.into_inner().len(), usize::MAX);
     }
-    // A thread of its own counts elsewhere.
+    // A thread other than this one counts elsewhere.
     for _ in 0..2 {
         let publisher = publisher.clone();
         thread::spawn(move || publisher.publish_batch(vec![(); usize::MAX]).unwrap_err()).join().unwrap();
@@ -90,7 +90,8 @@ fn counts_of_refused_events_of_no_size_do_not_wrap() {
     assert_eq!((stats.rejected_stopped, stats.published()), (u64::MAX, u64::MAX), "{stats}");
 }
 
-/// What its incoming queue would take at once, in bytes, is bounded: more is an error and no abort.
+/// The size in bytes of an incoming queue, which is allocated at once, is bounded. A larger one is
+/// an error, not an abort.
 #[test]
 fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
     type Largest = [u8; 16 * 1024];
@@ -98,8 +99,8 @@ fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
         Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 24)).unwrap_err();
     assert_eq!(error.option(), "incoming_len");
     let text = error.to_string();
-    assert!(text.starts_with("incoming_len is 16777216, allowed is up to 2618"), "{text}");
-    assert!(text.ends_with(" bytes, which the queue takes at once"), "{text}");
+    assert!(text.starts_with("incoming_len must be up to 2618"), "{text}");
+    assert!(text.ends_with(" bytes, which the queue takes at once, got 16777216"), "{text}");
     assert!(Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 4)).is_ok());
 }
 
@@ -113,7 +114,8 @@ fn thousands_of_watchers_that_come_and_go() {
         bus.flush(FOREVER).unwrap();
         watchers.retain_mut(|watcher| {
             assert_eq!(watcher.try_recv(), Ok(Delivery::Event(1)));
-            // Some are dropped here, in no order that they came in.
+            // About a third of the watchers are dropped here, not in the order of their
+            // registration.
             std::ptr::from_ref(watcher).addr() % 3 == 0
         });
         watchers.iter().for_each(eventcast::Watcher::stop);
@@ -129,8 +131,8 @@ fn thousands_of_watchers_that_come_and_go() {
     });
 }
 
-/// A publisher lives in a thread-local, and publishes when the thread is torn down; also into a full queue, and by
-/// waiting.
+/// A publisher lives in a thread-local and publishes when the thread is torn down, even into a full
+/// queue, where it waits.
 #[test]
 fn publishing_while_the_thread_is_torn_down() {
     struct Last(Publisher<u32>);
@@ -154,7 +156,7 @@ fn publishing_while_the_thread_is_torn_down() {
     });
 }
 
-/// A thread panics with a watcher on its stack, whose queued events panic when they are dropped.
+/// A thread panics with a watcher on its stack whose queued events panic when they are dropped.
 #[test]
 fn a_watcher_that_goes_in_a_panic_with_events_that_panic() {
     #[derive(Clone)]
@@ -184,7 +186,8 @@ fn a_watcher_that_goes_in_a_panic_with_events_that_panic() {
     });
 }
 
-/// A filter that passes nothing does not wait, although the queue is full and the policy is to wait.
+/// A filter that passes nothing causes no wait, although the queue is full and the policy is to
+/// wait.
 #[test]
 fn a_full_queue_that_nothing_is_meant_for() {
     watched(|| {
@@ -197,8 +200,8 @@ fn a_full_queue_that_nothing_is_meant_for() {
     });
 }
 
-/// Two shutdowns, the later with the earlier deadline, against a handler that does not return: both get the report of
-/// the one that gave up, and so does a flush.
+/// Two shutdowns, the later with the earlier deadline, wait for a handler that does not return.
+/// Both get the report of the one that gave up, and a flush learns of it too.
 #[test]
 fn two_shutdowns_and_a_flush_against_a_handler_that_does_not_return() {
     watched(|| {
@@ -236,17 +239,18 @@ fn two_shutdowns_and_a_flush_against_a_handler_that_does_not_return() {
         assert_eq!(long.join().unwrap(), report);
         flush.join().unwrap();
         assert!(!bus.shutdown().complete);
-        // The event in hand is finished, the other given up.
+        // The handler finishes its current event and abandons the other one.
         release_tx.send(()).unwrap();
         assert!(handle.join(FOREVER));
-        // The dispatcher may come to the second one only now, and counts it on its own thread.
+        // The dispatcher may come to the second event only now, and counts it on its own thread.
         until(|| handle.stats().offered == 2 && handle.stats().lag == 0);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.queued), (1, 1, 0));
     });
 }
 
-/// A test that steps a clock in a loop relies on it: who has been woken is not taken for one who waits again.
+/// Tests that step a clock in a loop rely on this: a thread that the clock has woken does not count
+/// as one that waits again.
 #[test]
 fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
     watched(|| {
@@ -263,7 +267,7 @@ fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
             clock.advance(Duration::from_millis(999));
             assert_eq!(clock.waiters(), 1);
             clock.advance(Duration::from_millis(1));
-            // The second time is a wait of its own, so this step comes in time for it.
+            // The second wait counts anew, so this step comes after it has begun.
             clock.wait_for_waiters(1);
             clock.advance(Duration::from_secs(1));
             assert_eq!(clock.waiters(), 0);
@@ -272,7 +276,8 @@ fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
     });
 }
 
-/// A watcher is stopped, and another dropped, before the dispatcher has come to their registration.
+/// One watcher is stopped and another is dropped before the dispatcher has come to their
+/// registration.
 #[test]
 fn gone_before_they_were_registered() {
     watched(|| {

@@ -67,7 +67,7 @@ fn concurrent_shutdowns_all_wait_and_agree() {
     assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(Some(1)));
     thread::scope(|scope| {
         let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| bus.shutdown())).collect();
-        // None can have returned: the handler is in the middle of its event.
+        // No shutdown can have returned: the handler is in the middle of its event.
         assert!(calls.iter().all(|call| !call.is_finished()));
         turnstile.go.send(()).unwrap();
         let reports: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
@@ -98,7 +98,7 @@ fn after_the_end_everything_says_so() {
     assert!(watcher.recv_batch().is_err());
 }
 
-/// G8: a shutdown by deadline returns by the deadline and says what it gave up.
+/// G8: a shutdown by deadline returns by the deadline and reports what it abandoned.
 #[test]
 fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -109,12 +109,13 @@ fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     let report = thread::scope(|scope| {
         let shutdown = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(1)));
         clock.wait_for_waiters(1);
-        // It begins to give up 50 ms before the deadline, which never comes: so it ends when all has been given up.
+        // The shutdown begins to abandon 50 ms before the deadline. The clock never reaches the
+        // deadline, so the shutdown ends as soon as everything has been abandoned.
         clock.advance(Duration::from_millis(950));
         shutdown.join().unwrap()
     });
     assert!(!report.complete);
-    // The one that nobody read lost all but the first; the other lost nothing.
+    // The watcher that nobody read lost all but the first. The other watcher lost nothing.
     let stats = &report.bus.watchers[0];
     assert_eq!((stats.offered, stats.queued, stats.dropped.abandoned), (5, 1, 4));
     assert_eq!(report.bus.watchers[1].queued, 3);
@@ -124,8 +125,8 @@ fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     assert_eq!(events(&drain(&mut other)), [1, 2, 3]);
 }
 
-/// A handler that does not come back delays the deadline by nothing. When it does come back, it gives up its queue, and
-/// is not told what was lost behind that.
+/// A handler that does not return does not delay the deadline. When the handler returns at last, it
+/// abandons its queue and does not learn what was lost behind that.
 #[test]
 fn a_stuck_handler_is_left_behind_at_the_deadline() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -146,14 +147,15 @@ fn a_stuck_handler_is_left_behind_at_the_deadline() {
     turnstile.go.send(()).unwrap();
     // The clock stands still, so only the handler's end can end this.
     assert!(handle.join(LONG));
-    // Both ends may empty the queue of one that has gone, and each counts what it took, the dispatcher on its own thread.
+    // Both ends may empty the queue of a watcher that is gone. Each counts what it took, the
+    // dispatcher on its own thread.
     until(|| handle.stats().lag == 0);
     let stats = handle.stats();
     assert_eq!((stats.delivered, stats.dropped.abandoned, stats.queued), (1, 2, 0));
     assert_eq!((stats.dropped.incoming, turnstile.entered.try_recv().ok()), (2, None));
 }
 
-/// Publishers that wait for room are released by the end.
+/// The end releases publishers that wait for room.
 #[test]
 fn blocked_publishers_are_released() {
     let bus = bus(1, 1);
@@ -176,7 +178,8 @@ fn blocked_publishers_are_released() {
     assert!(bus.shutdown().complete);
 }
 
-/// Dropping the bus closes it and waits for nobody, also with a watcher that nobody reads on the same stack.
+/// Dropping the bus closes it and waits for nobody, even if a watcher that nobody reads is on the
+/// same stack.
 #[test]
 fn dropping_the_bus_waits_for_nobody() {
     let bus = bus(100, 1);
@@ -186,12 +189,12 @@ fn dropping_the_bus_waits_for_nobody() {
     publisher.publish(1).unwrap();
     drop(bus);
     assert!(publisher.publish(2).unwrap_err().is_stopped());
-    // What was accepted is still offered, by the dispatcher's own thread.
+    // The dispatcher's thread still offers what was accepted.
     assert_eq!(drain(&mut held.watcher), [Event(u64::MAX - 1), Event(u64::MAX), Event(1)]);
     assert_eq!(events(&drain(&mut other)), [1]);
 }
 
-/// A test that panics while it holds a `Wait` watcher fails; it does not hang.
+/// A test that panics while it holds a `Wait` watcher fails instead of hanging.
 #[test]
 fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     let result = thread::spawn(|| {
@@ -203,7 +206,7 @@ fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     assert!(result.is_err());
 }
 
-/// G11: after `stop` what is queued stays readable, then comes the end.
+/// G11: after `stop` the queued events stay readable, then the end comes.
 #[test]
 fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     let bus = bus(100, 100);
@@ -219,7 +222,7 @@ fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     assert!(bus.shutdown().complete);
 }
 
-/// G11: a reader that waits is woken by a stop from another thread.
+/// G11: a stop from another thread wakes a reader that waits.
 #[test]
 fn stop_wakes_a_waiting_reader() {
     let bus = bus::<u64>(10, 10);
@@ -230,7 +233,8 @@ fn stop_wakes_a_waiting_reader() {
     assert_eq!(reader.join().unwrap(), Err(RecvError));
 }
 
-/// G11: stop and drop release a dispatcher that waits for exactly that watcher, and count what was lost.
+/// G11: stop and drop release a dispatcher that waits for exactly that watcher, and the events that
+/// it loses are counted.
 #[test]
 fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     for drops in [false, true] {
@@ -257,10 +261,11 @@ fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     }
 }
 
-/// G11: on an idle bus a dropped watcher is gone without waiting for the next event, and so are its events.
+/// G11: on an idle bus a dropped watcher and its events are freed without waiting for the next
+/// event.
 #[test]
 fn watchers_that_come_and_go_on_an_idle_bus_leave_nothing() {
-    /// Says when the dispatcher has let go of a watcher's filter.
+    /// Reports when the dispatcher has dropped a watcher's filter.
     struct Says(mpsc::Sender<()>);
     impl Drop for Says {
         fn drop(&mut self) {
@@ -270,7 +275,7 @@ fn watchers_that_come_and_go_on_an_idle_bus_leave_nothing() {
     let live = Live::default();
     let bus = bus(100, 100);
     let (gone_tx, gone) = mpsc::channel();
-    // Miri takes long for each.
+    // Miri takes long for each watcher.
     let watchers = if cfg!(miri) { 200 } else { 2_000_u64 };
     for n in 0..watchers {
         let says = Says(gone_tx.clone());
@@ -295,7 +300,7 @@ fn watchers_that_come_and_go_on_an_idle_bus_leave_nothing() {
     assert_eq!(bus.stats().departed.dropped.stopped, watchers / 100);
 }
 
-/// A handle that is dropped leaves its handler running; `stop` and `join` end it.
+/// A handle that is dropped leaves its handler running. `stop` and `join` end the handler.
 #[test]
 fn a_dropped_handle_leaves_the_handler_running() {
     let seen = Arc::new(AtomicU64::new(0));
@@ -321,8 +326,8 @@ fn a_dropped_handle_leaves_the_handler_running() {
     assert_eq!(stopped.stats().delivered, 1);
 }
 
-/// Whom the first flush names that names anybody: before the dispatcher has come to a flush, or to its wait for a watcher,
-/// there is nobody to name.
+/// Returns the names that the first flush reports that reports any. Before the dispatcher has come
+/// to a flush, or to its wait for a watcher, there is no name to report.
 fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     let mut named = Vec::new();
     until(|| match bus.flush(Duration::from_millis(1)).unwrap_err() {
@@ -335,7 +340,8 @@ fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     named
 }
 
-/// Flush waits for handlers, names who is late, and does not wait for watchers that the caller reads.
+/// A flush waits for handlers, names those that are late, and does not wait for watchers that the
+/// caller reads.
 #[test]
 fn flush_waits_for_handlers_and_names_the_late() {
     let bus = bus(100, 100);
@@ -352,7 +358,7 @@ fn flush_waits_for_handlers_and_names_the_late() {
     assert_eq!(bus.flush(LONG), Ok(()));
 }
 
-/// A flush that cannot come to its turn names the watcher that holds up the dispatcher.
+/// A flush that the dispatcher cannot come to names the watcher that holds up the dispatcher.
 #[test]
 fn flush_names_the_watcher_that_holds_the_dispatcher() {
     let bus = bus(100, 1);
@@ -362,7 +368,7 @@ fn flush_names_the_watcher_that_holds_the_dispatcher() {
     assert_eq!(bus.flush(LONG), Ok(()));
 }
 
-/// A flush under way when the bus is shut down comes to its end with it.
+/// A flush that is under way when the bus is shut down ends with the bus.
 #[test]
 fn a_flush_during_shutdown_ends_with_it() {
     let bus = bus(100, 1);
@@ -376,7 +382,7 @@ fn a_flush_during_shutdown_ends_with_it() {
     });
 }
 
-/// One given up by a deadline says so to a flush.
+/// A flush that a deadline abandoned reports it.
 #[test]
 fn an_abandoned_flush_says_so() {
     let bus = bus(100, 1);
@@ -404,7 +410,8 @@ fn recv_timeout_runs_on_the_clock() {
     assert!(watcher.recv_batch_timeout(Duration::ZERO).is_err());
 }
 
-/// A publisher that waits by a timeout gets its event back when time is up, and loses nothing if room comes first.
+/// A publisher that waits with a timeout gets its event back when time is up, and loses nothing if
+/// room comes first.
 #[test]
 fn publish_timeout_runs_on_the_clock() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -428,7 +435,8 @@ fn publish_timeout_runs_on_the_clock() {
     });
 }
 
-/// The longest that can be asked for, so that whoever looks on to its end is seen.
+/// The longest spin that the options allow, so that the test notices a thread that spins to the end
+/// of it.
 const SPIN: Duration = Duration::from_secs(1);
 
 /// A reader that spins instead of sleeping keeps its deadline too.
@@ -445,7 +453,8 @@ fn a_receive_that_spins_keeps_its_deadline() {
     }
 }
 
-/// The same for the dispatcher, which looks at the end, and at those who have stopped.
+/// The same for the dispatcher: while it spins, it notices the end of the bus and watchers that
+/// have stopped.
 #[test]
 fn a_dispatcher_that_spins_looks_at_the_end() {
     let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();
@@ -465,7 +474,7 @@ fn a_dispatcher_that_spins_looks_at_the_end() {
     assert_eq!(handled.stats().delivered, 1);
 }
 
-/// Waits, when it goes, for what is to be seen by then.
+/// A destructor that waits until a reader has seen the end.
 struct WaitsFor(mpsc::Receiver<()>);
 
 impl Drop for WaitsFor {
@@ -474,8 +483,8 @@ impl Drop for WaitsFor {
     }
 }
 
-/// The end reaches every reader before any destructor of the user's runs: these may wait for a
-/// reader.
+/// The end reaches every reader before any destructor of the user's runs, because such a destructor
+/// may wait for a reader.
 #[test]
 fn a_destructor_at_the_end_holds_up_no_reader() {
     watched(|| {

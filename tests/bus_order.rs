@@ -1,4 +1,4 @@
-//! G1: one order for all. G2: registration has a place in it.
+//! G1: one order for all watchers. G2: a registration has a place in the order.
 
 mod support;
 
@@ -8,7 +8,8 @@ use std::thread;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use support::{LONG, bus, drain, events, hold};
 
-/// G1 and G3 at size: ten million events, four watchers that lose nothing, every one in its place.
+/// G1 and G3 at size: ten million events, four watchers that lose nothing, every event in its
+/// place.
 #[test]
 fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     const EVENTS: u64 = 10_000_000;
@@ -46,7 +47,8 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     }
 }
 
-/// G1: whatever several publishers do, all watchers see the same sequence, and each publisher's own order in it.
+/// G1: whatever several publishers do, all watchers see the same sequence, and in it each
+/// publisher's own order.
 #[test]
 fn all_watchers_see_one_order_of_several_publishers() {
     let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait).queue_len(64))

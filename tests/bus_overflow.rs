@@ -1,4 +1,5 @@
-//! G5, G6, G7: bounded queues, what each policy loses, where the gap shows, and that it is counted.
+//! G5, G6, G7: queues are bounded, each policy loses what it should, the gap shows at its place,
+//! and losses are counted.
 
 mod support;
 
@@ -11,7 +12,7 @@ use eventcast::Delivery::{Event, Lagged};
 use eventcast::{Broadcaster, BusOptions, DropReason, FakeClock, OverflowPolicy};
 use support::{LONG, Live, assert_balanced, available, bus, drain, events, hold, lagged};
 
-/// G7: a loss is an item of its own, at its place, also when nothing follows.
+/// G7: a loss is an item at its place, even if no event follows.
 #[test]
 fn a_loss_shows_at_its_place_also_when_nothing_follows() {
     let bus = bus(100, 2);
@@ -25,25 +26,26 @@ fn a_loss_shows_at_its_place_also_when_nothing_follows() {
     assert_eq!(watcher.try_recv(), Ok(Event(4)));
     publisher.publish(8).unwrap();
     bus.flush(LONG).unwrap();
-    // The gap stands between 5 and 8: one slot was free for 8.
+    // The gap is between 5 and 8, because one slot was free for 8.
     assert_eq!(available(&mut watcher), [Event(5), Lagged(2), Event(8)]);
     assert_eq!(watcher.stats().dropped.incoming, 3);
 }
 
-/// G7: a reader that waits gets the gap at the end without anything that follows it, while the bus stays open.
+/// G7: a waiting reader gets a gap at the end while the bus stays open, without any event that
+/// follows.
 #[test]
 fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let bus = Broadcaster::with_clock(BusOptions::default().queue_len(2), clock.clock()).unwrap();
     let mut watcher = bus.watch().unwrap();
     let reader = thread::spawn(move || [(); 3].map(|()| watcher.recv_timeout(LONG).unwrap()));
-    // It sleeps, and the clock will not wake it.
+    // The reader sleeps, and the clock does not wake it.
     clock.wait_for_waiters(1);
     bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
     assert_eq!(reader.join().unwrap(), [Event(1), Event(2), Lagged(1)]);
 }
 
-/// G7: what is in hand takes room, and what is lost meanwhile is told at the next receive.
+/// G7: a borrowed batch takes room, and the next receive reports what was lost meanwhile.
 #[test]
 fn a_batch_in_hand_counts_as_queued() {
     let bus = bus::<u64>(100, 1);
@@ -98,7 +100,7 @@ fn drop_oldest_with_a_queue_of_one_keeps_the_newest() {
     assert_eq!(available(&mut watcher), [Lagged(99), Event(99)]);
 }
 
-/// Under a reader that takes meanwhile, each event is delivered or lost once, and in order.
+/// While a reader takes events, each event is delivered or lost exactly once, and in order.
 #[test]
 fn drop_oldest_counts_each_event_once_under_a_busy_reader() {
     const EVENTS: u64 = 50_000;
@@ -142,7 +144,8 @@ fn wait_for_gives_up_at_its_deadline_and_shows_the_gap() {
     assert_eq!(slow.stats().dropped.timed_out, 2);
 }
 
-/// Several that must be waited for delay the rest by the longest of them, not by the sum.
+/// Several watchers that must be waited for delay the rest by the longest of their waits, not by
+/// the sum.
 #[test]
 fn several_deadlines_run_from_the_same_moment() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -153,7 +156,7 @@ fn several_deadlines_run_from_the_same_moment() {
     let mut fast = bus.watch_builder().queue_len(10).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2]).unwrap();
     clock.wait_for_waiters(1);
-    // The one that has room got its share before anybody was waited for.
+    // The watcher that has room got its share before the dispatcher waited for the others.
     assert_eq!(events(&[fast.recv().unwrap(), fast.recv().unwrap()]), [1, 2]);
     clock.advance(Duration::from_millis(50));
     bus.flush(LONG).unwrap();
@@ -162,7 +165,7 @@ fn several_deadlines_run_from_the_same_moment() {
     }
 }
 
-/// `Wait` loses nothing however small the queue, and whichever way it is read.
+/// `Wait` loses nothing, however small the queue is and whichever way it is read.
 #[test]
 fn wait_loses_nothing_in_the_smallest_queues() {
     for queue_len in [1, 2, 3, 4, 7] {
@@ -234,7 +237,8 @@ fn filtered_events_are_not_offered() {
     assert_eq!((none.stats().filtered, none.stats().offered), (10, 0));
 }
 
-/// G5: however much is published, what lives is bounded by the formula in the documentation.
+/// G5: however much is published, the formula in the documentation bounds the events that are
+/// alive.
 #[test]
 fn what_lives_is_bounded_by_the_queues() {
     const MAX_BATCH: usize = 8;
@@ -245,7 +249,7 @@ fn what_lives_is_bounded_by_the_queues() {
     for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
         watchers.push(bus.watch_builder().overflow(policy).watch().unwrap());
     }
-    // The filter makes copies of its own.
+    // The filtered watcher gets copies.
     watchers.push(bus.watch_builder().filter(|t: &support::Tracked| t.number % 2 == 0).watch().unwrap());
     let publisher = bus.publisher();
     let mut number = 0;
@@ -254,7 +258,8 @@ fn what_lives_is_bounded_by_the_queues() {
         let batch = (0..MAX_BATCH as u64).map(|i| live.event(number + i)).collect();
         number += MAX_BATCH as u64;
         refused += u64::from(publisher.try_publish_batch(batch).is_err());
-        // incoming_len × max_batch, each queue, and two batches for each watcher and the dispatcher.
+        // The bound: incoming_len × max_batch, each queue, and two batches for each watcher and the
+        // dispatcher.
         let bound = 4 * MAX_BATCH + 4 * 6 + 2 * (4 + 1) * MAX_BATCH;
         assert!(
             live.count() <= i64::try_from(bound).unwrap(),
@@ -263,7 +268,7 @@ fn what_lives_is_bounded_by_the_queues() {
         );
     }
     bus.close();
-    // The dispatcher may wait for one of them, so all are read at once.
+    // The dispatcher may be waiting for one of the watchers, so all are read at once.
     thread::scope(|scope| {
         for watcher in &mut watchers {
             scope.spawn(|| drop(drain(watcher)));
@@ -274,7 +279,7 @@ fn what_lives_is_bounded_by_the_queues() {
     assert_eq!(live.count(), 0);
 }
 
-/// G6 with all policies on one bus, against what the threads count themselves.
+/// G6 with all policies on one bus: the counters agree with the threads' own counts.
 #[test]
 fn every_policy_balances_against_its_readers_own_counts() {
     let options = BusOptions::default().incoming_len(32).queue_len(8);
@@ -319,7 +324,7 @@ fn every_policy_balances_against_its_readers_own_counts() {
     }
 }
 
-/// In flight the counters never promise more than was offered.
+/// While events are on their way, the counters never show more than was offered.
 #[test]
 fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
     let bus = bus(64, 4);
@@ -342,7 +347,7 @@ fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
     });
 }
 
-/// A slow watcher beside a fast one: only the slow one pays.
+/// Beside a fast watcher, only the slow watcher loses events.
 #[test]
 fn a_full_queue_costs_its_own_watcher_only() {
     let bus = bus(1000, 10);
@@ -375,7 +380,7 @@ fn publishing_reports_full_and_hands_the_event_back() {
     assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_stopped), (4, 4, 2));
 }
 
-/// A batch of which only the beginning finds room hands back the rest.
+/// A batch of which only the beginning finds room gives back the rest.
 #[test]
 fn a_batch_that_does_not_fit_hands_back_the_rest() {
     let options = BusOptions::default().incoming_len(2).queue_len(1).max_batch(2);
@@ -391,27 +396,29 @@ fn a_batch_that_does_not_fit_hands_back_the_rest() {
 fn options_out_of_range_are_refused_by_name() {
     let refusal = |options: BusOptions| Broadcaster::<u8>::with_options(options).unwrap_err().to_string();
     let options = BusOptions::default;
-    assert_eq!(refusal(options().incoming_len(0)), "incoming_len is 0, allowed is 1 to 16777216 entries");
-    assert_eq!(refusal(options().queue_len(0)), "queue_len is 0, allowed is 1 to 16777216 events");
-    assert_eq!(refusal(options().max_batch(70_000)), "max_batch is 70000, allowed is 1 to 65536 events");
+    assert_eq!(refusal(options().incoming_len(0)), "incoming_len must be 1 to 16777216 entries, got 0");
+    assert_eq!(refusal(options().queue_len(0)), "queue_len must be 1 to 16777216 events, got 0");
+    assert_eq!(refusal(options().max_batch(70_000)), "max_batch must be 1 to 65536 events, got 70000");
     assert_eq!(
         refusal(options().thread_name("a\0b")),
-        "thread_name is a\\u{0}b, allowed is a name without NUL"
+        "thread_name must be a name without NUL, got a\\u{0}b"
     );
     let bus = Broadcaster::<u8>::new().unwrap();
     let error = bus.watch_builder().queue_len(0).watch().unwrap_err().to_string();
-    assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");
+    assert_eq!(error, "queue_len must be 1 to 16777216 events, got 0");
     assert!(bus.watch_builder().name("a\0").watch().is_err());
 }
 
-/// A publisher that waits for room is woken while events keep the dispatcher from sleeping, and not only before it sleeps.
+/// A waiting publisher is woken even while events keep the dispatcher from sleeping, not only
+/// before it sleeps.
 #[test]
 fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let bus = bus::<u8>(2, 8);
     let (entered_tx, entered) = mpsc::channel();
     let (go, gate) = mpsc::channel::<()>();
     let is_over = Arc::new(AtomicBool::new(false));
-    // Each event of the kind 1 comes again, so the incoming queue is never empty for long enough to sleep.
+    // Each event of the kind 1 publishes another one, so the incoming queue is never empty for long
+    // enough to let the dispatcher sleep.
     let (again, over) = (bus.publisher(), is_over.clone());
     let filter = move |event: &u8| {
         if *event == 0 {
@@ -425,7 +432,7 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let _watcher = bus.watch_builder().filter(filter).watch().unwrap();
     bus.publisher().publish(0).unwrap();
     entered.recv_timeout(LONG).unwrap();
-    // The dispatcher stands in the filter, and the queue is full.
+    // The dispatcher is in the filter, and the incoming queue gets full.
     bus.publisher().try_publish(1).unwrap();
     bus.publisher().try_publish(2).unwrap();
     let (waiting, over) = (bus.publisher(), is_over.clone());
@@ -435,7 +442,8 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
         over.store(true, Ordering::SeqCst);
         done_tx.send(published).unwrap();
     });
-    // Mostly time enough for it to fall asleep. If it is late, it does not need the wake-up.
+    // Usually this is enough time for the publisher to fall asleep. If it is late, it needs no
+    // wake-up.
     (0..10_000).for_each(|_| thread::yield_now());
     go.send(()).unwrap();
     let published = done.recv_timeout(LONG);

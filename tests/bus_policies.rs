@@ -1,5 +1,6 @@
-//! All policies on one bus, with readers that dawdle at random: order (G1), accounting (G6) and gaps (G7) hold for each of
-//! them to the last event; and those that are waited for by the clock do not add up their delays.
+//! All policies on one bus, with readers that pause at random. Order (G1), accounting (G6) and gaps
+//! (G7) hold for each watcher to the last event. The waits for several watchers run at the same
+//! time and do not add up.
 
 mod support;
 
@@ -16,7 +17,7 @@ use support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// splitmix64, so that a seed means the same everywhere.
+/// A splitmix64 generator, so that a seed means the same everywhere.
 struct Rng(u64);
 
 impl Rng {
@@ -28,8 +29,8 @@ impl Rng {
         (z ^ (z >> 31)) % limit
     }
 
-    /// Mostly no time at all, now and then long enough for a queue to fill up. On a busy machine each yield may take
-    /// milliseconds, so they are few.
+    /// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
+    /// machine each yield may take milliseconds, so yields are few.
     fn dawdle(&mut self) {
         match self.below(64) {
             0 => (0..self.below(4)).for_each(|_| thread::yield_now()),
@@ -39,7 +40,7 @@ impl Rng {
     }
 }
 
-/// What a reader got, and what the bus says of it.
+/// The deliveries that a reader got, and the bus's statistics of its watcher.
 struct Read {
     policy: OverflowPolicy,
     queue_len: u64,
@@ -84,7 +85,8 @@ fn read(mut watcher: Watcher<u64>, mut rng: Rng) -> (Vec<Delivery<u64>>, Watcher
 }
 
 impl Read {
-    /// G1 and G7: the n-th that was offered is the n-th of the one order, delivered or in a gap at its place.
+    /// Checks G1 and G7: the n-th event that was offered is the n-th of the one order, delivered or
+    /// in a gap at its place.
     fn check_order(&self, order: &[u64]) {
         let mut position = 0;
         for delivery in &self.deliveries {
@@ -102,7 +104,7 @@ impl Read {
         assert_eq!(position, order.len(), "{}: delivered or missed, to the last", self.policy);
     }
 
-    /// G6: against what the reader counted itself.
+    /// Checks G6 against the reader's own counts.
     fn check_counts(&self, accepted: u64) {
         let Self { policy, queue_len, deliveries, stats } = self;
         assert_eq!((stats.offered, stats.filtered), (accepted, 0), "{policy}");
@@ -121,7 +123,8 @@ impl Read {
     }
 }
 
-/// How much was lost, by policy, so that it can be seen that the rounds meet what they are meant to.
+/// The number of events lost, by policy. It shows whether the rounds meet the cases that they are
+/// meant to meet.
 #[derive(Debug, Default)]
 struct Met {
     incoming: u64,
@@ -148,7 +151,7 @@ fn run_round(seed: u64) -> Met {
         .into();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Time goes on when somebody waits for it.
+        // Time passes while a thread waits for it.
         let mut ticks = Rng(rng.below(u64::MAX));
         let (clock, over) = (&clock, &done);
         scope.spawn(move || {
@@ -183,7 +186,7 @@ fn run_round(seed: u64) -> Met {
             Read { policy, queue_len, deliveries, stats }
         })
         .collect();
-    // The one that is waited for to the end has seen the one order, and that has each publisher's in it.
+    // The watcher with `Wait` has seen the one order, which contains each publisher's own order.
     let order = events(&read[2].deliveries);
     assert_eq!(order.len() as u64, 2 * EVENTS);
     for id in [0, 1] {
@@ -207,7 +210,8 @@ fn four_policies_with_readers_that_dawdle() {
         let mut met = Met::default();
         let start = Instant::now();
         for seed in 1..=12 {
-            // A busy machine takes seconds for one that takes a tenth of that alone: four say enough there.
+            // A busy machine takes seconds for a round that takes a tenth of that on an idle one.
+            // Four rounds are enough there.
             if seed > 4 && start.elapsed() > Duration::from_secs(10) {
                 break;
             }
@@ -222,8 +226,9 @@ fn four_policies_with_readers_that_dawdle() {
     });
 }
 
-/// Twenty that are waited for, each a millisecond longer than the one before: every batch takes twenty milliseconds, not
-/// the sum of them, and all others have had it before that begins.
+/// Twenty watchers with a wait, each a millisecond longer than the one before. Every batch takes
+/// twenty milliseconds, not the sum of the waits, and all other watchers have the batch before the
+/// wait begins.
 #[test]
 fn many_deadlines_delay_a_batch_by_the_longest() {
     const BATCHES: u64 = 10;
@@ -238,7 +243,8 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
             bus.publisher().publish_batch(vec![2 * batch, 2 * batch + 1]).unwrap();
         }
         for batch in 0..BATCHES {
-            // It comes without another step of the clock than those below: twenty for each batch.
+            // The batch comes without any step of the clock beyond the twenty steps below for each
+            // batch.
             assert_eq!([fast.recv(), fast.recv()], [Ok(Event(2 * batch)), Ok(Event(2 * batch + 1))]);
             for _ in 0..20 {
                 clock.wait_for_waiters(1);
@@ -248,7 +254,7 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
         bus.flush(LONG).unwrap();
         for watcher in &slow {
             let stats = watcher.stats();
-            // One found room in the queue.
+            // One event found room in the queue.
             assert_eq!((stats.queued, stats.dropped.timed_out), (1, 2 * BATCHES - 1), "{stats}");
         }
         assert_eq!(fast.stats().dropped.total(), 0);

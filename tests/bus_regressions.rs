@@ -1,7 +1,8 @@
-//! Scenarios that once broke a guarantee, each reduced to the smallest one that shows it every time.
+//! Regression tests: scenarios that can break a guarantee, each reduced to the smallest one that
+//! shows it every time.
 //!
-//! Nothing here waits for time to pass: threads meet at channels, timeouts run on a fake clock, and a watchdog ends a
-//! test that hangs.
+//! No test here waits for time to pass. Threads meet at channels, timeouts run on a fake clock, and
+//! a watchdog ends a test that hangs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -22,7 +23,7 @@ fn fake_clock() -> FakeClock {
     FakeClock::new(SystemTime::UNIX_EPOCH)
 }
 
-/// An event that does something when its last copy goes.
+/// An event that runs a function when its last copy is dropped.
 #[derive(Clone)]
 struct Loaded {
     number: u32,
@@ -49,7 +50,7 @@ impl Loaded {
     }
 }
 
-/// An event that counts how many of its kind are alive.
+/// An event that counts how many events of its kind are alive.
 struct Live {
     number: u32,
     alive: Arc<AtomicUsize>,
@@ -79,7 +80,8 @@ impl Drop for Live {
     }
 }
 
-/// Runs one test of this binary in a process of its own; false when it was aborted or failed.
+/// Runs one test of this binary in a child process. Returns `false` if the child was aborted or
+/// failed.
 fn survives(test: &str, run: impl FnOnce()) -> bool {
     const CHILD: &str = "EVENTCAST_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
@@ -94,9 +96,10 @@ fn survives(test: &str, run: impl FnOnce()) -> bool {
     output.status.success()
 }
 
-/// A watcher is dropped while the dispatcher is between "has it stopped?" and "how much room does it need?". Both ends
-/// empty the queue at once, and what the dispatcher took out was missing in its arithmetic: it panicked (in a build
-/// with overflow checks), and the bus was gone.
+/// A watcher is dropped while the dispatcher is between "has it stopped?" and "how much room does
+/// it need?". Both ends empty the queue at once. The dispatcher's arithmetic must include the
+/// events that the dispatcher itself took out. Otherwise it panics (in a build with overflow
+/// checks), and the bus is dead.
 #[test]
 fn a_watcher_dropped_while_it_is_waited_for_leaves_the_bus_alone() {
     watched(|| {
@@ -114,7 +117,8 @@ fn a_watcher_dropped_while_it_is_waited_for_leaves_the_bus_alone() {
             .overflow(OverflowPolicy::WaitFor(Duration::from_secs(1)))
             .filter(|event: &Loaded| event.number >= 4)
             .on_drop(move |_, _| {
-                // The dispatcher has looked at `a`, and now at `b`, whose time is up: hold it here.
+                // The dispatcher has looked at `a`, and now at `b`, whose time is up. Hold the
+                // dispatcher here.
                 hooked_tx.send(()).unwrap();
                 dropping_rx.recv().unwrap();
             })
@@ -127,14 +131,15 @@ fn a_watcher_dropped_while_it_is_waited_for_leaves_the_bus_alone() {
         });
         for event in [first, Loaded::plain(2), Loaded::plain(3), Loaded::plain(4)] {
             publisher.publish(event).unwrap();
-            // A batch each.
+            // Each event becomes a batch.
             bus.flush(FOREVER).unwrap();
         }
         publisher.publish(Loaded::plain(5)).unwrap();
         clock.wait_for_waiters(1);
         clock.advance(Duration::from_secs(1));
         hooked_rx.recv().unwrap();
-        // `a` begins to empty its queue, and is held by the first event's destructor; the dispatcher empties the rest.
+        // `a` begins to empty its queue, and the first event's destructor holds it up. The
+        // dispatcher empties the rest.
         let dropping = thread::spawn(move || drop(waited));
         let flushed = bus.flush(FOREVER);
         release_tx.send(()).unwrap();
@@ -148,8 +153,8 @@ fn a_watcher_dropped_while_it_is_waited_for_leaves_the_bus_alone() {
     });
 }
 
-/// G6: while the bus runs, delivered + dropped never exceeds offered. An event could be received before it was counted
-/// as offered.
+/// G6: while the bus runs, delivered + dropped never exceeds offered. No event can be received
+/// before it is counted as offered.
 #[test]
 fn nothing_is_delivered_before_it_was_offered() {
     watched(|| {
@@ -181,7 +186,8 @@ fn nothing_is_delivered_before_it_was_offered() {
     });
 }
 
-/// A watcher that has waited long enough loses what has found no room, not what there is room for.
+/// A watcher whose wait has timed out loses the events that have found no room, not those that
+/// there is room for.
 #[test]
 fn the_end_of_the_wait_fills_the_room_there_is() {
     watched(|| {
@@ -198,7 +204,7 @@ fn the_end_of_the_wait_fills_the_room_there_is() {
         }
         clock.advance(Duration::from_secs(1));
         bus.flush(FOREVER).unwrap();
-        // Three places were free when time was up.
+        // Three slots were free when time was up.
         assert_eq!(watcher.stats().dropped.timed_out, 5);
         assert_eq!(watcher.stats().queued, 8);
     });
@@ -210,7 +216,7 @@ fn giving_up_fills_the_room_there_is() {
     watched(|| {
         let clock = fake_clock();
         let bus = Arc::new(Broadcaster::with_clock(BusOptions::default(), clock.clock()).unwrap());
-        // A wait with an end only so that the clock shows when the dispatcher has begun it.
+        // The wait has an end only so that the clock shows when the dispatcher has begun it.
         let policy = OverflowPolicy::WaitFor(Duration::from_secs(3600));
         let mut watcher = bus.watch_builder().queue_len(8).overflow(policy).watch().unwrap();
         bus.publisher().publish_batch((0..16).collect()).unwrap();
@@ -218,7 +224,7 @@ fn giving_up_fills_the_room_there_is() {
         let closing = bus.clone();
         let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(1)));
         clock.wait_for_waiters(2);
-        // Not enough for the dispatcher to be woken.
+        // This is not enough room to wake the dispatcher.
         for number in 0..3 {
             assert_eq!(watcher.recv(), Ok(Delivery::Event(number)));
         }
@@ -230,8 +236,8 @@ fn giving_up_fills_the_room_there_is() {
     });
 }
 
-/// G5: one event in the queue does not keep the whole batch alive that it came with, also when the rest of the batch
-/// was given up after a wait.
+/// G5: one event in the queue does not keep the whole batch alive that it came with, even if the
+/// rest of the batch was lost after a wait.
 #[test]
 fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
     watched(|| {
@@ -247,14 +253,15 @@ fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
             bus.flush(FOREVER).unwrap();
             drop(watcher.recv().unwrap());
         }
-        // incoming_len x max_batch + queue_len + a batch in hand of the watcher, and of the dispatcher.
+        // The bound: incoming_len x max_batch + queue_len + the watcher's current batch + the
+        // dispatcher's batch.
         let bound = BATCH as usize + QUEUE + 2 * BATCH as usize;
         let alive = alive.load(Ordering::SeqCst);
         assert!(alive <= bound, "{alive} events are alive, the bound is {bound}");
     });
 }
 
-/// G5: the dispatcher holds one batch, and one that did not fit into it.
+/// G5: the dispatcher holds one batch, and one entry that did not fit into it.
 #[test]
 fn the_dispatcher_holds_two_batches_at_most() {
     watched(|| {
@@ -267,12 +274,13 @@ fn the_dispatcher_holds_two_batches_at_most() {
             .watch_builder()
             .queue_len(1)
             .overflow(OverflowPolicy::Wait)
-            // Keeps everything, and tells when a batch is offered.
+            // Keeps every event, and reports when a batch is offered.
             .filter(move |event: &Live| event.number > 0 || offered_tx.send(()).is_ok())
             .watch()
             .unwrap();
         let publisher = bus.publisher();
-        // The dispatcher waits with the first, while two more come, which do not fit into one batch.
+        // The dispatcher waits with the first batch while two more are published, which do not fit
+        // into one batch.
         for count in [BATCH, BATCH - 1, BATCH] {
             publisher.publish_batch(Live::batch(&alive, count)).unwrap();
         }
@@ -282,7 +290,7 @@ fn the_dispatcher_holds_two_batches_at_most() {
         }
         offered_rx.recv().unwrap();
         offered_rx.recv().unwrap();
-        // The dispatcher waits with the second; the incoming queue is filled up again.
+        // The dispatcher waits with the second batch. The incoming queue is filled up again.
         while publisher.try_publish_batch(Live::batch(&alive, BATCH)).is_ok() {}
         let bound = 2 * BATCH as usize + 1 + 2 * BATCH as usize * (1 + 1);
         let alive = alive.load(Ordering::SeqCst);
@@ -290,7 +298,8 @@ fn the_dispatcher_holds_two_batches_at_most() {
     });
 }
 
-/// G5: what a filter has picked out, and what the reader has not finished, are two batches for each watcher together.
+/// G5: the events that a filter has picked out, and those that the reader has not finished, are two
+/// batches for each watcher together.
 #[test]
 fn filtered_watchers_hold_two_batches_each_at_most() {
     watched(|| {
@@ -315,10 +324,12 @@ fn filtered_watchers_hold_two_batches_each_at_most() {
         publisher.publish_batch(Live::batch(&alive, BATCH)).unwrap();
         publisher.publish_batch(Live::batch(&alive, BATCH)).unwrap();
         for watcher in &mut watchers {
-            // All of the first batch but the last event, and the event that the filter refused.
+            // All of the first batch except the last event, and except the event that the filter
+            // refused.
             (0..BATCH - 2).for_each(|_| drop(watcher.recv().unwrap()));
         }
-        // The second batch has come to the last watcher, so all others have their part of it.
+        // The second batch has come to the last watcher, so all other watchers have their part of
+        // it.
         (0..2 * WATCHERS).for_each(|_| offered_rx.recv().unwrap());
         let bound = BATCH as usize + WATCHERS + 2 * BATCH as usize * (WATCHERS + 1);
         let alive = alive.load(Ordering::SeqCst);
@@ -326,7 +337,7 @@ fn filtered_watchers_hold_two_batches_each_at_most() {
     });
 }
 
-/// The most that a queue ever held is not more than it may hold.
+/// The high-water mark of a queue does not exceed the queue's length.
 #[test]
 fn high_water_stays_within_the_queue() {
     watched(|| {
@@ -340,7 +351,8 @@ fn high_water_stays_within_the_queue() {
     });
 }
 
-/// A handler has ended when its closure is gone: what the closure owns (a buffered file) is complete by then.
+/// A handler has ended only when its closure has been dropped, so what the closure owns (a buffered
+/// file) is complete by then.
 #[test]
 fn a_handler_has_ended_when_its_closure_is_gone() {
     struct Guard(mpsc::Sender<()>, Receiver<()>);
@@ -370,8 +382,8 @@ fn a_handler_has_ended_when_its_closure_is_gone() {
     });
 }
 
-/// Dropping a watcher tells the waiting dispatcher first, and only then runs destructors of events, which may take
-/// long, or need the bus to go on.
+/// Dropping a watcher releases the waiting dispatcher first. Only then does it run destructors of
+/// events, which may take long or need the bus to go on.
 #[test]
 fn a_dropped_watcher_lets_the_dispatcher_go_on_at_once() {
     watched(|| {
@@ -389,18 +401,20 @@ fn a_dropped_watcher_lets_the_dispatcher_go_on_at_once() {
         assert!(matches!(other.recv(), Ok(Delivery::Event(event)) if event.number == 1));
         publisher.publish(Loaded::plain(2)).unwrap();
         assert!(matches!(other.recv(), Ok(Delivery::Event(event)) if event.number == 2));
-        // The dispatcher waits for the first watcher's room, with the second event.
+        // The dispatcher waits with the second event for room at the first watcher.
         publisher.publish(Loaded::plain(3)).unwrap();
         let dropping = thread::spawn(move || drop(waited));
         dropping_rx.recv().unwrap();
-        // A dispatcher that still waited for the watcher that is being dropped would leave this test hanging.
+        // If the dispatcher still waited for the watcher that is being dropped, this test would
+        // hang.
         assert!(matches!(other.recv(), Ok(Delivery::Event(event)) if event.number == 3));
         release_tx.send(()).unwrap();
         dropping.join().unwrap();
     });
 }
 
-/// G9: a `Clone` that panics, and then a `Drop` of the copies made so far that panics, do not abort the process.
+/// G9: the process does not abort if a `Clone` panics, and then the `Drop` of the copies made so
+/// far panics too.
 #[test]
 fn a_clone_and_a_drop_that_panic_together() {
     struct Nasty {
@@ -459,7 +473,7 @@ fn a_clone_and_a_drop_that_panic_together_behind_a_filter() {
     assert!(survived, "the process was aborted");
 }
 
-/// G9: a filter and a hook, each with a destructor that panics.
+/// G9: the same for a filter and a hook, each with a destructor that panics.
 #[test]
 fn a_filter_and_a_hook_that_both_panic_when_they_go() {
     struct Bomb(&'static str);
@@ -490,7 +504,7 @@ fn a_filter_and_a_hook_that_both_panic_when_they_go() {
     assert!(survived, "the process was aborted");
 }
 
-/// A fake clock stops at the end of time.
+/// A fake clock stops at the end of time instead of overflowing.
 #[test]
 fn a_fake_clock_does_not_run_over() {
     let clock = fake_clock();
@@ -498,8 +512,8 @@ fn a_fake_clock_does_not_run_over() {
     clock.advance(Duration::MAX);
 }
 
-/// G3, G6: what was accepted is offered, or the shutdown reports it as abandoned; also for a handler that has already
-/// given up when the dispatcher comes to it.
+/// G3, G6: an accepted event is offered, or the shutdown reports it as abandoned. This holds even
+/// if a handler has already abandoned its queue when the dispatcher comes to it.
 #[test]
 fn what_a_handler_gave_up_is_counted() {
     watched(|| {
@@ -514,7 +528,7 @@ fn what_a_handler_gave_up_is_counted() {
                 release_rx.recv().unwrap();
             })
             .unwrap();
-        // Holds the dispatcher, first in its wait, and then in the hook.
+        // This watcher holds the dispatcher, first in its wait and then in the hook.
         let (hooked_tx, hooked_rx) = mpsc::channel::<()>();
         let (go_tx, go_rx) = mpsc::channel::<()>();
         let mut hooked = false;

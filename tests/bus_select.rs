@@ -21,7 +21,8 @@ fn is_ready(watcher: &Watcher<u64>) -> bool {
     select.try_ready().is_ok()
 }
 
-/// What was there before, what comes while somebody waits, a gap alone, and the end: each makes it ready.
+/// A watcher is ready in each case: an event that was there before, an event that comes during the
+/// wait, a gap alone, and the end.
 #[test]
 fn everything_that_can_be_received_is_ready() {
     for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
@@ -35,14 +36,15 @@ fn everything_that_can_be_received_is_ready() {
         wait(&watcher);
         assert_eq!(watcher.try_recv(), Ok(Event(1)));
         publishing.join().unwrap();
-        // The event can be received before the dispatcher has done with it and wakes who waits.
+        // An event can be received before the dispatcher has finished with it and wakes the
+        // readers.
         bus.flush(LONG).unwrap();
         assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
         assert!(!is_ready(&watcher));
         bus.publisher().publish_batch(vec![2, 3]).unwrap();
         bus.flush(LONG).unwrap();
         wait(&watcher);
-        // What is left after one receive is ready too.
+        // The events that are left after one receive are ready too.
         assert_eq!(watcher.try_recv(), Ok(Event(2)));
         wait(&watcher);
         assert_eq!(watcher.try_recv(), Ok(Event(3)));
@@ -53,7 +55,7 @@ fn everything_that_can_be_received_is_ready() {
     }
 }
 
-/// A loss that no event follows.
+/// A loss that no event follows makes the watcher ready.
 #[test]
 fn a_gap_alone_is_ready() {
     let bus = bus::<u64>(16, 1);
@@ -66,7 +68,7 @@ fn a_gap_alone_is_ready() {
     assert!(!is_ready(&watcher));
 }
 
-/// A stop from elsewhere wakes who waits.
+/// A stop from another thread wakes a reader that waits.
 #[test]
 fn a_stop_is_ready() {
     let bus = bus::<u64>(16, 1);
@@ -120,9 +122,10 @@ fn no_wake_up_is_lost() {
     });
 }
 
-/// What the last receive lent keeps its room until the next one begins; so there must be a next one, or a dispatcher that
-/// waits for that room and a `Select` that waits for an event would wait for each other. The soak found it, by way of a
-/// `Clone` that panicked in a receive.
+/// A borrowed event keeps its room until the next receive begins, and therefore the watcher must
+/// stay ready for a next receive. Otherwise a dispatcher that waits for that room and a `Select`
+/// that waits for an event would wait for each other, for example after a `Clone` that panicked in
+/// a receive.
 #[test]
 fn what_is_lent_is_ready_to_be_given_back() {
     let bus = bus::<u64>(10, 1);
@@ -133,7 +136,7 @@ fn what_is_lent_is_ready_to_be_given_back() {
         assert!(is_ready(&watcher), "it has lent {expected}");
     }
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
-    // The dispatcher's wake-up for the second one may still be on its way.
+    // The dispatcher's wake-up for the second event may still be on its way.
     bus.flush(LONG).unwrap();
     assert!(!is_ready(&watcher), "everything has been received and given back");
     assert!(bus.shutdown().complete);

@@ -1,5 +1,5 @@
-//! G9: user code that panics stops neither the dispatcher nor another watcher. D27: user code that calls back is never
-//! left waiting for itself.
+//! G9: user code that panics stops neither the dispatcher nor another watcher. D27: user code that
+//! calls back never waits for itself.
 
 mod support;
 
@@ -77,7 +77,7 @@ fn a_hook_that_panics_is_counted_and_called_again() {
     assert_eq!(watcher.stats().dropped.incoming, 2);
 }
 
-/// Panics in `Clone` and `Drop` wherever the number says so.
+/// An event that panics in `Clone` or `Drop` if its fields say so.
 #[derive(Debug)]
 struct Grumpy {
     number: u64,
@@ -100,12 +100,13 @@ impl Clone for Grumpy {
 
 impl Drop for Grumpy {
     fn drop(&mut self) {
-        // A second panic while one unwinds would end the process, whoever wrote it.
+        // A second panic during unwinding would abort the process, whichever code panicked.
         assert!(!self.drops || std::thread::panicking(), "drop");
     }
 }
 
-/// A `Clone` that panics on the dispatcher, where a part of a batch is copied, costs nobody an event.
+/// A `Clone` that panics on the dispatcher, which copies a part of a batch, costs no watcher an
+/// event.
 #[test]
 fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     let bus = bus(100, 2);
@@ -128,7 +129,7 @@ fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     assert!(bus.shutdown().complete);
 }
 
-/// A `Clone` that panics in `recv` reaches the caller, who goes on with the next event.
+/// A `Clone` that panics in `recv` reaches the caller, who continues with the next event.
 #[test]
 fn a_clone_that_panics_in_recv_is_not_met_again() {
     let bus = bus(100, 10);
@@ -141,7 +142,7 @@ fn a_clone_that_panics_in_recv_is_not_met_again() {
     assert_eq!(watcher.stats().delivered, 2);
 }
 
-/// A `Drop` that panics does so on whichever thread is the last to hold the batch; none of them may notice.
+/// A `Drop` that panics does so on the thread that drops the batch last. No thread may be affected.
 #[test]
 fn a_drop_that_panics_reaches_nobody() {
     let bus = Broadcaster::with_options(BusOptions::default().queue_len(2)).unwrap();
@@ -190,7 +191,7 @@ fn a_closure_whose_destructor_panics_stops_nothing() {
     assert_eq!(events(&drain(&mut other)), [1]);
 }
 
-/// A panic whose payload panics when it is dropped.
+/// A panic is caught even if its payload panics when it is dropped.
 #[test]
 fn a_payload_that_panics_stops_nothing() {
     struct Payload;
@@ -206,7 +207,7 @@ fn a_payload_that_panics_stops_nothing() {
     assert_eq!(handle.stats().panics, 2);
 }
 
-/// D27, in a handler: what would wait for itself answers instead.
+/// D27, in a handler: a call that would wait for itself returns an error instead.
 #[test]
 fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
     let bus = Arc::new(bus::<u64>(1, 1));
@@ -238,8 +239,8 @@ fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
         .unwrap();
     let publisher = bus.publisher();
     publisher.publish(0).unwrap();
-    // Until the dispatcher waits: one event is with the handler, at least one in the dispatcher's hand, and one, which it
-    // has not taken, fills the incoming queue.
+    // Publish until the dispatcher waits: one event is with the handler, the dispatcher holds at
+    // least one, and one that it has not taken fills the incoming queue.
     let mut accepted = 1;
     while accepted < 3 || bus.stats().accepted != accepted - 1 {
         match publisher.try_publish(1) {
@@ -297,7 +298,7 @@ fn a_filter_and_a_hook_that_call_back_are_not_left_waiting() {
     drop(watcher);
 }
 
-/// A handler of one bus may use another as anybody else.
+/// A handler of one bus may use another bus as any thread may.
 #[test]
 fn a_handler_may_wait_for_another_bus() {
     let outer = bus::<u64>(10, 10);
@@ -318,7 +319,7 @@ fn a_handler_may_wait_for_another_bus() {
     assert_eq!(events(&available(&mut seen)), [1, 2, 3]);
 }
 
-/// The loss that a handler learns of is its own item.
+/// A handler learns of a loss as an item.
 #[test]
 fn a_handler_learns_of_its_gaps() {
     let bus = bus(100, 2);
@@ -344,7 +345,7 @@ impl<T: Copy> MapCopied<T> for Delivery<&T> {
     }
 }
 
-/// A runner that is never run must be dropped, and then nobody waits for it.
+/// A runner that is never run must be dropped. Then nobody waits for it.
 #[test]
 fn a_runner_that_is_dropped_is_not_waited_for() {
     let bus = bus(100, 2);
@@ -357,7 +358,7 @@ fn a_runner_that_is_dropped_is_not_waited_for() {
     assert_eq!(bus.stats().departed.delivered, 0);
 }
 
-/// A dispatcher that waited for a watcher is free as soon as that is dropped.
+/// A dispatcher that waits for a watcher continues as soon as the watcher is dropped.
 #[test]
 fn a_hold_does_not_outlive_its_watcher() {
     let bus = bus(10, 1);
@@ -365,7 +366,7 @@ fn a_hold_does_not_outlive_its_watcher() {
     assert_eq!(bus.flush(LONG), Ok(()));
 }
 
-/// Calls back when it goes, and says how that was answered.
+/// Calls back into the bus when it is dropped, and reports the answers.
 struct Farewell {
     bus: Arc<Broadcaster<u64>>,
     says: mpsc::Sender<(&'static str, Result<(), FlushError>, bool)>,
@@ -373,7 +374,8 @@ struct Farewell {
 }
 
 impl Farewell {
-    /// So that a closure that calls it owns all of this.
+    /// Returns whether this is the one called `of`. A closure that calls this method owns the whole
+    /// value.
     fn is_of(&self, of: &str) -> bool {
         self.of == of
     }
@@ -387,8 +389,9 @@ impl Drop for Farewell {
     }
 }
 
-/// The end drops filters and hooks on the dispatcher's thread, and a handler on its own: their
-/// destructors call back, and are not left waiting for themselves. Nor is anybody else.
+/// The end of the bus drops filters and hooks on the dispatcher's thread, and a handler on its own
+/// thread. Their destructors call back and do not wait for themselves, and nobody else waits for
+/// ever either.
 #[test]
 fn destructors_that_call_back_are_not_left_waiting() {
     watched(|| {
@@ -413,8 +416,8 @@ fn destructors_that_call_back_are_not_left_waiting() {
     });
 }
 
-/// A handler that is dropped where it is kept, without having come to its end, is what everybody
-/// waits for: a destructor of what it owns must not wait with them.
+/// All calls that end the bus wait for a handler that is dropped where it is kept, without having
+/// come to its end. A destructor of what the handler owns must not wait with them.
 #[test]
 fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
     watched(|| {

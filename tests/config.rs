@@ -1,5 +1,6 @@
-//! Options as configuration files have them, in TOML and in JSON: names as the setters, durations as text, defaults for
-//! what is left out; and a misspelt key or a value out of range is an error that names it.
+//! Options in configuration files, in TOML and in JSON: keys named as the setters, durations as
+//! text, and defaults for what is left out. A misspelt key or a value out of range is an error that
+//! names it.
 #![cfg(feature = "serde")]
 
 use std::fmt::Debug;
@@ -12,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 const FIFTY_MS: Duration = Duration::from_millis(50);
 
-/// What each format reads, which must be the same.
+/// Returns the options that both formats read, which must be the same.
 fn read<O: DeserializeOwned + PartialEq + Debug>(toml: &str, json: &str) -> O {
     let options = toml::from_str::<O>(toml).unwrap();
     assert_eq!(serde_json::from_str::<O>(json).unwrap(), options);
@@ -70,7 +71,8 @@ fn a_watcher_is_configured_by_a_file() {
     assert_eq!((stats.name.as_str(), stats.policy), ("view", WaitFor(FIFTY_MS)));
 }
 
-/// What a watcher's options leave out is the bus's, or what was set before; what they say is set.
+/// An option that a watcher's options leave out is the bus's, or the one set before. An option that
+/// they contain is set.
 #[test]
 fn what_is_left_out_stays_as_it_was() {
     assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
@@ -102,7 +104,7 @@ fn options_are_written_as_they_are_read() {
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
     assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_len(usize::MAX >> 1));
-    // What was not said is not written, so that it stays the bus's.
+    // An unset option is not written, so that it stays the bus's.
     assert_eq!(toml::to_string(&WatchOptions::default().queue_len(64)).unwrap(), "queue_len = 64\n");
     assert_eq!(serde_json::to_string(&WatchOptions::default()).unwrap(), "{}");
     for (name, policy) in [("drop_incoming", DropIncoming), ("drop_oldest", DropOldest), ("wait", Wait)] {
@@ -130,7 +132,10 @@ fn a_value_of_the_wrong_kind_is_an_error() {
     for error in
         errors::<BusOptions>("overflow = { wait_for = 'soon' }", r#"{"overflow": {"wait_for": "soon"}}"#)
     {
-        assert!(error.contains("`soon` is no duration such as 10m"), "{error}");
+        assert!(
+            error.contains("invalid duration `soon`: expected a number and a unit, such as 250ms or 10m"),
+            "{error}"
+        );
     }
     for error in errors::<WatchOptions>("queue_len = -1", r#"{"queue_len": -1}"#) {
         assert!(error.contains("-1"), "{error}");
@@ -143,7 +148,8 @@ fn a_value_of_the_wrong_kind_is_an_error() {
     }
 }
 
-/// `toml` offers a list where an object was asked for, and `[64, 16]` would have been `incoming_len` and `queue_len`.
+/// `toml` offers a list even if an object is expected. `[64, 16]` must not become `incoming_len`
+/// and `queue_len`.
 #[test]
 fn a_list_in_a_file_is_no_object() {
     #[derive(Debug, serde::Deserialize)]
@@ -158,20 +164,20 @@ fn a_list_in_a_file_is_no_object() {
     assert!(toml::from_str::<File>("[bus]").is_ok());
 }
 
-/// What is out of range is refused where it is used, by name, as if it had been set in code.
+/// A value out of range is refused by name where it is used, as if it had been set in code.
 #[test]
 fn a_zero_is_named_when_something_is_built_from_it() {
     for key in ["incoming_len", "queue_len", "max_batch"] {
         let options: BusOptions = read(&format!("{key} = 0"), &format!(r#"{{"{key}": 0}}"#));
         let error = Broadcaster::<u8>::with_options(options).unwrap_err();
         assert_eq!(error.option(), key);
-        assert!(error.to_string().starts_with(&format!("{key} is 0, allowed is 1 to ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("{key} must be 1 to ")), "{error}");
     }
     let bus = Broadcaster::<u8>::new().unwrap();
     let options: WatchOptions = read("queue_len = 0", r#"{"queue_len": 0}"#);
     let error = bus.watch_builder().options(options).watch().unwrap_err().to_string();
-    assert_eq!(error, "queue_len is 0, allowed is 1 to 16777216 events");
+    assert_eq!(error, "queue_len must be 1 to 16777216 events, got 0");
     let nul: WatchOptions = serde_json::from_str(r#"{"name": "a\u0000"}"#).unwrap();
     let error = bus.watch_builder().options(nul).watch().unwrap_err().to_string();
-    assert_eq!(error, r"name is a\u{0}, allowed is a name without NUL");
+    assert_eq!(error, r"name must be a name without NUL, got a\u{0}");
 }

@@ -41,7 +41,7 @@ fn every_vector_compares_equal() {
     }
 }
 
-/// What it writes has the form of what it reads as `expect`.
+/// The program's output has the form that the program reads as `expect`.
 #[test]
 fn its_own_answers_compare_equal() {
     for name in ["aggregate.jsonl", "corners.jsonl", "fuzz-mix-0001.jsonl"] {
@@ -83,7 +83,7 @@ fn a_difference_is_shown_with_its_line_and_its_place() {
     assert!(!ended.stdout.contains('\u{1b}'));
 }
 
-/// Only the first differences are shown, all are counted.
+/// Only the first differences are shown, but all are counted.
 #[test]
 fn many_differences_do_not_flood() {
     let text = vector("repeat.jsonl");
@@ -115,9 +115,15 @@ fn what_cannot_be_read_is_named_by_its_line() {
         (event.to_owned(), "line 1: no options: unknown field `at`"),
         (r#"{"options":{"maxEvent":1}}"#.to_owned(), "line 1: no options: unknown field `maxEvent`"),
         (r#"{"options":{"burstSize":-1}}"#.to_owned(), "line 1: no options: invalid value: integer `-1`"),
-        (r#"{"options":{"lruCacheSize":99999999}}"#.to_owned(), "line 1: lru_cache_size is 99999999"),
+        (
+            r#"{"options":{"lruCacheSize":99999999}}"#.to_owned(),
+            "line 1: lru_cache_size must be 1 to 16777216 entries, got 99999999",
+        ),
         (format!("{head}\n{event}\n{{"), "line 3: EOF"),
-        (format!("{head}\n{event}\n{{\"at\":\"x\\u001b\"}}"), r"line 3: `x\u{1b}` is no RFC 3339 time"),
+        (
+            format!("{head}\n{event}\n{{\"at\":\"x\\u001b\"}}"),
+            r"line 3: invalid time `x\u{1b}`: expected RFC 3339",
+        ),
         (
             format!("{head}\n{{\"at\":\"2024-01-01T00:00:00Z\",\"event\":[]}}"),
             "line 2: invalid type: sequence",

@@ -1,4 +1,4 @@
-//! The correlator by itself: what client-go's own tests ask of it, and what they do not.
+//! The correlator without a recording: the requirements of client-go's own tests, and more.
 #![cfg(feature = "recorder")]
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -34,7 +34,8 @@ fn start() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
 }
 
-/// A correlator on a clock, whose answers are confirmed as a store that changes nothing would.
+/// A correlator on a fake clock. Its answers are confirmed as a store that changes nothing would
+/// confirm them.
 struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
@@ -98,7 +99,8 @@ fn decision(correlation: Correlation) -> (Event, CorrelationKey) {
     }
 }
 
-/// client-go's table, with its intervals; its clock moves by the interval at every look, thrice for each event.
+/// The cases of client-go's table, with their intervals. client-go's clock moves by the interval
+/// each time it is read, three times for each event.
 #[test]
 fn cases_of_client_go() {
     let duplicate = || event("duplicate", "me again");
@@ -167,7 +169,7 @@ fn the_first_nine_stay_themselves_and_the_rest_is_one_event() {
         assert_eq!(next.metadata.name, first.metadata.name);
         assert_eq!(next.first_timestamp, first.first_timestamp);
     }
-    // Every time, where client-go forgets one of the ten by chance.
+    // This holds every time. client-go forgets one of the ten by chance.
     for (i, count) in (0..9).cycle().zip(2..).take(90).map(|(i, n)| (i, 2 + (n - 2) / 9)) {
         assert_eq!(rig.seen(&event("r", &format!("m{i}"))), Seen::Update(count), "m{i}");
     }
@@ -180,7 +182,7 @@ fn a_group_is_forgotten_only_after_more_than_the_interval() {
         let rig = Rig::new(|options| options.spam_filter = None);
         for i in 0..9 {
             rig.run(&event("r", &format!("m{i}")));
-            // Each similar event starts the interval again.
+            // Each similar event starts the interval anew.
             rig.step(if i < 8 { 500 } else { 0 });
         }
         rig.clock.advance(pause);
@@ -370,12 +372,13 @@ fn a_clock_that_goes_back_neither_refills_nor_forgets() {
     rig.clock.set(SystemTime::UNIX_EPOCH);
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(2));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Skip);
-    // What was granted in the past moved the bucket there, so that the way back is a refill.
+    // The grant in the past moved the bucket there, so the way back is a refill.
     rig.clock.set(start());
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(4));
 }
 
-/// client-go compares the time since then with the interval, and a negative one is no longer.
+/// client-go compares the time since the last event with the interval. A negative time is not
+/// longer than the interval.
 #[test]
 fn a_clock_that_goes_back_forgets_no_group() {
     let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 3);
@@ -434,7 +437,8 @@ fn stages_that_are_off_do_nothing() {
     assert_eq!((stats.created, stats.aggregated, stats.filtered), (100, 0, 0));
 }
 
-/// Against a list that is searched from the front: exactly the least recently used goes.
+/// Compared with a list that is searched from the front: the cache forgets exactly the least
+/// recently used entry.
 #[test]
 fn the_least_recently_used_is_forgotten() {
     for capacity in [1, 2, 3, 7, 50] {
@@ -449,7 +453,7 @@ fn the_least_recently_used_is_forgotten() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // More keys than fit, some of them often.
+            // More keys than fit, and some of them are frequent.
             let number = (random % 101).min(random % 13 * 7);
             let found = model.iter().position(|(n, _)| *n == number).and_then(|at| model.remove(at));
             let count = found.map_or(1, |(_, count)| count + 1);
@@ -459,7 +463,7 @@ fn the_least_recently_used_is_forgotten() {
                 evicted += 1;
             }
             let expected = if count == 1 { Seen::Create(1) } else { Seen::Update(count) };
-            // Half of the time without an answer, which is a use too.
+            // In half of the cases no answer confirms the decision, but the decision is a use too.
             let event = event("r", &number.to_string());
             if random & 1024 == 0 {
                 assert_eq!(rig.seen(&event), expected);
@@ -473,7 +477,7 @@ fn the_least_recently_used_is_forgotten() {
 }
 
 /// client-go adds an entry for the message of each folded event, and would have forgotten the other
-/// object.
+/// object by now.
 #[test]
 fn a_folded_event_takes_no_room() {
     let rig = Rig::new(|options| {
@@ -494,7 +498,7 @@ fn a_folded_event_takes_no_room() {
     assert_eq!(rig.correlator.stats().evicted, 0);
 }
 
-/// client-go writes the number with a sign there, or wrapped round.
+/// client-go writes the number with a sign for these times, or lets it wrap.
 #[test]
 fn names_of_far_times_are_those_of_1970_and_2200() {
     let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
@@ -585,7 +589,8 @@ fn threads_that_insert_and_evict_keep_the_books() {
     let CorrelatorStats { created, updated, filtered, evicted, .. } = rig.correlator.stats();
     assert_eq!(created + updated + filtered, THREADS * EACH);
     assert!(evicted > 0);
-    // Whatever the threads did to each other: now, from one thread, eight are kept and the ninth makes one go.
+    // Whatever the threads did to each other, on one thread the cache now keeps eight entries, and
+    // the ninth evicts one.
     let fill = |from: u64| {
         let before = rig.correlator.stats().evicted;
         for i in from..from + 8 {
@@ -608,24 +613,18 @@ fn zero_and_nonsense_are_errors_that_name_the_option() {
         assert_eq!(error.to_string(), expected);
         assert!(expected.starts_with(error.option()));
     };
-    check(&|o| o.lru_cache_size = 0, "lru_cache_size is 0, allowed is 1 to 16777216 entries");
-    check(&|o| o.lru_cache_size = 1 << 25, "lru_cache_size is 33554432, allowed is 1 to 16777216 entries");
-    check(
-        &|o| o.aggregation.as_mut().unwrap().max_events = 0,
-        "max_events is 0, allowed is 1 or more; None switches aggregation off",
-    );
+    check(&|o| o.lru_cache_size = 0, "lru_cache_size must be 1 to 16777216 entries, got 0");
+    check(&|o| o.lru_cache_size = 1 << 25, "lru_cache_size must be 1 to 16777216 entries, got 33554432");
+    check(&|o| o.aggregation.as_mut().unwrap().max_events = 0, "max_events must be 1 or more, got 0");
     check(
         &|o| o.aggregation.as_mut().unwrap().max_interval = Duration::ZERO,
-        "max_interval is 0s, allowed is more than zero",
+        "max_interval must be more than zero, got 0s",
     );
-    check(
-        &|o| o.spam_filter.as_mut().unwrap().burst = 0,
-        "burst is 0, allowed is 1 or more; None switches the filter off",
-    );
+    check(&|o| o.spam_filter.as_mut().unwrap().burst = 0, "burst must be 1 or more, got 0");
     for (qps, shown) in [(0.0, "0"), (-1.0, "-1"), (f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
         check(
             &|o| o.spam_filter.as_mut().unwrap().qps = qps,
-            &format!("qps is {shown}, allowed is more than zero; None switches the filter off"),
+            &format!("qps must be finite and more than zero, got {shown}"),
         );
     }
 }
@@ -669,8 +668,8 @@ fn options_are_plain_data() {
         (r#"{"lru_cache": 1}"#, "unknown field `lru_cache`"),
         (r#"{"aggregation":{"max":1}}"#, "unknown field `max`"),
         (r#"{"spam_filter":{"rate":1}}"#, "unknown field `rate`"),
-        (r#"{"aggregation":{"max_interval":"soon"}}"#, "`soon` is no duration"),
-        (r#"{"aggregation":{"max_interval":"-1s"}}"#, "`-1s` is no duration"),
+        (r#"{"aggregation":{"max_interval":"soon"}}"#, "invalid duration `soon`"),
+        (r#"{"aggregation":{"max_interval":"-1s"}}"#, "invalid duration `-1s`"),
         (r#"{"aggregation":{"max_interval":-1}}"#, "a duration such as"),
         (r#"{"lru_cache_size":-1}"#, "-1"),
     ] {
@@ -694,7 +693,8 @@ fn keys_can_be_kept_compared_and_shown_without_their_texts() {
     let workers = HashMap::from([(key.clone(), 1), (other, 2)]);
     assert_eq!(workers[&same], 1);
 
-    // The fields of both keys are the same: nothing in the message, nothing of a reporting controller.
+    // The fields of both keys are the same: the message is empty, and there is no reporting
+    // controller.
     let mut blank = event("r", "");
     blank.involved_object.field_path = "".into();
     let folding = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);

@@ -1,4 +1,4 @@
-//! What the correlator can do that client-go's cannot: off unless asked for.
+//! The abilities of the correlator that client-go's lacks. They are off unless asked for.
 #![cfg(feature = "recorder")]
 
 use std::time::{Duration, SystemTime};
@@ -33,14 +33,14 @@ fn correlator(options: CorrelatorOptions) -> (FakeClock, EventCorrelator) {
     (clock, correlator)
 }
 
-/// Options with a changed filter.
+/// Returns options with a changed filter.
 fn filtering(change: impl FnOnce(&mut SpamFilter)) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     change(options.spam_filter.as_mut().unwrap());
     options
 }
 
-/// Options with a changed aggregation, which folds everything.
+/// Returns options with a changed aggregation, which folds everything.
 fn folding(change: impl FnOnce(&mut Aggregation)) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     options.aggregation.as_mut().unwrap().max_events = 1;
@@ -68,7 +68,7 @@ fn warnings_can_be_exempt_from_the_filter() {
         assert_eq!(matches!(plain.correlate(&warning("w")), Correlation::Skip(_)), !is_first, "{i}");
         assert_eq!(matches!(exempt.correlate(&event("n")), Correlation::Skip(_)), !is_first, "{i}");
     }
-    // By the user's key too.
+    // The same with the user's key.
     let options = filtering(|filter| (filter.burst, filter.exempt_warnings) = (1, true));
     let (_, custom) = correlator(options.spam_key(|event| event.reason.clone()));
     assert!(!matches!(custom.correlate(&event("n")), Correlation::Skip(_)));
@@ -161,7 +161,8 @@ fn a_summary_tells_of_what_was_skipped() {
                 assert!(name.starts_with("web-0."));
             }
             assert_eq!(summary.metadata.name, name);
-            // The event itself is what it would have been: the counts of the skipped ones are in it.
+            // The event has the same contents as without the summary: its count includes the
+            // skipped events.
             assert!(updated(*decision).count > skipped);
         }
         let stats = correlator.stats();
@@ -182,7 +183,7 @@ fn without_being_asked_there_is_no_summary() {
     assert_eq!(correlator.stats().summaries, 0);
 }
 
-/// A recording writes both, and its books count the delivered one only.
+/// A recording writes both the summary and the event, and its counters count only the event.
 #[test]
 fn a_recording_stores_the_summary() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));

@@ -1,4 +1,5 @@
-//! What the correlator does not cost: no allocation but for the answer itself, and no more entries than were asked for.
+//! The costs that the correlator avoids: it allocates nothing except the answer itself, and keeps
+//! no more entries than were asked for.
 #![cfg(feature = "recorder")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 
@@ -14,10 +15,11 @@ use eventcast::{
     Correlation, CorrelatorOptions, Event, EventCorrelator, EventSource, FakeClock, ObjectReference, Text,
 };
 
-/// Counts the allocations of each thread, and how many of the marked size are alive.
+/// An allocator that counts the allocations of each thread, and the living allocations of the
+/// marked size.
 struct Counting;
 
-/// The bytes of a text by which the allocator knows it.
+/// The length of a text, in bytes, by which the allocator recognizes it.
 const MARKED: usize = 1777;
 
 thread_local! {
@@ -26,12 +28,14 @@ thread_local! {
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 static MOST_ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// A text behind a reference count needs two counters more, rounded up to eight bytes.
+/// Returns whether an allocation holds a marked text. A text behind a reference count takes two
+/// counters more, rounded up to eight bytes.
 fn is_marked(layout: Layout) -> bool {
     (MARKED + 8..MARKED + 24).contains(&layout.size())
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the system's allocator. The counting neither
+// allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = HERE.try_with(|count| count.set(count.get() + 1));
@@ -76,7 +80,7 @@ fn event(object: u32, message: impl Into<Text>) -> Event {
     event
 }
 
-/// On a clock that stands still.
+/// Creates a correlator on a clock that stands still.
 fn correlator(change: impl FnOnce(&mut CorrelatorOptions)) -> EventCorrelator {
     let mut options = CorrelatorOptions::default();
     change(&mut options);
@@ -90,7 +94,8 @@ enum Answer {
     Skip,
 }
 
-/// Correlates and confirms, with the version that a store would give; how much of it allocated.
+/// Correlates and confirms, with the version that a store would give. Returns the allocations of
+/// each of the two calls, and the kind of the answer.
 fn cost(correlator: &EventCorrelator, event: &Event) -> (u64, u64, Answer) {
     let (correlate, answer) = allocations_here(|| correlator.correlate(event));
     let (mut stored, key, kind) = match answer {
@@ -128,7 +133,7 @@ fn what_is_skipped_allocates_nothing() {
     for _ in 0..100 {
         assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (0, 0, Answer::Skip));
     }
-    // Nor does building the message of what was folded.
+    // Building the message of a folded event does not allocate either.
     for i in 0..20 {
         cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
     }
@@ -156,29 +161,31 @@ fn what_is_new_allocates_its_keys() {
         options.aggregation = None;
         options.lru_cache_size = 64;
     });
-    // Until nothing grows any more.
+    // Fill the caches until nothing grows any more.
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
     }
-    // The key, and its beginning, which the budget shares: two allocations.
+    // Three allocations for each event: the key, and two for its beginning, which the spam filter's
+    // budget shares.
     let mut sum = 0;
     for i in 4096..5096 {
         let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));
         assert_eq!(answer, Answer::Create);
         sum += correlate + confirm;
     }
-    // A table that is full of what was removed is built anew now and then.
+    // The table is rebuilt now and then, when it is full of removed entries.
     assert!((3000..3300).contains(&sum), "{sum}");
 }
 
-/// One test at a time counts what is alive.
+/// A lock, so that one test at a time counts the living texts.
 static MARKED_TESTS: Mutex<()> = Mutex::new(());
 
 const THREADS: u32 = 4;
 const EACH: u32 = 1500;
 const SIZE: u32 = 50;
 
-/// Threads that only ever insert what is new, each message in its hands or in a cache; the most that there ever were.
+/// Runs threads that only ever insert new messages, each of them held by a thread or a cache.
+/// Returns the highest number of messages alive at the same time.
 fn most_alive(correlator: &EventCorrelator) -> i64 {
     let before = ALIVE.load(Ordering::SeqCst);
     MOST_ALIVE.store(before, Ordering::SeqCst);
@@ -211,17 +218,18 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
         options.lru_cache_size = SIZE as usize;
     });
     let most = most_alive(&counting);
-    // One more for each thread in the cache, and one in its hands: what it has just put in, another may take out.
+    // Each thread may have one entry more in the cache and hold one message itself. Another thread
+    // may evict the entry that a thread has just inserted.
     let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
     assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
-    // At rest there are exactly as many as there may be.
+    // At rest there are exactly as many entries as allowed.
     assert_eq!(ALIVE.load(Ordering::SeqCst) - before, i64::from(SIZE));
     assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH - SIZE));
     drop(counting);
     assert_eq!(ALIVE.load(Ordering::SeqCst), before);
 }
 
-/// The messages lie in the groups too, up to two in each where three make one.
+/// The groups hold messages too: up to two in each group if three messages make an aggregate.
 #[test]
 fn groups_forget_their_messages() {
     let _one = MARKED_TESTS.lock().unwrap_or_else(PoisonError::into_inner);

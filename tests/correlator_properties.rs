@@ -1,4 +1,4 @@
-//! What holds for the correlator whatever comes: random events, options and times.
+//! Properties that hold for the correlator with random events, options and times.
 #![cfg(feature = "recorder")]
 
 mod support;
@@ -14,7 +14,8 @@ use eventcast::{
 use proptest::prelude::*;
 use support::watched;
 
-/// One occurrence: what it is about, and how long after the one before.
+/// One occurrence: its object, reason, message and type, and the seconds since the occurrence
+/// before.
 #[derive(Clone, Copy, Debug)]
 struct Occurrence {
     object: u8,
@@ -47,7 +48,7 @@ impl Occurrence {
 }
 
 fn occurrences() -> impl Strategy<Value = Vec<Occurrence>> {
-    // Mostly in bursts, sometimes after a long time.
+    // Usually in bursts, sometimes after a long time.
     let after = prop_oneof![4 => Just(0_u16), 4 => 1_u16..30, 1 => 300_u16..2000];
     let one = (0_u8..4, 0_u8..2, 0_u8..7, any::<bool>(), after).prop_map(
         |(object, reason, message, is_warning, after)| Occurrence {
@@ -87,7 +88,7 @@ enum Answer {
     Skip,
 }
 
-/// A correlator on a clock, driven as a recording drives it.
+/// A correlator on a fake clock, driven as a recording drives it.
 struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
@@ -101,7 +102,7 @@ impl Rig {
         Self { clock, correlator, versions: 0 }
     }
 
-    /// The answer, which is confirmed with a new version.
+    /// Returns the answer, after confirming it with a new version.
     fn step(&mut self, one: Occurrence) -> Answer {
         self.clock.advance(Duration::from_secs(one.after.into()));
         self.versions += 1;
@@ -124,7 +125,8 @@ impl Rig {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A count is how often exactly this has occurred, skipped ones included.
+    /// A count is the number of times that exactly this event has occurred, including skipped
+    /// occurrences.
     #[test]
     fn a_count_is_the_number_of_occurrences(all in occurrences(), mut options in options()) {
         options.aggregation = None;
@@ -141,7 +143,8 @@ proptest! {
         }
     }
 
-    /// Folded ones too: the counts of one stored event never skip or repeat a number but for what was filtered.
+    /// The same with folded events: the counts of one stored event never repeat a number, and skip
+    /// only numbers of filtered events.
     #[test]
     fn counts_of_a_stored_event_grow(all in occurrences(), options in options()) {
         let mut rig = Rig::new(&options);
@@ -163,7 +166,7 @@ proptest! {
         }
     }
 
-    /// Below the size of the caches the objects know nothing of each other.
+    /// As long as the caches are large enough, the objects do not affect each other.
     #[test]
     fn one_objects_answers_do_not_depend_on_anothers(all in occurrences(), options in options()) {
         let mut together = Rig::new(&options);
@@ -180,8 +183,8 @@ proptest! {
         }
     }
 
-    /// What is skipped uses nothing up: more of it at the same moment is skipped too, and what comes later is decided as
-    /// if it had not been there, but for the counts.
+    /// A skipped event uses nothing up: more of the same at the same moment is skipped too, and
+    /// later events are decided as if the skipped ones had not been there, except for the counts.
     #[test]
     fn a_skip_changes_nothing_but_the_count(all in occurrences(), options in options(), more in 1_usize..4) {
         let (mut once, mut often) = (Rig::new(&options), Rig::new(&options));
@@ -197,7 +200,7 @@ proptest! {
         }
     }
 
-    /// Whatever is forgotten on the way.
+    /// The statistics balance, whatever the caches forget on the way.
     #[test]
     fn the_books_balance(all in occurrences(), mut options in options(), size in 1_usize..20) {
         options.lru_cache_size = size;
@@ -225,12 +228,13 @@ proptest! {
         prop_assert_eq!((stats.created, stats.updated, stats.filtered), (created, updated, filtered));
         prop_assert_eq!(created + updated + filtered, all.len() as u64);
         prop_assert!(stats.aggregated <= all.len() as u64);
-        // No cache takes more than one new entry for each event.
+        // No cache takes more than one new entry for an event.
         prop_assert!(stats.evicted <= 3 * (all.len() as u64).saturating_sub(size as u64));
     }
 
-    /// Against a list that is searched from the front: in each of the three caches exactly the least recently used one
-    /// of all objects goes, wherever they lie, and the cache is full before one does.
+    /// Compared with a list that is searched from the front: each of the three caches evicts
+    /// exactly the least recently used entry of all objects, in whichever shard it is, and none
+    /// before the cache is full.
     #[test]
     fn the_least_recently_used_of_all_objects_goes(
         uses in prop::collection::vec((0_u16..120, any::<bool>()), 1..800),
@@ -244,7 +248,7 @@ proptest! {
         let mut model: VecDeque<(u16, i32)> = VecDeque::new();
         let mut evicted = 0;
         for (number, often) in uses {
-            // Some much more often than others.
+            // Some numbers occur much more often than others.
             let number = if often { number % 16 } else { number };
             let found = model.iter().position(|(n, _)| *n == number).and_then(|at| model.remove(at));
             let count = found.map_or(1, |(_, count)| count + 1);
@@ -257,7 +261,7 @@ proptest! {
             match rig.step(Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }) {
                 Answer::Create(_) => prop_assert_eq!(count, 1),
                 Answer::Update(event, _) => prop_assert_eq!(event.count, count),
-                // The budget goes when the count does.
+                // The cache evicts the budget together with the count.
                 Answer::Skip => prop_assert!(count > i32::try_from(burst).unwrap()),
             }
             prop_assert_eq!(rig.correlator.stats().evicted, evicted);
@@ -267,7 +271,7 @@ proptest! {
 
 const THREADS: u32 = 4;
 
-/// An event of an object of its own.
+/// Returns an event of the object with this number.
 fn of_object(number: u32) -> Event {
     let mut event = Event::default();
     event.involved_object = ObjectReference::new("Pod", format!("pod-{number}")).in_namespace("ns");
@@ -279,15 +283,16 @@ fn of_object(number: u32) -> Event {
     event
 }
 
-/// How many entries go for these objects, in all three caches.
+/// Returns the number of entries that these objects evict, in all three caches together.
 fn evicted_by(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
     let before = correlator.stats().evicted;
     (from..from + objects).for_each(|number| drop(correlator.correlate(&of_object(number))));
     correlator.stats().evicted - before
 }
 
-/// In every round all threads use their own few objects and then bring new ones, fewer than the cache has room for
-/// beside the few. However the threads take turns, the few stay and old ones go.
+/// In every round each thread uses its few objects and then brings new ones, fewer than the cache
+/// has room for beside the few. However the threads take turns, the few stay and old objects are
+/// evicted.
 #[test]
 fn what_several_threads_use_again_stays() {
     const SIZE: u32 = 1000;
@@ -299,7 +304,8 @@ fn what_several_threads_use_again_stays() {
     options.spam_filter.as_mut().unwrap().burst = ROUNDS;
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
-    // What was forgotten comes back as text: a thread that panics would leave the others at the barrier.
+    // Forgotten objects are returned as text, because a thread that panics would leave the others
+    // at the barrier.
     let run = |thread: u32| {
         let mut forgotten = Vec::new();
         for round in 1..=ROUNDS {
@@ -330,8 +336,9 @@ fn what_several_threads_use_again_stays() {
     assert_eq!(correlator.stats().evicted, 3 * (made - u64::from(SIZE)), "each cache is exactly full");
 }
 
-/// With keys of the user's one decision goes to three shards, and with a small cache to those of others too. Threads that
-/// go through the same objects in opposite directions never wait for each other in a circle.
+/// With the user's keys one decision locks three shards, and with a small cache it locks the shards
+/// of other objects too. Threads that go through the same objects in opposite directions never wait
+/// for each other in a circle.
 #[test]
 fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
     const OBJECTS: u32 = 97;
@@ -369,9 +376,11 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
                 let stats = correlator.stats();
                 assert_eq!(stats.created + stats.updated + stats.filtered, u64::from(THREADS * EACH));
             }
-            // Whatever they did to each other, each cache keeps as many as it has room for, and no more.
+            // Whatever the threads did to each other, each cache holds exactly as many entries as
+            // it has room for.
             let [plain, _] = &correlators;
-            // The latest hundred uses of the threads may count as later than this one's.
+            // The latest hundred uses of the other threads may count as later than this thread's
+            // uses.
             evicted_by(plain, 3_000_000, 500);
             evicted_by(plain, 1_000_000, size);
             assert_eq!(evicted_by(plain, 1_000_000, size), 0);

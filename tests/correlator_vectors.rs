@@ -1,4 +1,5 @@
-//! client-go's own answers, event by event: `tests/vectors/README.md` says how they were made and are compared.
+//! client-go's own answers, event by event. `tests/vectors/README.md` says how they were made and
+//! how they are compared.
 #![cfg(feature = "recorder")]
 
 #[path = "support/skip.rs"]
@@ -13,7 +14,7 @@ use eventcast::{Correlation, CorrelatorOptions, Event, EventCorrelator, FakeCloc
 use serde_json::Value;
 use skip::skipped;
 
-/// What every vector adds up to; a changed set of files must be noticed.
+/// The totals over all vectors, so that the test notices a changed set of files.
 #[derive(Debug, Default, PartialEq)]
 struct Total {
     files: usize,
@@ -88,7 +89,8 @@ fn run_file(path: &Path, total: &mut Total) {
     }
 }
 
-/// As documents, because the expected times have been cut to seconds; without what client-go forgets.
+/// Compares the events as documents, because the expected times have been cut to seconds, and
+/// without the fields that client-go forgets.
 fn assert_same(result: &Event, expected: &Event, place: &str) {
     let (mut result, mut expected) = (result.clone(), expected.clone());
     for event in [&mut result, &mut expected] {
@@ -100,7 +102,7 @@ fn assert_same(result: &Event, expected: &Event, place: &str) {
     assert_eq!(result.to_json(), expected.to_json(), "{place}");
 }
 
-/// client-go's options, where zero is the default.
+/// Returns client-go's options as the library's. Zero stands for the default.
 fn options_of(go: &Value) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     let number = |name: &str| go[name].as_u64().filter(|n| *n > 0);
@@ -137,7 +139,8 @@ fn synthetic_vectors() {
     assert_eq!(total, expected);
 }
 
-/// Real clusters' events through client-go, in the folder that `EVENTCAST_VECTORS` names or the one beside the checkout.
+/// Replays the events of real clusters, which went through client-go, from the folder that
+/// `EVENTCAST_VECTORS` names or from the one beside the checkout.
 #[test]
 fn replayed_clusters() {
     let folder = std::env::var_os("EVENTCAST_VECTORS")

@@ -1,4 +1,5 @@
-//! The example `custom_sink`: every mood of the store has its outcome. The unit tests of its modules run here too.
+//! The example `custom_sink`: every behaviour of the store has its outcome. The unit tests of its
+//! modules run here too.
 
 #[path = "../examples/custom_sink/main.rs"]
 mod program;
@@ -12,7 +13,8 @@ use running::{Running, lines};
 fn custom_sink_stores_what_can_be_stored_and_tells_of_the_rest() {
     for args in [&[][..], &["--current-thread"]] {
         let ended = Running::start("custom_sink", args).end();
-        // Busy once, hung up once, forgotten once; two further attempts for the tape.
+        // The store is busy once, hangs up once and forgets once. The event about the tape takes
+        // two further attempts.
         assert_eq!(
             lines(&ended),
             [

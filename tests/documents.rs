@@ -1,4 +1,5 @@
-//! What the documents name is there: the tests behind each guarantee, and client-go's names in the search of the API.
+//! Everything that the documents name exists: the tests behind each guarantee, and client-go's
+//! names in the search of the API.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +9,8 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The text of all Rust files in a folder, each with its name. A `main.rs` has the name of its folder, as the program has.
+/// Returns the text of all Rust files in a folder, each with its name. A `main.rs` has the name of
+/// its folder, as the program has.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -25,12 +27,12 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// What stands between backquotes.
+/// Returns the texts between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The words behind each `keyword`, up to the first character that cannot be in a name.
+/// Returns the words behind each `keyword`, up to the first character that cannot be in a name.
 fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(keyword)
         .skip(1)
@@ -43,7 +45,8 @@ fn every_test_and_model_behind_a_guarantee_exists() {
     let mut files = sources(&root("tests"));
     files.extend(sources(&root("loom-tests/tests")));
     let mut seen = 0;
-    // Of each paragraph the part that names tests; before it stands what is guaranteed.
+    // In each paragraph only the part that names tests counts. The guarantee itself comes before
+    // it.
     for list in document.split("\n\n").filter_map(|part| part.find("*Test").map(|at| &part[at..])) {
         for name in quoted(list).filter(|name| name.contains(['_', ':'])) {
             let found = match name.split_once("::") {
@@ -111,7 +114,7 @@ fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
     assert!(seen > 60, "only {seen} names found: is the document still written as this test reads it?");
 }
 
-/// The code blocks of a text, without their fences.
+/// Returns the code blocks of a text, without their fences.
 fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t str> {
     text.split("```").skip(1).step_by(2).filter_map(|block| {
         let (language, code) = block.split_once('\n')?;

@@ -1,4 +1,4 @@
-//! The example `drop_on_full` as its users meet it. The unit tests of its modules run here too.
+//! The example `drop_on_full`, as a user runs it. The unit tests of its modules run here too.
 
 #[path = "../examples/drop_on_full/main.rs"]
 mod program;
@@ -12,7 +12,7 @@ use std::path::Path;
 use running::{Ended, Running, run};
 use serde_json::Value;
 
-/// The document of a run that must come off.
+/// Returns the document of a run that must succeed.
 fn figures(args: &[&str]) -> Value {
     document(&Running::start("drop_on_full", &[args, &["--json"]].concat()).end())
 }
@@ -32,7 +32,7 @@ fn watcher<'v>(run: &'v Value, name: &str) -> &'v Value {
     watchers.iter().find(|watcher| watcher["name"] == name).unwrap_or_else(|| panic!("no {name} in {run:#}"))
 }
 
-/// Everything that was published is accounted for, by the document's own figures.
+/// Checks that the document's own figures account for every published event.
 fn assert_adds_up(run: &Value) {
     assert_eq!((&run["addsUp"], run["faults"].as_array().map(Vec::len)), (&true.into(), Some(0)), "{run:#}");
     let publisher = &run["publisher"];
@@ -52,12 +52,12 @@ fn assert_adds_up(run: &Value) {
         assert!(number(&watcher["highWater"]) <= number(&watcher["queue"]), "{watcher:#}");
         assert!(longest <= offered && (longest > 0) == (number(&watcher["gaps"]) > 0), "{watcher:#}");
         assert_eq!(watcher["firstLoss"].is_null(), lost == 0, "{watcher:#}");
-        // The last event may have been cut short by the end.
+        // The end may have cut the last event short.
         assert!(watcher["latencyUs"].is_null() == (delivered == 0) || delivered == 1, "{watcher:#}");
     }
 }
 
-/// One burst, and no more of them, to handlers that take far longer than that.
+/// Arguments for a single burst to handlers that take far longer than the burst.
 const BURST: [&str; 6] = ["--burst", "200", "--every", "1h", "--for", "50ms"];
 
 #[test]
@@ -75,7 +75,7 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
     assert_eq!((number(&long["lost"]), &long["enough"]["basis"]), (0, &"held".into()));
     assert_eq!(number(&long["enough"]["queue"]), number(&long["highWater"]));
     assert_eq!(number(&long["delivered"]), 200);
-    // The handler of each takes a second for all of them, and the publisher nothing like that.
+    // Each handler takes a second for all events, and the publisher takes far less.
     for (watcher, reason) in [(short, "incoming"), (newest, "oldest"), (watcher(&run, "limited"), "timedOut")]
     {
         let (lost, first) = (number(&watcher["lost"]), &watcher["firstLoss"]);
@@ -86,7 +86,8 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
         assert!((51..=200).contains(&number(&watcher["enough"]["queue"])), "{watcher:#}");
     }
     assert!(number(&short["firstLoss"]["event"]) > 50 && number(&newest["firstLoss"]["event"]) <= 150);
-    // A publisher that is held up in the middle of its burst makes it two, and the text is of the larger one.
+    // If the publisher is held up in the middle of its burst, there are two bursts, and the text is
+    // about the larger one.
     let (why, rush) = (short["firstLoss"]["why"].as_str().expect("a reason"), &short["firstLoss"]["rush"]);
     assert!((51..=200).contains(&number(&rush["events"])), "{rush:#}");
     let begins = format!("{} events came within ", rush["events"]);
@@ -115,7 +116,7 @@ fn what_would_have_been_enough_is_enough() {
     };
     let (lost, enough) = lost_and_enough(20);
     assert!(lost > 100, "{lost}");
-    // All but what the handler could have been done with before the last event came.
+    // All events except those that the handler could have finished before the last event came.
     assert!((150..=200).contains(&enough), "{enough}");
     let (lost, _) = lost_and_enough(enough);
     assert!(lost <= 200 - enough, "{lost} with {enough}");
@@ -141,7 +142,8 @@ fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
 
 #[test]
 fn a_bus_that_is_full_refuses_and_that_is_told() {
-    // The dispatcher waits for the handler while more than its own queue holds is published.
+    // The dispatcher waits for the handler while more events are published than the bus's own queue
+    // holds.
     let args = ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--queue=1"];
     let run = figures(&[&args[..], &["--handler=20ms", "--grace=0s"]].concat());
     assert_adds_up(&run);
@@ -229,7 +231,7 @@ fn a_sweep_is_a_table_and_a_drawing() {
     assert_eq!(lines.last().expect("a last line"), "everything adds up, in each of 2 runs");
 }
 
-/// The names of all values in a document, those in lists and in other values too.
+/// Collects the names of all values in a document, including those in lists and in other values.
 fn names(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Array(list) => list.iter().for_each(|value| names(value, found)),
@@ -263,7 +265,7 @@ fn every_name_for_machines_is_in_the_document() {
     }
 }
 
-/// Whether each element that begins ends, in order.
+/// Returns whether each element that begins also ends, in order.
 fn is_well_formed(svg: &str) -> bool {
     let mut open = Vec::new();
     for tag in svg.split('<').skip(1) {

@@ -1,4 +1,5 @@
-//! The event broadcaster: logs, watchers, hooks, the end, and what happens when any of the user's code panics.
+//! The event broadcaster: logs, watchers, hooks, the end, and the behaviour when any of the user's
+//! code panics.
 #![cfg(feature = "recorder")]
 
 #[path = "support/sinks.rs"]
@@ -23,7 +24,7 @@ fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
     EventBroadcaster::builder().clock(clock.clock()).build().unwrap()
 }
 
-/// Collects the messages that a handler sees.
+/// Returns a list, and a handler that adds the message of each event to it.
 fn collect() -> (Shared<String>, impl FnMut(&Event) + Send) {
     let seen = Shared::default();
     let into = seen.clone();
@@ -56,7 +57,7 @@ fn a_log_line_names_object_type_reason_and_message() {
     );
 }
 
-/// The payload of CVE-2021-25743's kind in every field that a line shows.
+/// A payload such as that of CVE-2021-25743, in every field that a line shows.
 #[test]
 fn a_hostile_event_cannot_reach_a_log() {
     let payload = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rEvent(\u{8}\u{7f}\u{202e}txet\u{2028}next\nEvent(";
@@ -104,7 +105,7 @@ fn a_log_says_where_events_are_missing() {
 
 // ── the end ──
 
-/// client-go loses nearly all of these, see its `Shutdown`.
+/// client-go's `Shutdown` loses nearly all of these events.
 #[test]
 fn shutdown_finishes_every_handler_log_and_sink() {
     let events = EventBroadcaster::new().unwrap();
@@ -161,7 +162,7 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     let text = serde_json::to_string(&reports[0]).unwrap();
     assert_eq!(serde_json::from_str::<ShutdownReport>(&text).unwrap(), reports[0]);
 
-    // Afterwards nothing can be started, and what asks gets an answer.
+    // Afterwards nothing can be started, and every call returns at once.
     assert!(matches!(events.start_recording_to_sink(store.clone()), Err(WatchError::Stopped)));
     assert!(matches!(events.start_logging(|_| ()), Err(WatchError::Stopped)));
     assert!(matches!(events.start_event_watcher(|_| ()), Err(WatchError::Stopped)));
@@ -170,7 +171,7 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     assert_eq!(events.stats().recordings, reports[0].recordings);
 }
 
-/// client-go's `TestNonRacyShutdown`, with the shutdown among the recorders.
+/// client-go's `TestNonRacyShutdown`, with a shutdown while the recorders record.
 #[test]
 fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
     for round in 0..20 {
@@ -289,7 +290,7 @@ fn dropping_does_not_wait_when_told_so() {
     let handler = events.start_event_watcher(move |_| pass()).unwrap();
     record(&events, "a", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
-    // The clock stands still, so any wait would be for ever.
+    // The clock stands still, so any wait would last for ever.
     drop(events);
     assert!(!handler.join(Duration::ZERO));
     drop(gate);
@@ -311,10 +312,10 @@ fn dropping_on_a_thread_of_its_own_does_not_wait() {
         .unwrap();
     record(&events, "a", "Started");
     let recorder = events.new_recorder("tester");
-    // The handler may be waiting for this already, or find it there.
+    // The handler may be waiting for the broadcaster already, or find it there later.
     *last.lock().unwrap() = Some(events);
     dropped.recv_timeout(LONG).unwrap();
-    // When it was too early the second event brings the last owner down.
+    // If the handler was too early, the second event makes it drop the last owner.
     if last.lock().unwrap().is_some() {
         recorder.event(pod("b"), Normal, "Started", "");
     }
@@ -417,7 +418,7 @@ fn on_loss_hears_of_every_refusal() {
     let secret = "not for the log";
     assert_eq!(recorder.event(pod("a"), Normal, "", secret), Recorded::EmptyReason);
     assert_eq!(recorder.event(pod("a"), Normal, "Unscrubbable", secret), Recorded::ScrubPanicked);
-    // A watcher that nobody reads holds the dispatcher, and so the queue fills up.
+    // A watcher that nobody reads holds up the dispatcher, so the incoming queue fills up.
     let held =
         events.watch_builder().name("held").queue_len(1).overflow(OverflowPolicy::Wait).watch().unwrap();
     until(|| recorder.event(pod("a\u{1b}"), Normal, "Full", secret) == Recorded::Full);
@@ -425,7 +426,8 @@ fn on_loss_hears_of_every_refusal() {
     events.shutdown();
     assert_eq!(recorder.event(pod("a"), Normal, "Late", secret), Recorded::Stopped);
 
-    // The watcher may have lost one, too, which the dispatcher held when it was dropped.
+    // The watcher may have lost an event too, which the dispatcher held when the watcher was
+    // dropped.
     losses.lock().unwrap().retain(|(reason, _)| !matches!(reason, LossReason::Dropped(_)));
     let losses = losses.lock().unwrap();
     let (first, last) = (&losses[..2], losses.last().unwrap());
@@ -497,12 +499,12 @@ fn a_hook_that_records_is_not_told_of_what_it_loses() {
     events.new_recorder("tester").event(pod("a"), Normal, "", "");
     assert_eq!(told.load(Ordering::Relaxed), 1);
     assert_eq!(events.stats().recorder.empty_reason, 2);
-    // It tells again afterwards.
+    // The broadcaster reports again afterwards.
     events.new_recorder("tester").event(pod("a"), Normal, "", "");
     assert_eq!(told.load(Ordering::Relaxed), 2);
 }
 
-/// Every hook of the user's panics, each for one event of its own; everything else goes on.
+/// Each hook of the user's panics for one event. Everything else goes on.
 #[test]
 fn a_panic_in_any_hook_stops_nothing() {
     let clock = clock();
@@ -558,10 +560,10 @@ fn a_panic_in_any_hook_stops_nothing() {
     assert_balanced(&recording.stats());
     assert_eq!((handler.stats().panics, handler.stats().delivered), (1, 5));
     assert_eq!((logging.stats().panics, logging.stats().delivered), (1, 5));
-    // A filter that panics ends its watcher; what it got before stays readable.
+    // A filter that panics ends its watcher. The events that the watcher got before stay readable.
     assert_eq!(filtered.events().count(), 3);
     assert!(on_drop_ran.load(Ordering::Relaxed));
-    // Scrub, sink, handler and log.
+    // The four are scrub, sink, handler and log.
     assert_eq!(told.load(Ordering::Relaxed), 4);
     assert_eq!(events.stats().recorder.hook_panics, 4);
 }
@@ -583,7 +585,8 @@ fn flush_waits_for_recordings_and_names_the_one_that_is_late() {
     let flushing = events.clone();
     let flush = thread::spawn(move || flushing.flush(Duration::from_secs(1)));
     clock.wait_for_waiters(1);
-    // What goes through the queue after the flush shows that the dispatcher has come to it.
+    // When an event behind the flush has gone through the queue, the dispatcher has come to the
+    // flush.
     let mut witness = events.watch_builder().watch().unwrap();
     record(&events, "web-1", "Started");
     witness.recv().unwrap();
@@ -630,7 +633,7 @@ fn a_handle_stops_what_it_was_given_for() {
 fn options_out_of_range_are_named() {
     let build = |builder: eventcast::EventBroadcasterBuilder| builder.build().unwrap_err();
     let error = build(EventBroadcaster::builder().max_message_len(0));
-    assert_eq!(error.to_string(), "max_message_len is 0, allowed is 1 byte or more");
+    assert_eq!(error.to_string(), "max_message_len must be 1 byte or more, got 0");
     let error = build(EventBroadcaster::builder().bus(BusOptions::default().incoming_len(0)));
     assert_eq!(error.option(), "incoming_len");
 }
@@ -646,9 +649,10 @@ fn types_can_go_where_they_are_needed() {
     shared::<PublishError<Event>>();
 }
 
-// ── what is told of handlers ──
+// ── reports about handlers ──
 
-/// All that `on_loss` is told: why, where, of which events.
+/// Returns a broadcaster, and the list of all that its `on_loss` learns: the reason, the place, and
+/// the events.
 fn told() -> (Shared<(LossReason, String, Vec<String>)>, EventBroadcaster) {
     let told = Shared::default();
     let into = told.clone();
@@ -675,7 +679,7 @@ fn an_event_at_which_a_handler_panics_is_told_with_the_handlers_name() {
         move |delivery: Delivery<&Event>| check(delivery.event().unwrap())
     };
     let spawned = events.watch_builder().name("spawned").spawn(panics("Spawned")).unwrap();
-    // Its own hook for what its queue loses changes nothing about that.
+    // The runner's own hook for the losses of its queue makes no difference.
     let own =
         events.watch_builder().name("own").on_drop(|_, _| ()).stop_on_panic(true).runner(panics("Runner"));
     let own = own.unwrap();
@@ -701,7 +705,7 @@ fn an_event_at_which_a_handler_panics_is_told_with_the_handlers_name() {
     assert!(events.shutdown().complete);
 }
 
-/// The events of a gap were told of when they were lost.
+/// The events of a gap were reported when they were lost.
 #[test]
 fn a_panic_at_a_gap_is_counted_and_not_told() {
     let (told, events) = told();
@@ -722,7 +726,7 @@ fn a_panic_at_a_gap_is_counted_and_not_told() {
     assert_eq!(*told.lock().unwrap(), [(incoming, "gaps".to_owned(), vec!["Second".to_owned()])]);
 }
 
-/// `on_loss` hears of the events that a handler throws away at a deadline, although nobody asks
+/// `on_loss` learns of the events that a handler discards at a deadline, although nobody asks
 /// again.
 #[test]
 fn what_a_handler_gives_up_at_a_deadline_is_told() {
@@ -753,7 +757,8 @@ fn what_a_handler_gives_up_at_a_deadline_is_told() {
     assert!(told.lock().unwrap().iter().all(|(reason, place, _)| (*reason, &**place) == (abandoned, "slow")));
 }
 
-/// Each loss is told to one: to the watcher's own hook, if it has one, and then not to the broadcaster's.
+/// Each loss is reported once: to the watcher's own hook if there is one, and otherwise to the
+/// broadcaster's.
 #[test]
 fn what_a_hook_of_the_watchers_own_learns_is_told_to_nobody_else() {
     let (told, events) = told();

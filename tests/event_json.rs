@@ -1,4 +1,5 @@
-//! Events as JSON: what Go's encoder writes, byte for byte, and what may be read.
+//! Events as JSON: the output is that of Go's encoder, byte for byte, and the input may be as the
+//! tests say.
 #![cfg(feature = "recorder")]
 
 #[path = "support/skip.rs"]
@@ -247,7 +248,7 @@ fn the_parts_are_documents_of_their_own() {
     assert_eq!(serde_json::to_string(&at("2024-01-01T00:00:02.5Z")).unwrap(), "\"2024-01-01T00:00:02.5Z\"");
 }
 
-/// The events that client-go itself wrote, in the vectors of the correlator.
+/// Reads and writes the events that client-go itself wrote, from the correlator's vectors.
 #[test]
 fn gos_own_output_is_reproduced_byte_for_byte() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
@@ -267,13 +268,14 @@ fn gos_own_output_is_reproduced_byte_for_byte() {
     assert_eq!(seen, 6771);
 }
 
-/// The vectors were put together by an encoder that had these escapes switched off.
+/// Undoes Go's HTML escapes, because the encoder that wrote the vectors had them switched off.
 fn without_html_escapes(json: &str) -> String {
     let pairs = [("003c", "<"), ("003e", ">"), ("0026", "&"), ("2028", "\u{2028}"), ("2029", "\u{2029}")];
     pairs.iter().fold(json.to_owned(), |json, (code, text)| json.replace(&format!("\\u{code}"), text))
 }
 
-/// Real clusters' events, from the folder that `EVENTCAST_DATA` names or the one beside the checkout.
+/// Reads and writes the events of real clusters, from the folder that `EVENTCAST_DATA` names or
+/// from the one beside the checkout.
 #[test]
 fn real_events_survive_reading_and_writing() {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -298,7 +300,8 @@ fn real_events_survive_reading_and_writing() {
             assert_eq!(Event::from_json(&json).unwrap(), event);
             let mut original: Value = serde_json::from_str(line).unwrap();
             original["metadata"].as_object_mut().unwrap().remove("managedFields");
-            // Some were spread over time by a script that wrote fractions, which Kubernetes does not.
+            // A script spread some of the events over time and wrote fractions of seconds, which
+            // Kubernetes does not.
             for name in ["firstTimestamp", "lastTimestamp"] {
                 if let Some((seconds, _)) = original[name].as_str().and_then(|text| text.split_once('.')) {
                     original[name] = format!("{seconds}Z").into();
@@ -311,7 +314,7 @@ fn real_events_survive_reading_and_writing() {
     assert!(seen > 10_000, "only {seen} events in {}", folder.display());
 }
 
-/// Two write the same document: `to_json`, and the serializer for whoever has a format of their own.
+/// `to_json` and the serializer, which serves users with another format, write the same document.
 #[test]
 fn the_text_and_the_serializer_agree() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
@@ -372,7 +375,7 @@ fn agree(event: &Event) {
     assert_eq!(written, event.to_json().as_bytes());
 }
 
-/// Wherever it stands in a longer text.
+/// Each character is escaped, wherever it is in a longer text.
 #[test]
 fn every_character_is_escaped_as_go_does() {
     let mut chars: Vec<char> = ('\0'..='\u{ff}').collect();
@@ -400,7 +403,7 @@ fn every_character_is_escaped_as_go_does() {
     }
 }
 
-/// Each day from the year 0 to the year 9999, counted as the calendar is.
+/// Each day from the year 0 to the year 9999, compared with a count of the calendar's days.
 #[test]
 fn every_day_has_its_date() {
     let mut days: i64 = -719_528;
@@ -408,7 +411,7 @@ fn every_day_has_its_date() {
         let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let lengths = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         for (month, length) in (1..).zip(lengths) {
-            // The first and the last of each month, and of every 97th year all days.
+            // The first and the last day of each month, and all days of every 97th year.
             for day in (1..=length).filter(|day| year % 97 == 0 || *day == 1 || *day == length) {
                 let at = Timestamp::new((days + day - 1) * 86_400 + 3661, 0).unwrap();
                 assert_eq!(at.to_string(), format!("{year:04}-{month:02}-{day:02}T01:01:01Z"));

@@ -1,4 +1,5 @@
-//! The example `events` as its users meet it: a store in a file, asked while others write it.
+//! The example `events`, as a user runs it: it queries a store in a file while others write to the
+//! store.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/example.rs"]
@@ -15,11 +16,12 @@ use std::time::{Duration, SystemTime};
 use eventcast::{Event, EventPatch, EventSink, ObjectReference, SinkOp, SqliteSink, Timestamp};
 use program::Ended;
 
-/// CVE-2021-25743: what a terminal would obey, in every text that is shown.
+/// A payload such as that of CVE-2021-25743, which a terminal would obey, for every text that is
+/// shown.
 const PAYLOAD: &str =
     "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
 
-/// A folder of its own, with a store in it.
+/// A new folder with a store in it.
 struct Place {
     folder: PathBuf,
     store: PathBuf,
@@ -42,7 +44,7 @@ impl Place {
         program::run(&example::program("events"), &[&["--store", store], args].concat(), b"")
     }
 
-    /// What it prints when all is well.
+    /// Returns the output of a run that must succeed.
     #[track_caller]
     fn shown(&self, args: &[&str]) -> String {
         let ended = self.events(args);
@@ -68,7 +70,7 @@ fn event(name: &str, object: &'static str, type_: &'static str, reason: &'static
     event
 }
 
-/// Three about two objects, one of them in a namespace.
+/// Creates a store with three events about two objects, one of them in a namespace.
 fn filled(name: &str) -> Place {
     let place = Place::new(name);
     let sink = place.sink();
@@ -147,7 +149,7 @@ Events:
     assert_eq!(place.shown(&["-n", "blue", "describe", "Pod/web-1"]).lines().count(), 4);
 }
 
-/// Killed when the test fails before it has ended.
+/// A child process that is killed if the test fails before the process has ended.
 struct Running(Child);
 
 impl Drop for Running {
@@ -157,7 +159,7 @@ impl Drop for Running {
     }
 }
 
-/// A program whose output is read as it comes.
+/// A program whose output is read line by line as it comes.
 struct Watching {
     child: Running,
     stdout: BufReader<ChildStdout>,
@@ -179,7 +181,8 @@ impl Watching {
         Self { child: Running(child), stdout }
     }
 
-    /// Waits for it. A watcher that says nothing hangs the test, which its runner ends.
+    /// Waits for the next line. If the program prints nothing, the test hangs, and the test runner
+    /// ends it.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -251,7 +254,7 @@ fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
     }
     let Watching { mut child, stdout } = watching;
     drop(stdout);
-    // Nothing is written to the store any more. The end of its stderr is the program's.
+    // Nothing more is written to the store. When stderr ends, the program has ended.
     let mut stderr = child.0.stderr.take().unwrap();
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -315,7 +318,7 @@ fn hostile_events_do_no_harm_to_the_terminal() {
         watching.signal(rustix::process::Signal::INT);
         assert_eq!(watching.end().0, Some(0));
     }
-    // What it quotes of its own arguments too.
+    // The program escapes its own arguments too when it quotes them.
     let ended = place.events(&["get", "--output", PAYLOAD]);
     assert_eq!(ended.code, Some(2));
     assert_harmless(&ended.stderr);
@@ -326,7 +329,8 @@ fn hostile_events_do_no_harm_to_the_terminal() {
     assert_harmless(&ended.stderr);
 }
 
-/// No control character but the newlines between lines, and none that turns the reading direction round.
+/// Checks that a text has no control characters except the newlines between lines, and none that
+/// reverse the reading direction.
 #[track_caller]
 fn assert_harmless(shown: &str) {
     let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);

@@ -1,11 +1,11 @@
-//! The examples run, print what they say, and end in order.
+//! The examples run, print what they promise, and end in order.
 
 #[path = "support/running.rs"]
 mod running;
 
 use running::{Running, cells, figure, run};
 
-/// The number that stands before `what`.
+/// Returns the number before `what`.
 fn number(line: &str, what: &str) -> u64 {
     let before = line.split(what).next().expect("a first part").trim_end();
     let digits = before.rsplit(' ').next().expect("a last word");
@@ -46,8 +46,9 @@ fn hello_stores_what_it_records_and_counts_the_repeat() {
 #[test]
 fn filtered_shows_each_watcher_what_it_is_there_for() {
     let lines = run("filtered", &["--jobs", "110", "--workers", "3"]);
-    // Of 110 jobs 10 cannot be read (three attempts and the end of it), two of them after a busy store; 20 others find it
-    // busy once.
+    // Of the 110 jobs, 10 cannot be read: three failed attempts and then the end. At two of these
+    // jobs one of the attempts finds the store busy instead. 20 other jobs find the store busy
+    // once.
     let failures: Vec<&String> = lines.iter().filter(|line| line.starts_with("failures: ")).collect();
     let having = |text: &str| failures.iter().filter(|line| line.contains(text)).count();
     assert_eq!(having("the store is busy"), 22, "{failures:#?}");

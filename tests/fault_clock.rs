@@ -1,5 +1,5 @@
-//! What can go wrong around a recorder: the time of day jumps or is absurd, sinks fail for good, and nobody is there.
-//! `docs/verification.md` lists all faults, with the tests of other files.
+//! Faults around a recorder: the time of day jumps or is absurd, sinks fail for good, and no sink
+//! or watcher exists. `docs/verification.md` lists all faults, with the tests of other files.
 #![cfg(feature = "recorder")]
 
 #[path = "support/sinks.rs"]
@@ -17,8 +17,9 @@ use sinks::{LONG, Scripted, assert_balanced, clock, gate, pod, record, short};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The administrator sets the clock back by a day while events are recorded, counted, and tried again: nothing waits for
-/// the lost day to come again, counts go on, and each event says what the clock showed.
+/// The administrator sets the clock back by a day while events are recorded, counted and tried
+/// again. Nothing waits for the lost day to come again, counts continue, and each event has the
+/// time that the clock showed.
 #[test]
 fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
     let clock = clock();
@@ -36,7 +37,8 @@ fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
     called.recv_timeout(LONG).unwrap();
     record(&events, "db", "Failed");
     called.recv_timeout(LONG).unwrap();
-    // The pause before the next attempt is at most the policy's ten seconds, whatever the time of day does.
+    // The pause before the next attempt is at most the policy's ten seconds, whatever the time of
+    // day does.
     clock.wait_for_waiters(1);
     clock.set(before - 48 * HOUR);
     clock.advance(Duration::from_secs(10));
@@ -51,8 +53,8 @@ fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
     assert_balanced(&events.stats().recordings[0]);
 }
 
-/// A system clock far beyond what a timestamp can say, or far before 1970: events are recorded, folded, stored, listed,
-/// and read back, at the end of the scale.
+/// The system clock is far beyond the range of a timestamp, or far before 1970. Events are
+/// recorded, folded, stored, listed and read back, with times at the end of the range.
 #[test]
 fn a_clock_at_the_ends_of_time_records_and_stores_as_ever() {
     let far = Duration::from_secs(300_000_000_000);
@@ -88,8 +90,8 @@ fn a_clock_at_the_ends_of_time_records_and_stores_as_ever() {
     }
 }
 
-/// A sink that fails at every call: each event has its attempts and is told of, the store stays empty, and the log beside
-/// it has everything.
+/// A sink fails at every call. Each event has its attempts and is reported, the store stays empty,
+/// and a log beside the sink has everything.
 #[test]
 fn a_sink_that_always_fails_costs_its_own_events_only() {
     let clock = clock();
@@ -120,8 +122,8 @@ fn a_sink_that_always_fails_costs_its_own_events_only() {
     assert_eq!((sink.store.len(), logged.into_iter().count()), (0, 20));
 }
 
-/// A sink that hangs for good, on a recording that waits: recorders go on, and refuse when all is full; the report comes
-/// at the deadline and says what was abandoned.
+/// A sink hangs for good, on a recording that waits. Recorders continue, and refuse events when all
+/// queues are full. The report comes at the deadline and counts the abandoned events.
 #[test]
 fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     let clock = clock();
@@ -134,7 +136,8 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     });
     let recording = events.recording().queue_len(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
     let recorder = events.new_recorder("tester");
-    // Until one is in the sink, the recording's queue is full, the dispatcher waits, and the incoming queue is full.
+    // Record until one event is in the sink, the recording's queue is full, the dispatcher waits,
+    // and the incoming queue is full.
     let mut accepted = 0;
     while accepted < 5 || events.stats().bus.accepted + 2 != accepted {
         let recorded = recorder.event(pod(&format!("pod-{accepted}")), EventType::Normal, "Started", "");
@@ -145,19 +148,20 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     assert!(!report.complete);
     let stats = recording.stats();
     assert!(stats.created == 0 && !recording.join(Duration::ZERO), "it is in the sink still");
-    // What remains is given up as soon as the sink returns.
+    // The recording abandons the rest as soon as the sink returns.
     drop(gate);
     assert!(recording.join(LONG));
-    // The dispatcher counts what was still on its way to the recording, on its own thread.
+    // The dispatcher counts, on its own thread, the events that were still on their way to the
+    // recording.
     sinks::until(|| recording.stats().watcher.lag == 0 && recording.stats().watcher.offered == accepted);
     let stats = recording.stats();
     assert_balanced(&stats);
     assert!(stats.watcher.dropped.by(DropReason::Abandoned) > 0, "{stats}");
-    // What the sink had been given with it is written still.
+    // The sink still writes the one or two events that it had been given.
     assert!((1..=2).contains(&stats.created), "{stats}");
 }
 
-/// A broadcaster that nobody watches and nobody stores for: recording works and leaves nothing.
+/// Without watchers and sinks, recording works and leaves nothing behind.
 #[test]
 fn without_sinks_and_watchers_recording_goes_on() {
     let events = EventBroadcaster::new().unwrap();

@@ -1,5 +1,6 @@
-//! What can go wrong around a bus: user code that is heavy, panics, or calls back, and watchers that are many, none, or
-//! gone at the wrong moment. `docs/verification.md` lists all faults, with the tests of other files.
+//! Faults around a bus: user code that is heavy, panics or calls back, and watchers that are many,
+//! missing, or dropped at the wrong moment. `docs/verification.md` lists all faults, with the tests
+//! of other files.
 
 mod support;
 
@@ -15,7 +16,7 @@ use support::{
     LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged, until, watched,
 };
 
-/// Panics when it goes, unless its thread is panicking already.
+/// An event that panics when it is dropped, unless its thread is panicking already.
 #[derive(Debug)]
 struct Bomb(u64, Arc<AtomicU64>);
 
@@ -32,14 +33,14 @@ impl Drop for Bomb {
     }
 }
 
-/// Bombs, and how many of them have gone off.
+/// Returns a function that makes bombs, and the number of bombs that have gone off.
 fn bombs() -> (impl Fn(u64) -> Bomb, Arc<AtomicU64>) {
     let gone = Arc::new(AtomicU64::new(0));
     let counter = gone.clone();
     (move |number| Bomb(number, counter.clone()), gone)
 }
 
-/// A copy is 4 MiB on the heap, and notes where it was made.
+/// An event whose copy takes 4 MiB on the heap and notes the thread that made it.
 struct Heavy {
     number: u64,
     ballast: Vec<u8>,
@@ -53,8 +54,8 @@ impl Clone for Heavy {
     }
 }
 
-/// A `Clone` that allocates much costs the reader who asks for a copy. Publishing and distributing whole batches make
-/// none, whatever the number of watchers.
+/// A `Clone` that allocates much costs only the reader that asks for a copy. Publishing and
+/// distributing whole batches make no copies, whatever the number of watchers.
 #[test]
 fn a_heavy_clone_is_paid_by_who_receives_by_value() {
     let bus = bus::<Heavy>(10, 10);
@@ -65,7 +66,7 @@ fn a_heavy_clone_is_paid_by_who_receives_by_value() {
     let _others: Vec<_> = (0..5).map(|_| bus.watch().unwrap()).collect();
     for number in 0..4 {
         let event = Heavy { number, ballast: vec![1; 4 << 20], copied_on: copied_on.clone() };
-        // It may have to wait: the registrations took most of the queue.
+        // The publish may have to wait, because the registrations took most of the queue.
         bus.publisher().publish(event).map_err(PublishError::into_inner).ok().unwrap();
     }
     assert!(bus.shutdown().complete);
@@ -83,8 +84,8 @@ fn a_heavy_clone_is_paid_by_who_receives_by_value() {
     assert_eq!(*copied_on.lock().unwrap(), [thread::current().id(); 4]);
 }
 
-/// What a refused publish hands back may panic when it goes: by then the publisher has left the gate, so neither the
-/// shutdown nor another publisher waits for it.
+/// An event that a refused publish gives back may panic when it is dropped. By then the publisher
+/// has left the gate, so neither the shutdown nor another publisher waits for it.
 #[test]
 fn a_refused_event_that_panics_when_it_goes_leaves_the_gate_open() {
     watched(|| {
@@ -118,14 +119,16 @@ fn a_refused_event_that_panics_when_it_goes_leaves_the_gate_open() {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(publisher.try_publish(bomb(5))))).is_err());
         let stats = bus.stats();
         assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_stopped), (2, 3, 1));
-        // Those in its queue go off where nobody notices.
+        // The bombs in the watcher's queue go off without affecting any thread.
         drop(watcher);
         assert_eq!(gone.load(Ordering::SeqCst), 6);
     });
 }
 
-/// Publishes until one event is queued at a watcher of one that nobody reads, one or more are in the dispatcher's hand (it
-/// may take two at once), and exactly so many wait, which is all that there is room for. How many were accepted.
+/// Publishes until all of this holds, and returns the number of accepted events:
+/// - One event is in the queue, of length one, of a watcher that nobody reads.
+/// - The dispatcher holds one event or more, because it may take two at once.
+/// - Exactly `waiting` events are in the incoming queue, which is as many as it has room for.
 fn hold_up(bus: &Broadcaster<Bomb>, bomb: impl Fn(u64) -> Bomb, waiting: u64) -> u64 {
     let publisher = bus.publisher();
     let mut accepted = 0;
@@ -138,8 +141,9 @@ fn hold_up(bus: &Broadcaster<Bomb>, bomb: impl Fn(u64) -> Bomb, waiting: u64) ->
     accepted
 }
 
-/// Events that panic when they go, wherever a shutdown by deadline leaves them: with a handler that does not return, in
-/// the dispatcher's hand, in the incoming queue, with a publisher that waits. Each goes off once and stops nobody.
+/// Events that panic when they are dropped, wherever a shutdown by deadline leaves them: in the
+/// queue of a watcher that nobody reads, with the dispatcher, in the incoming queue, with a
+/// publisher that waits. Each goes off once and stops no thread.
 #[test]
 fn events_that_panic_when_they_go_are_given_up_one_by_one() {
     watched(|| {
@@ -159,7 +163,8 @@ fn events_that_panic_when_they_go_are_given_up_one_by_one() {
         assert!(!report.complete);
         let taken = u64::from(waiting.join().unwrap().is_ok());
         drop(unread);
-        // The dispatcher gives up the rest on its own, and counts it when it has gone.
+        // The dispatcher abandons the rest on its own thread, and counts it when it has been
+        // dropped.
         let counted = || {
             let stats = bus.stats();
             stats.watchers.iter().chain([&stats.departed]).all(|watcher| watcher.lag == 0)
@@ -174,7 +179,8 @@ fn events_that_panic_when_they_go_are_given_up_one_by_one() {
     });
 }
 
-/// A task that waits for room is given up with an event that panics when it goes: its turn passes to the next.
+/// A task that waits for room cancels its publish, with an event that panics when it is dropped.
+/// The turn passes to the next publisher.
 #[test]
 fn a_waiting_publish_that_panics_when_it_is_given_up_keeps_no_turn() {
     use std::future::Future;
@@ -206,7 +212,8 @@ fn a_waiting_publish_that_panics_when_it_is_given_up_keeps_no_turn() {
     });
 }
 
-/// The same, but it has been chosen for the room there is when it goes: the next one hears of it.
+/// The same, but the cancelled publish already has the turn for the free room. The next publisher
+/// is woken.
 #[test]
 fn a_chosen_publish_that_panics_when_it_is_given_up_hands_its_turn_on() {
     use std::future::Future;
@@ -240,8 +247,8 @@ fn a_chosen_publish_that_panics_when_it_is_given_up_hands_its_turn_on() {
         chosen.recv_timeout(LONG).unwrap();
         assert!(catch_unwind(AssertUnwindSafe(move || drop(given_up))).is_err());
         heard.recv_timeout(LONG).expect("the turn has gone with who had it");
-        // The turn may be of the room that the last event took: then the next one looks in vain once,
-        // and is woken again.
+        // The turn may be for the room that the last event took. In that case the next publisher
+        // looks in vain once, and is woken again.
         while next.as_mut().poll(&mut Context::from_waker(&second)).is_pending() {
             heard.recv_timeout(LONG).expect("it is woken again");
         }
@@ -251,7 +258,8 @@ fn a_chosen_publish_that_panics_when_it_is_given_up_hands_its_turn_on() {
     });
 }
 
-/// Publishers that wait for room get it, although the dispatcher has nobody to hand anything to.
+/// Publishers that wait for room get it, although the dispatcher has no watcher to offer anything
+/// to.
 #[test]
 fn without_watchers_there_is_room_again() {
     watched(|| {
@@ -266,7 +274,7 @@ fn without_watchers_there_is_room_again() {
     });
 }
 
-/// Without watchers an event is accepted, offered to nobody, and gone.
+/// Without watchers an event is accepted, offered to nobody, and dropped.
 #[test]
 fn without_watchers_everything_is_accepted_and_nothing_kept() {
     let live = Live::default();
@@ -278,7 +286,7 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
     publisher.publish_batch((0..900).map(|n| live.event(n)).collect()).unwrap();
     bus.flush(LONG).unwrap();
     assert_eq!((bus.stats().accepted, live.count()), (1000, 0));
-    // The last watcher that goes leaves it as the first one found it.
+    // After the last watcher has been dropped, the bus is as it was before the first one.
     let mut watcher = bus.watch().unwrap();
     publisher.publish(live.event(7)).unwrap();
     assert_eq!(watcher.recv().unwrap().event().map(|event| event.number), Some(7));
@@ -288,7 +296,8 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
     assert_eq!((bus.stats().accepted, live.count()), (1002, 0));
 }
 
-/// Ten thousand at once, of every policy: each gets everything that its queue can hold, and knows of the rest.
+/// Ten thousand watchers at once, of several policies. Each gets everything that its queue can
+/// hold, and learns of the rest.
 #[test]
 fn ten_thousand_watchers_at_once_each_get_their_own() {
     watched(|| {
@@ -322,8 +331,8 @@ fn ten_thousand_watchers_at_once_each_get_their_own() {
     });
 }
 
-/// A watcher is dropped on another thread while the dispatcher is in the middle of a round that is to reach it, and while
-/// it waits for another one in the same round.
+/// Two watchers are dropped on another thread while the dispatcher is in the middle of a round that
+/// will reach them, and is held up at another watcher of the same round.
 #[test]
 fn a_watcher_that_goes_in_the_middle_of_a_round_takes_only_its_own() {
     watched(|| {
@@ -345,7 +354,7 @@ fn a_watcher_that_goes_in_the_middle_of_a_round_takes_only_its_own() {
         let mut after = bus.watch().unwrap();
         bus.publisher().publish(live.event(1)).unwrap();
         entered.recv_timeout(LONG).unwrap();
-        // The round has been at `before`, is at `held`, and has the others before it.
+        // The round is past `before`, is at `held`, and still has the other watchers to come.
         thread::spawn(move || drop(goes)).join().unwrap();
         drop(go);
         bus.publisher().publish(live.event(2)).unwrap();
@@ -363,9 +372,9 @@ fn a_watcher_that_goes_in_the_middle_of_a_round_takes_only_its_own() {
     });
 }
 
-/// A watcher is dropped on another thread while the dispatcher asks its filter, so it is offered something after it has
-/// emptied its queue: the dispatcher empties it again, and not only when the round is over, which another watcher may
-/// hold up for ever.
+/// A watcher is dropped on another thread while the dispatcher calls its filter, so the watcher is
+/// offered an event after it has emptied its queue. The dispatcher empties the queue again. It does
+/// so before the end of the round, which another watcher may hold up for ever.
 #[test]
 fn what_is_offered_to_a_watcher_that_goes_meanwhile_is_let_go_at_once() {
     watched(|| {
@@ -373,7 +382,7 @@ fn what_is_offered_to_a_watcher_that_goes_meanwhile_is_let_go_at_once() {
         let bus = bus::<Tracked>(10, 1);
         let (entered_tx, entered) = mpsc::channel();
         let (go, go_rx) = mpsc::channel::<()>();
-        // It keeps one of two, and so gets a copy of its own.
+        // The filter keeps one of two events, and so the watcher gets a copy.
         let goes = bus.watch_builder().name("goes").filter(move |event: &Tracked| {
             if event.number == 1 {
                 let _ = entered_tx.send(());
@@ -387,7 +396,7 @@ fn what_is_offered_to_a_watcher_that_goes_meanwhile_is_let_go_at_once() {
         entered.recv_timeout(LONG).unwrap();
         drop(goes);
         drop(go);
-        // The round goes on until it waits for the one that nobody reads.
+        // The round continues until it waits for the watcher that nobody reads.
         until(|| unread.stats().offered == 2);
         until(|| live.count() == 2);
         let stats = bus.stats();
@@ -400,11 +409,11 @@ fn what_is_offered_to_a_watcher_that_goes_meanwhile_is_let_go_at_once() {
     });
 }
 
-/// From a filter, a hook, a `Clone` or a `Drop` that the dispatcher runs: a shutdown closes and does not wait for itself,
-/// and the bus comes to its end all the same.
+/// A shutdown from a filter, a hook, a `Clone` or a `Drop` that the dispatcher runs closes the bus
+/// and does not wait for itself. The bus still comes to its end.
 #[test]
 fn a_shutdown_from_the_dispatchers_own_thread_closes_and_goes_on() {
-    /// Where a shutdown is called.
+    /// The place from which a shutdown is called.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Filter,
@@ -454,7 +463,7 @@ fn a_shutdown_from_the_dispatchers_own_thread_closes_and_goes_on() {
                 .on_drop(|_, lost| lost.iter().for_each(|event| event.call(At::Hook)))
                 .watch()
                 .unwrap();
-            // Only one fits, so that it is copied and the other two are lost.
+            // Only one event fits, so it is copied and the other two are lost.
             bus.publisher().publish_batch(vec![event(), event(), event()]).map_err(|_| "refused").unwrap();
             assert_eq!(heard.recv_timeout(LONG), Ok(false), "{at:?}");
             assert!(bus.publisher().is_closed(), "{at:?}");
@@ -465,8 +474,9 @@ fn a_shutdown_from_the_dispatchers_own_thread_closes_and_goes_on() {
     }
 }
 
-/// Handlers of two buses publish on each other's until both are shut down, one from within the other's handler. Queues
-/// that are full refuse at once on a bus's own thread, so that nobody waits for himself.
+/// Handlers of two buses publish on each other's bus until both are shut down, one of them from
+/// within the other's handler. A full queue refuses at once on a thread of its bus, so no thread
+/// waits for itself.
 #[test]
 fn two_buses_that_feed_each_other_can_be_shut_down() {
     watched(|| {
@@ -490,7 +500,8 @@ fn two_buses_that_feed_each_other_can_be_shut_down() {
         while both_moved.load(Ordering::SeqCst) < 10_000 {
             thread::yield_now();
         }
-        // The first ends in a handler of the second, which may wait for it: it is another bus.
+        // A handler of the second bus shuts down the first. The handler may wait for the first bus,
+        // because it is another bus.
         let (other, done) = (buses[0].clone(), Arc::new(AtomicBool::new(false)));
         let said = done.clone();
         buses[1]
@@ -513,7 +524,8 @@ fn two_buses_that_feed_each_other_can_be_shut_down() {
     });
 }
 
-/// Events that own a bus: the last one to go closes it, on the outer bus's dispatcher too, and nobody waits.
+/// Events that own a bus: dropping the last of them closes the bus, even on the outer bus's
+/// dispatcher, and nobody waits.
 #[test]
 fn an_event_may_own_a_bus() {
     watched(|| {
@@ -523,7 +535,8 @@ fn an_event_may_own_a_bus() {
         let held = hold(&inner);
         outer.publisher().publish(inner).unwrap();
         outer.flush(LONG).unwrap();
-        // Nobody watched, so the dispatcher has let go of the inner bus, while its own dispatcher waited for a watcher.
+        // Nobody watches the outer bus, so its dispatcher has dropped the inner bus while the inner
+        // dispatcher waits for a watcher.
         assert!(publisher.is_closed());
         assert!(outer.shutdown().complete);
         drop(held);
@@ -531,8 +544,9 @@ fn an_event_may_own_a_bus() {
     });
 }
 
-/// With `panic = "abort"` there is nothing to catch: the process ends where a handler panics, after the message, with
-/// what it had done until then. Here a hook aborts, as the panic runtime would right after it.
+/// With `panic = "abort"` there is nothing to catch. The process ends where a handler panics, after
+/// the message, and with the results that it had until then. Here a hook aborts, as the panic
+/// runtime would do right after it.
 #[cfg(unix)]
 #[test]
 fn an_abort_ends_the_process_at_the_panic() {

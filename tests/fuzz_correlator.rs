@@ -1,6 +1,6 @@
-//! The correlator under options, events, times and answers of a store as nobody would have them: it never panics, counts
-//! every event, never counts back, and takes no more memory than its options allow. `EVENTCAST_CASES=100` tries a hundred
-//! times as much, `EVENTCAST_SEED=1` other things.
+//! The correlator under the most unlikely options, events, times and answers of a store. It never
+//! panics, counts every event, never counts back, and takes no more memory than its options allow.
+//! `EVENTCAST_CASES=100` tries a hundred times as much, `EVENTCAST_SEED=1` tries other things.
 #![cfg(feature = "recorder")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
@@ -22,14 +22,15 @@ use eventcast::{
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-/// Counts the bytes that live, of those that this thread allocates and frees.
+/// An allocator that counts the living bytes of those that this thread allocates and frees.
 struct Counting;
 
 thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the system's allocator. The counting neither
+// allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = LIVE.try_with(|live| live.set(live.get() + layout.size() as i64));
@@ -92,11 +93,12 @@ fn options() -> impl Strategy<Value = Options> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One of a few that come again and again: object, reason, message, and the count it brings.
+    /// One of a few events that come again and again: object, reason, message, and the event's
+    /// count.
     Known(u8, u8, u8, i32),
     Any(Box<Event>),
     Advance(Duration),
-    /// The system's time is set.
+    /// The system's time is set to this number of seconds since 1970.
     Set(u64),
     /// The store answers to one of the decisions with another name, version and count.
     Confirm(prop::sample::Index, u8, i32),
@@ -128,7 +130,7 @@ fn known(object: u8, reason: u8, message: u8, count: i32) -> Event {
     event
 }
 
-/// What the count of an event belongs to.
+/// Returns the subject of an event's count: the event without its metadata, count and times.
 fn subject(event: &Event, is_group: bool) -> String {
     let mut event = event.clone();
     event.metadata = Event::default().metadata;
@@ -185,7 +187,7 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
             prop_assert!(was <= is, "{:?} after {:?}", stats, before);
         }
         if stats.evicted > before.evicted {
-            // What is forgotten is counted from the beginning.
+            // An evicted event is counted from the beginning.
             counts.clear();
         }
         let is_group = stats.aggregated > before.aggregated;
@@ -218,7 +220,7 @@ fn whatever_comes_is_counted_and_never_back() {
     cases::check(150, strategy, |(options, steps)| run(options, steps));
 }
 
-/// Five times as many different events as before take no more memory than before.
+/// Five times as many different events as before take hardly more memory than before.
 #[test]
 fn what_is_remembered_is_bounded() {
     cases::check(6, options, |options| {

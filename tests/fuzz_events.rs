@@ -1,5 +1,6 @@
-//! Events out of anything: reading their JSON never panics, what it reads it also writes, and what is written for people
-//! holds no control character. `EVENTCAST_CASES=100` tries a hundred times as much, `EVENTCAST_SEED=1` other things.
+//! Events made of anything. Reading their JSON never panics, everything that can be read can also
+//! be written, and the text for people has no control characters. `EVENTCAST_CASES=100` tries a
+//! hundred times as much, `EVENTCAST_SEED=1` tries other things.
 #![cfg(feature = "recorder")]
 
 #[path = "support/cases.rs"]
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 
-/// Pieces of JSON that an event is made of, and some that break it.
+/// Generates pieces of JSON that an event is made of, and some that break it.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "{",
@@ -62,7 +63,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![5 => pieces.prop_map(str::to_owned), 1 => wild::text()]
 }
 
-/// Something that was JSON of an event, until somebody edited it.
+/// Generates texts that were the JSON of an event until somebody edited them.
 fn edited() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::collection::vec(piece(), 0..3));
     (wild::event(), prop::collection::vec(edit, 0..6)).prop_map(|(event, edits)| {
@@ -83,7 +84,8 @@ fn json() -> impl Strategy<Value = String> {
     prop_oneof![1 => bytes, 3 => soup, 8 => edited()]
 }
 
-/// Reads what it writes, and then writes the same.
+/// Checks that an event's JSON can be read, and that the event read from it is written as the same
+/// JSON.
 fn assert_round_trip(event: &Event) -> Result<(), TestCaseError> {
     let written = event.to_json();
     prop_assert!(serde_json::from_str::<Value>(&written).is_ok_and(|value| value.is_object()), "{}", written);
@@ -110,7 +112,8 @@ fn json_of_anything_is_read_or_refused() {
 fn any_event_is_written_and_read_back() {
     cases::check(300, wild::event, |event| {
         assert_round_trip(&event)?;
-        // What JSON can hold, it holds: a time outside its years is the one thing that may be missing.
+        // Everything that JSON can express survives. The only part that may be missing is a time
+        // outside the years that JSON can express.
         let read =
             Event::from_json(&event.to_json()).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(&read.message, &event.message);

@@ -1,4 +1,5 @@
-//! Handlers that panic: going on or stopping, who is told; and handlers for which there is no thread.
+//! Handlers that panic: those that continue, those that stop, and the reports about them. Also
+//! handlers that get no thread.
 
 mod support;
 
@@ -16,7 +17,8 @@ fn number(delivery: Delivery<&u64>) -> u64 {
     }
 }
 
-/// What is queued is lost with the handler, its dispatcher is let go, and nobody else notices.
+/// The queued events are lost with the handler, the handler no longer holds up the dispatcher, and
+/// nobody else is affected.
 #[test]
 fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
     for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
@@ -42,7 +44,8 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
             turnstile.go.send(()).unwrap();
         }
         assert!(stopping.join(LONG), "{policy}");
-        // The dispatcher may still be handing out the rest of the batch, and counts what then finds nobody.
+        // The dispatcher may still be offering the rest of the batch, and counts the events that
+        // find no handler.
         bus.flush(LONG).unwrap();
         let stats = stopping.stats();
         assert_eq!((stats.offered, stats.delivered, stats.dropped.stopped), (10, 2, 8), "{policy}");
@@ -55,13 +58,15 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
         let report = bus.shutdown();
         assert!(report.complete, "{policy}");
         assert_balanced(&report.bus);
-        // It has departed, or ended with the bus, as the dispatcher came to it.
+        // The watcher has departed or has ended with the bus, depending on when the dispatcher came
+        // to it.
         let all = report.bus.watchers.iter().chain([&report.bus.departed]);
         assert_eq!(all.map(|watcher| watcher.dropped.stopped).sum::<u64>(), 8, "{policy}");
     }
 }
 
-/// A dispatcher that waits for room in its queue goes on, and what it held for it counts as lost to the stop.
+/// A dispatcher that waits for room in a stopped handler's queue continues, and the events that it
+/// held for the handler count as lost to the stop.
 #[test]
 fn a_dispatcher_that_waits_for_a_handler_that_stops_is_let_go() {
     let bus = bus(100, 1);
@@ -75,7 +80,8 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_is_let_go() {
     let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
     assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(1));
-    // The other has its share, and the dispatcher is in the round that the handler holds up.
+    // The other watcher has its share, and the dispatcher is in the round that the handler holds
+    // up.
     assert_eq!(other.recv(), Ok(Event(1)));
     bus.publisher().publish(4).unwrap();
     turnstile.go.send(()).unwrap();
@@ -88,7 +94,7 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_is_let_go() {
     assert_eq!(other.events().take(3).collect::<Vec<_>>(), [2, 3, 4]);
 }
 
-/// By default it goes on, with the very next event, and after a gap.
+/// By default a handler continues after a panic, with the very next event, and after a gap.
 #[test]
 fn a_handler_goes_on_after_each_panic() {
     let bus = bus(100, 3);
@@ -107,7 +113,7 @@ fn a_handler_goes_on_after_each_panic() {
     assert_eq!((report.bus.watchers[0].delivered, report.bus.watchers[0].panics), (3, 4));
 }
 
-/// A panic at the news of a gap stops it too, and a runner comes back to who runs it.
+/// A panic at a gap stops a runner too, and the runner returns to its caller.
 #[test]
 fn a_runner_that_is_to_stop_returns() {
     watched(|| {
@@ -129,7 +135,7 @@ fn a_runner_that_is_to_stop_returns() {
     });
 }
 
-/// The same for one that is awaited.
+/// The same for a runner that is awaited.
 #[test]
 fn a_runner_that_is_to_stop_is_ready() {
     watched(|| {
@@ -146,7 +152,8 @@ fn a_runner_that_is_to_stop_is_ready() {
     });
 }
 
-/// What a closure owns may panic when it goes: who runs the runner does not notice.
+/// A closure may own a value that panics when it is dropped. The thread that runs the runner is not
+/// affected.
 #[test]
 fn a_closure_that_panics_when_it_goes_reaches_nobody() {
     struct Bomb;
@@ -172,7 +179,8 @@ fn a_closure_that_panics_when_it_goes_reaches_nobody() {
     });
 }
 
-/// The system's limit is set in a process of its own, to just above what that uses: a thread's stack finds no place.
+/// A child process sets the system's memory limit to just above what it uses, so that there is no
+/// room for a thread's stack.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
@@ -195,8 +203,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
-    /// Calls back when it goes: it is on the thread that wanted the handler, for which everybody
-    /// waits until it has gone.
+    /// Calls back when it is dropped. It is on the thread that asked for the handler, and all calls
+    /// that end the bus wait until it has been dropped.
     struct ShutsDown(Arc<Broadcaster<u64>>);
 
     impl ShutsDown {
@@ -217,7 +225,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     bus.flush(LONG).unwrap();
     let other = Arc::new(support::bus::<u64>(100, 10));
     let shuts_down = ShutsDown(other.clone());
-    // A thread that is just starting needs memory of its own, and ends the process where it gets none.
+    // A thread that is just starting needs memory too, and the process aborts if the thread gets
+    // none.
     other.flush(LONG).unwrap();
 
     let before = getrlimit(Resource::As);
@@ -230,7 +239,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     let handler = bus.watch_builder().name("poor").spawn(|_| ());
     let another = Broadcaster::<u64>::new();
     let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_len(1 << 22));
-    // The last, because the end of its bus gives a thread back.
+    // This call is the last one, because the end of its bus gives the memory of a thread back.
     let calls_back = other.watch_builder().spawn(move |_| assert!(shuts_down.is_open()));
     setrlimit(Resource::As, before).unwrap();
 
@@ -240,17 +249,17 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     assert!(std::error::Error::source(&error).is_some());
     let error = another.unwrap_err();
     assert_eq!(error.option(), "thread_name");
-    assert!(
-        error
-            .to_string()
-            .starts_with("thread_name is eventcast, allowed is a thread that the system grants (")
-    );
+    assert!(error.to_string().starts_with("cannot start the thread `eventcast`: "));
     assert!(matches!(calls_back, Err(WatchError::Thread(_))), "{calls_back:?}");
     assert!(other.shutdown().complete);
     let error = large.unwrap_err().to_string();
-    assert!(error.starts_with("incoming_len is 4194304, allowed is as many entries of "), "{error}");
+    assert!(
+        error.starts_with("incoming_len must be as many entries of ") && error.ends_with(", got 4194304"),
+        "{error}"
+    );
 
-    // The bus is as it was, and nobody waits for the handler that never ran: it goes by itself.
+    // The bus is as it was, and nobody waits for the handler that never ran. The dispatcher removes
+    // the handler on its own.
     while bus.stats().watchers.len() > 1 {
         std::thread::yield_now();
     }

@@ -1,14 +1,16 @@
-//! Imports go down only, no two files import each other, and everything concurrent comes through `src/sync.rs`.
+//! Imports go down only, no two files import each other, and everything concurrent comes through
+//! `src/sync.rs`.
 //!
-//! Reads `src/` as text. A path that begins with `crate`, `super` or `self` is followed from module to module, through
-//! re-exports, to the file that has the item. The crate's root has no level: it presents what the others define.
+//! The tests read `src/` as text. They follow a path that begins with `crate`, `super` or `self`
+//! from module to module, through re-exports, to the file that has the item. The crate's root has
+//! no level, because it presents what the other modules define.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. The longest name that a module's path begins with counts. Those of one level do not
-/// know each other.
+/// The levels of the modules, from the lowest to the highest. A module has the level of the longest
+/// name here with which its path begins. The names of one level do not import each other.
 const LEVELS: &[&[&str]] = &[
     &["escape", "policy"],
     &["sync", "error", "catch", "serde_object", "duration"],
@@ -30,7 +32,8 @@ const LEVELS: &[&[&str]] = &[
     &["metrics"],
 ];
 
-/// Paths that only the facade may name. `OnceLock` and `LazyLock` hold what is made once; the models have no part in it.
+/// The paths that only the facade may name. `OnceLock` and `LazyLock` are allowed: they hold values
+/// that are made once, and are not part of the models.
 const FACADE_ONLY: &[&str] = &[
     "std::sync::",
     "core::sync::",
@@ -83,7 +86,7 @@ fn no_files_import_each_other() {
 fn concurrency_comes_through_the_facade() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
-        // `testing` explores the models, and so stands outside of them.
+        // `testing` explores the models, so it is not part of them.
         if ["sync", "testing"].contains(&module_of(&path)[0].as_str()) {
             continue;
         }
@@ -100,7 +103,7 @@ fn concurrency_comes_through_the_facade() {
     assert!(wrong.is_empty(), "use crate::sync instead:\n{}", wrong.join("\n"));
 }
 
-/// `lib.rs` presents: docs, lints, modules, re-exports.
+/// `lib.rs` holds docs, lints, modules and re-exports only.
 #[test]
 fn the_root_has_no_logic() {
     let text = fs::read_to_string(root().join("lib.rs")).unwrap();
@@ -123,7 +126,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// All source files with their text.
+/// Returns all source files with their text.
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root()];
@@ -142,7 +145,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The modules to which the imports of this one lead, over any number of others.
+/// Returns the modules to which the imports of this module lead, directly or through other modules.
 fn reached_from<'i>(name: &str, imports: &'i BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'i String> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![name]);
     while let Some(name) = next.pop() {
@@ -155,7 +158,7 @@ fn reached_from<'i>(name: &str, imports: &'i BTreeMap<String, BTreeSet<String>>)
     reached
 }
 
-/// The modules that a file is inside of, and its own.
+/// Returns the names of the modules that a file is inside of, and of its own module.
 fn module_of(path: &Path) -> Vec<String> {
     let inside = path.strip_prefix(root()).unwrap().with_extension("");
     let mut names: Vec<String> =
@@ -166,7 +169,8 @@ fn module_of(path: &Path) -> Vec<String> {
     names
 }
 
-/// The level of a module, and the name in [`LEVELS`] that it begins with.
+/// Returns the level of a module, and the name in [`LEVELS`] with which its path begins. Returns
+/// `None` if there is no such name.
 fn level_of(module: &str) -> Option<(usize, &'static str)> {
     let levels =
         LEVELS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, *name)));
@@ -174,7 +178,8 @@ fn level_of(module: &str) -> Option<(usize, &'static str)> {
     levels.filter(|(_, name)| is_inside(name)).max_by_key(|(_, name)| name.len())
 }
 
-/// The modules of the crate by their paths, each with the names that it re-exports and the paths that it names.
+/// The modules of the crate by their paths, each with the names that it re-exports and the paths
+/// that it names.
 struct Tree(BTreeMap<Vec<String>, Module>);
 
 struct Module {
@@ -189,7 +194,7 @@ impl Tree {
         Self(files.map(|(module, text)| (module.clone(), Module::of(&module, &text))).collect())
     }
 
-    /// The modules by name, each with those that have the items that it imports.
+    /// Returns the modules by name, each with the modules that have the items that it imports.
     fn imports(&self) -> BTreeMap<String, BTreeSet<String>> {
         let of = |(name, module): (&Vec<String>, &Module)| {
             let targets =
@@ -199,7 +204,8 @@ impl Tree {
         self.0.iter().map(of).collect()
     }
 
-    /// The module that has the item of this path. `None`: the crate's root has it.
+    /// Returns the module that has the item of this path. Returns `None` if the crate's root has
+    /// it.
     fn home(&self, path: &[String], depth: usize) -> Option<Vec<String>> {
         assert!(depth < 20, "{path:?} is re-exported in a circle");
         let mut at = 0;
@@ -221,7 +227,7 @@ impl Module {
         let (mut inside, mut statement) = (Vec::new(), String::new());
         let mut rest = String::new();
         for line in lines {
-            // A module inside of the file has the file's items behind `super`.
+            // A module inside the file reaches the file's items through `super`.
             if let Some(indent) =
                 line.find("mod ").filter(|_| line.ends_with(" {") && !line.contains("macro"))
             {
@@ -257,7 +263,7 @@ impl Module {
         }
     }
 
-    /// The paths outside of `use`, and the re-exported names that the module uses itself.
+    /// Adds the paths outside of `use`, and the re-exported names that the module uses itself.
     fn add_rest(&mut self, module: &[String], rest: &str) {
         for start in ["crate::", "super::", "self::"] {
             for (at, _) in rest.match_indices(start) {
@@ -279,7 +285,8 @@ impl Module {
     }
 }
 
-/// Whether a line begins a `use`, whether that re-exports, and what follows.
+/// Returns whether the `use` that a line begins re-exports, and the text behind it. Returns `None`
+/// if the line does not begin a `use`.
 fn use_of(line: &str) -> Option<(bool, &str)> {
     let line = line.trim_start();
     let public = ["pub use ", "pub(crate) use ", "pub(super) use "];
@@ -289,7 +296,7 @@ fn use_of(line: &str) -> Option<(bool, &str)> {
     line.strip_prefix("use ").map(|rest| (false, rest))
 }
 
-/// The paths of a tree of imports.
+/// Returns the paths of a tree of imports.
 fn leaves(tree: &str) -> Vec<String> {
     let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
     let (mut depth, mut item, mut found) = (0, String::new(), Vec::new());
@@ -303,13 +310,15 @@ fn leaves(tree: &str) -> Vec<String> {
     }
     found.push(item);
     let items = found.iter().map(|item| item.trim()).filter(|item| !item.is_empty());
-    items.flat_map(|item| leaves(item)).map(|leaf| format!("{head}{leaf}")).collect()
+    items.flat_map(leaves).map(|leaf| format!("{head}{leaf}")).collect()
 }
 
-/// A path from the crate's root. `None`: it leads out of the crate.
+/// Returns a path from the crate's root. Returns `None` if the path leads out of the crate.
 fn absolute(module: &[String], depth: usize, path: &str) -> Option<Vec<String>> {
     let mut names = path.split("::").filter(|name| *name != "self");
-    // A child of this file, or a crate; a child is named with `self` in this crate, or it is this file's own module.
+    // A path without `crate`, `super` and `self` begins with a child of this file or with another
+    // crate. The name is a child's if the child's file exists. Elsewhere this crate names a child
+    // with `self`.
     let mut base = module.to_vec();
     let mut depth = depth;
     let mut found = Vec::new();
@@ -333,7 +342,7 @@ fn absolute(module: &[String], depth: usize, path: &str) -> Option<Vec<String>> 
     Some([base, found].concat())
 }
 
-/// The lines that are not comments, numbered.
+/// Returns the lines that are not comments, with their numbers from 1.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
     lines.filter(|(_, line)| !line.trim_start().starts_with("//"))

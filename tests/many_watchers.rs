@@ -1,5 +1,5 @@
-//! Thousands of watchers: those that come and go on an idle bus leave nothing behind, an idle one takes as much memory as
-//! `docs/guarantees.md` says, and none pays for the others.
+//! Thousands of watchers: those that come and go on an idle bus leave nothing behind, an idle one
+//! takes as much memory as `docs/guarantees.md` says, and none makes the others slower.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
 use support::{LONG, available, until};
 
-/// Counts the bytes that live.
+/// An allocator that counts the living bytes.
 struct Counting;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the system's allocator. The counting neither
+// allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as i64, Ordering::Relaxed);
@@ -41,7 +42,8 @@ fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// What is counted is the whole process, so the tests of this file run one after the other.
+/// Returns a lock that makes the tests of this file run one after the other, because they count the
+/// bytes of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,27 +56,31 @@ const POLICIES: [OverflowPolicy; 4] = [
     OverflowPolicy::WaitFor(Duration::from_secs(1)),
 ];
 
-/// Until the dispatcher has let go of all that have been dropped, on its own, and has made its lists shorter.
+/// Waits until the dispatcher, without further events, has freed all dropped watchers and has
+/// shortened its lists.
 fn until_nobody_is_left(bus: &Broadcaster<u64>) {
     until(|| bus.stats().watchers.is_empty());
-    // It shortens them behind the last one, and then comes to this.
+    // The dispatcher shortens its lists after the last watcher, and comes to this flush only then.
     bus.flush(LONG).unwrap();
 }
 
-/// The test harness allocates beside the tests: when the one before is reported, about 10 KB that it keeps.
+/// The bytes that the test harness may allocate beside the tests. It keeps about 10 KB when it
+/// reports the test before.
 const OF_THE_HARNESS: i64 = 16 * 1024;
 
-/// Ends a bus, and returns when its memory is free again. `before` is what lived before the bus was built.
+/// Ends a bus, and returns when its memory is free again. `before` is the number of living bytes
+/// before the bus was built.
 ///
-/// The dispatcher's thread is the last owner of the incoming queue, 32 KB here and more. It frees the queue a moment after
-/// the shutdown has returned, and until then the next measurement would see it.
+/// The dispatcher's thread is the last owner of the incoming queue, which takes 32 KB or more here.
+/// The thread frees the queue a moment after the shutdown has returned. Until then the next
+/// measurement would include the queue.
 fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     assert!(bus.shutdown().complete);
     drop(bus);
     until(|| live() - before < OF_THE_HARNESS);
 }
 
-/// Nothing is published: whatever goes, goes without another event.
+/// Nothing is published, so all watchers are freed without any event.
 #[test]
 fn thousands_that_come_and_go_leave_nothing_behind() {
     const WATCHERS: u64 = 20_000;
@@ -88,12 +94,13 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
         let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
         builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
     };
-    // What the bus sets up once.
+    // The first watcher makes the bus allocate everything that it allocates only once.
     drop(watch(0));
     until_nobody_is_left(&bus);
     let before = live();
 
-    // All at once, gone in another order than they came in; and then one by one.
+    // All watchers at once, dropped in another order than they were registered. Then further
+    // watchers one by one.
     let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
     assert!(live() - before > 1_000_000, "they are counted while they are there");
     while !watchers.is_empty() {
@@ -107,7 +114,7 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
     until_nobody_is_left(&bus);
 
     assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
-    // Less than a byte for each, because lists keep some room.
+    // Less than a byte for each watcher, because lists keep some room.
     let left = live() - before;
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
@@ -116,7 +123,7 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
     end(bus, at_start);
 }
 
-/// Bytes of each of a thousand watchers, the `Watcher` itself included.
+/// The bytes of each of a thousand watchers, the `Watcher` itself included.
 struct Measured {
     idle: i64,
     full: i64,
@@ -134,7 +141,8 @@ fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
     let mut watchers: Vec<Watcher<u64>> = (0..WATCHERS).map(|_| watch()).collect();
     bus.flush(LONG).unwrap();
     let idle = each();
-    // One by one, so that each event is a slice of its own; they share the events.
+    // The events are published one by one, so that each one is a slice. The watchers share the
+    // events.
     for event in 0..queue_len as u64 {
         bus.publisher().publish(event).unwrap();
         bus.flush(LONG).unwrap();
@@ -142,7 +150,7 @@ fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
     assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_len as u64));
     let full = each();
     assert!(watchers.iter_mut().all(|watcher| available(watcher).len() == queue_len));
-    // The dispatcher's hands are free again.
+    // After the flush the dispatcher holds no batch any more.
     bus.flush(LONG).unwrap();
     let read = each();
     drop(watchers);
@@ -150,7 +158,7 @@ fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
     Measured { idle, full, read }
 }
 
-/// The formulas of `docs/guarantees.md`, under G5.
+/// Checks the formulas of `docs/guarantees.md`, under G5.
 #[test]
 fn an_idle_watcher_takes_what_the_documents_say() {
     const FIXED: i64 = 1536;
@@ -167,14 +175,14 @@ fn an_idle_watcher_takes_what_the_documents_say() {
                 OverflowPolicy::DropOldest => (FIXED + 24 * (events + 4), FIXED + 24 * (events + 4)),
                 _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
             };
-            // The events themselves are shared.
+            // The watchers share the events themselves.
             assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_len} queued");
             assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_len} have been read");
         }
     }
 }
 
-/// The bound takes no slots in advance: a long queue costs as little as a short one.
+/// The bound allocates no slots in advance: a long queue costs as little as a short one.
 #[test]
 fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
     const WATCHERS: i64 = 100;
@@ -194,7 +202,7 @@ fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
     }
 }
 
-/// Says when the dispatcher has let go of a watcher's filter.
+/// Reports when the dispatcher has dropped a watcher's filter.
 struct Says(Sender<()>);
 
 impl Drop for Says {
@@ -203,8 +211,9 @@ impl Drop for Says {
     }
 }
 
-/// To register or stop one takes as long among twenty thousand as among twenty. What walks over all of them takes a
-/// thousand times as long; the rounds are many and the shortest counts, so that a busy machine does not.
+/// Registering and stopping a watcher takes as long among twenty thousand watchers as among twenty.
+/// Code that visits all of them would take a thousand times as long. There are many rounds and the
+/// shortest one counts, so that a busy machine does not make the test fail.
 #[test]
 fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     const ROUND: usize = 64;
@@ -230,7 +239,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
             }
             start.elapsed()
         };
-        // So many at least, and more while it takes too long: a busy machine has a quiet moment in the end.
+        // At least 50 rounds, and more while they take too long: a busy machine has a quiet moment
+        // in the end.
         let mut rounds = (0..400).map(|_| round());
         let first = rounds.by_ref().take(50).min().unwrap();
         let shortest =
@@ -246,8 +256,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
 }
 
-/// A batch takes the memory of its events and no more, however many stood behind them in the
-/// incoming queue: here a registration ends each after one event.
+/// A batch takes only the memory of its events, however many events are behind them in the incoming
+/// queue. Here a registration ends each batch after one event.
 #[test]
 fn batches_that_registrations_cut_short_take_what_their_events_take() {
     const EVENTS: usize = 1000;
@@ -256,7 +266,7 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     let options = BusOptions::default().incoming_len(4 * EVENTS).queue_len(2 * EVENTS);
     let at_start = live();
     let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
-    // The dispatcher stands in a filter until everything is in the incoming queue.
+    // The dispatcher is in a filter until everything is in the incoming queue.
     let (entered_tx, entered) = mpsc::channel();
     let (go, gate) = mpsc::channel::<()>();
     let filter = move |event: &[u8; SIZE]| {

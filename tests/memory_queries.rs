@@ -1,4 +1,5 @@
-//! The store in memory, asked: queries, `describe`, and that it is what a plain list of events would be.
+//! Queries to the store in memory, `describe`, and a comparison of the store with a plain list of
+//! events.
 #![cfg(feature = "recorder")]
 
 use std::time::{Duration, SystemTime};
@@ -65,7 +66,7 @@ fn each_condition_narrows_a_query_down() {
     assert_eq!(found(query().object(ObjectReference::new("pod", "web-0").in_namespace("default"))), "a");
     assert_eq!(found(query().object(ObjectReference::new("pod", ""))), "abc");
     assert_eq!(found(query().object(ObjectReference::new("", "web-0"))), "abd");
-    // kubectl does not compare these.
+    // kubectl does not compare these fields.
     let mut reference = ObjectReference::new("Pod", "web-0");
     reference.api_version = "v2".into();
     reference.resource_version = "77".into();
@@ -127,8 +128,8 @@ fn the_table_of_a_query_has_its_rows_only() {
     );
 }
 
-/// kubectl's `-A` has the namespace first. In the table of one namespace it would say the same in
-/// each row.
+/// kubectl's `-A` shows the namespace in the first column. In the table of one namespace this
+/// column would be the same in each row.
 #[test]
 fn the_table_of_several_namespaces_names_them() {
     let clock = clock();
@@ -222,7 +223,7 @@ Events:
     assert_eq!(store.describe(web), section);
 }
 
-/// Both stores, as far as readings are about them.
+/// The calls of both stores that readings are about.
 trait Store: EventSink {
     fn found(&self, query: &EventQuery) -> Vec<Event>;
     fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>>;
@@ -258,7 +259,8 @@ impl Store for eventcast::SqliteSink {
     }
 }
 
-/// More than four pages: every tenth is a warning, every third about `web-1`.
+/// The number of stored events: more than four pages. Every tenth is a warning, every third is
+/// about `web-1`.
 const MANY: usize = 1_100;
 
 fn many(number: usize) -> Event {
@@ -269,7 +271,7 @@ fn many(number: usize) -> Event {
     event
 }
 
-/// Does it with a store of each kind that holds [`MANY`] events.
+/// Runs a test with a store of each kind that holds [`MANY`] events.
 fn with_each_store(name: &str, test: impl Fn(&dyn Store)) {
     let events: Vec<SinkOp> = (0..MANY).map(|number| SinkOp::Create(many(number))).collect();
     let store = MemorySink::new();
@@ -293,7 +295,7 @@ fn version(event: &Event) -> u64 {
     event.metadata.resource_version().parse().unwrap()
 }
 
-/// Writes an event of the store anew, which makes it the last.
+/// Writes an event of the store again, which makes it the last one.
 fn rewrite(store: &dyn Store, number: usize, count: i32) {
     let mut event = many(number);
     event.count = count;
@@ -340,7 +342,7 @@ fn pages_go_on_where_they_stopped_whatever_is_written() {
             after = version(last);
             seen.extend(page.iter().map(|event| (event.metadata.name.to_string(), event.count)));
             match seen.len() {
-                // Seen already; still to come; and one that is new.
+                // An event that was read already, one that is still to come, and one that is new.
                 100 => rewrite(store, 7, 2),
                 200 => rewrite(store, 900, 3),
                 300 => drop(store.create(&many(MANY)).unwrap()),
@@ -358,11 +360,11 @@ fn pages_go_on_where_they_stopped_whatever_is_written() {
 fn a_reading_misses_nothing_and_ends_while_events_are_written() {
     with_each_store("written", |store| {
         let written = |read: usize| (read * 7) % MANY;
-        // What was written meanwhile comes behind the others, as it is then.
+        // Events that were written meanwhile come behind the others, in their new state.
         let mut seen: Vec<(usize, i32)> = Vec::new();
         for event in store.reading(&EventQuery::new()) {
             seen.push((event.metadata.name["e-".len()..].parse().unwrap(), event.count));
-            // More than fits into the last page.
+            // More events are written than fit into the last page.
             if seen.len() % 3 == 0 && seen.len() < 1_000 {
                 rewrite(store, written(seen.len()), 2);
             }
@@ -386,13 +388,13 @@ fn a_reading_ends_where_more_is_written_than_it_reads() {
     for event in store.stream(&EventQuery::new().type_("Normal")) {
         read.push(event.metadata.name.to_string());
         assert!(read.len() < 3 * MANY, "it does not end");
-        // Two for one, and always more than a page of them further on.
+        // Two writes for each event read, and always more than a page ahead.
         for _ in 0..2 {
             rewrite(&store, writes % 500, 2 + i32::try_from(writes).unwrap());
             writes += 1;
         }
     }
-    // What stays as it is comes once.
+    // An event that does not change comes once.
     for number in (500..MANY).filter(|number| number % 10 != 0) {
         let name = format!("e-{number}");
         assert_eq!(read.iter().filter(|read| **read == name).count(), 1, "{name}");
@@ -460,7 +462,7 @@ LAST SEEN   TYPE     REASON    OBJECT   MESSAGE
     assert_eq!(EventTable::new(now).rows(&[]), "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n");
 }
 
-/// What can be done to a store, in one of few names.
+/// A step: an operation on a store, under one of few names, or a pause.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create(u8),
@@ -479,7 +481,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// The same as a list: an event's name, count, version and age, in the order of the writes.
+/// The store as a list: an event's name, count, version and age, in the order of the writes.
 #[derive(Default)]
 struct Plain {
     events: Vec<(String, i32, u64, u64)>,
@@ -528,7 +530,8 @@ proptest! {
             for &step in steps {
                 let (op, answer) = match step {
                     Step::Pass(seconds) => {
-                        // Afterwards: a batch happens at one moment.
+                        // The list's time passes only after the batch, because a batch happens at
+                        // one moment.
                         now += u64::from(seconds);
                         continue;
                     }
@@ -585,7 +588,7 @@ proptest! {
     }
 }
 
-/// Seconds since the clock's beginning.
+/// Returns the seconds since the clock's beginning.
 fn clock_seconds(clock: &FakeClock) -> u64 {
     clock.clock().now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() - 1_700_000_000
 }

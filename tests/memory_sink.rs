@@ -1,4 +1,4 @@
-//! The store in memory: answers as an API server gives them, bounds, and the table.
+//! The store in memory: answers such as an API server gives, bounds, and the table.
 #![cfg(feature = "recorder")]
 
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ fn event(name: &str) -> Event {
     event
 }
 
-/// As the correlator would have it seen once more.
+/// Returns the event as the correlator would have it after one more occurrence, and the patch.
 fn again(event: &Event, at: Timestamp) -> (Event, EventPatch) {
     let mut event = event.clone();
     event.count += 1;
@@ -144,7 +144,8 @@ fn an_update_replaces_and_refuses_an_old_version() {
 
     assert_eq!(kind(store.update(&changed)), SinkErrorKind::Rejected);
     changed.metadata.set_resource_version("");
-    // Without a version there is nothing to compare; this one changes nothing, so it is no write.
+    // Without a version there is nothing to compare. This update changes nothing, so it is not a
+    // write.
     assert_eq!(store.update(&changed).unwrap(), updated);
 }
 
@@ -197,18 +198,18 @@ fn what_an_api_server_finds_invalid_is_rejected() {
     timed.reason = "Started".into();
     timed.message = "x".repeat(1025).into();
     assert!(rejected(&timed));
-    // The whole event counts, whatever is done with it.
+    // The rule is about the whole event, whatever the operation is.
     assert_eq!(kind(store.update(&timed)), SinkErrorKind::Rejected);
     assert_eq!(kind(store.patch(&timed, &EventPatch::new(&timed))), SinkErrorKind::Rejected);
     timed.message = "x".repeat(1024).into();
-    // With an event time it may be about an object of another namespace.
+    // An event with an event time may be about an object of another namespace.
     timed.involved_object.namespace = "blue".into();
     timed.set_series(EventSeries::new(2, Timestamp::new(2, 999_999_999).unwrap()));
     let stored = store.create(&timed).unwrap();
     assert_eq!(stored.event_time(), Timestamp::new(1, 123_456_000));
     assert_eq!(stored.series().unwrap().last_observed_time, Timestamp::new(2, 999_999_000));
 
-    // None of this is looked at by the API server.
+    // The API server checks none of this.
     let mut odd = event("Bad_Name!");
     odd.type_ = "Error".into();
     odd.message = "x".repeat(5000).into();
@@ -236,7 +237,7 @@ fn an_event_expires_an_hour_after_its_last_write() {
     clock.advance(Duration::from_secs(3599));
     let (patched, patch) = again(&kept, now(&clock));
     store.patch(&patched, &patch).unwrap();
-    // Says nothing new, so it is no write and does not keep the event.
+    // This patch changes nothing, so it is not a write and does not keep the event.
     store.patch(&idle, &EventPatch::new(&idle)).unwrap();
     assert_eq!(store.len(), 2);
 
@@ -273,7 +274,7 @@ fn when_full_the_event_written_longest_ago_makes_room() {
     store.patch(&a, &patch).unwrap();
     store.create(&event("c")).unwrap();
     assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
-    // What exists is no reason to make room.
+    // A create that fails because the event exists makes no room.
     assert_eq!(kind(store.create(&event("c"))), SinkErrorKind::AlreadyExists);
     assert_eq!(store.len(), 2);
 
@@ -387,8 +388,8 @@ LAST SEEN                TYPE      REASON     OBJECT                  MESSAGE
     assert_eq!(store.table(), table[1..]);
 }
 
-/// The message of CVE-2021-25743's kind: it clears the screen, rewrites the line, and hides what follows; and as much in
-/// every other field that is shown.
+/// A message such as that of CVE-2021-25743, which clears the screen, rewrites the line and hides
+/// what follows. Every other field that is shown has the same text.
 #[test]
 fn a_hostile_event_cannot_reach_the_terminal() {
     let payload = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
@@ -408,7 +409,7 @@ fn a_hostile_event_cannot_reach_the_terminal() {
     assert!(table.contains(
         r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN"
     ));
-    // The store and the JSON keep what was written.
+    // The store and the JSON keep the original text.
     assert_eq!(store.events()[0].message, payload);
     assert!(Event::from_json(&store.events()[0].to_json()).unwrap().message == payload);
 

@@ -1,5 +1,5 @@
-//! Statistics as metrics: names and labels as the documents say, one series for all who have no name, and counters that
-//! never go back.
+//! Statistics as metrics: the names and labels are those of the documents, watchers without a name
+//! share one series, and counters never go back.
 #![cfg(feature = "metrics")]
 
 mod support;
@@ -21,7 +21,7 @@ use support::{LONG, available, bus};
 /// A metric with its labels.
 type Series = (String, Vec<(String, String)>);
 
-/// Remembers what it is told, and fails when a counter goes back.
+/// A recorder that remembers all values, and fails if a counter goes back.
 #[derive(Default)]
 struct Strict {
     counters: Mutex<BTreeMap<Series, Arc<Value>>>,
@@ -95,7 +95,7 @@ impl Strict {
         with_local_recorder(self, || stats.emit_metrics("test"));
     }
 
-    /// The counter with these labels, in this order, behind `bus`.
+    /// Returns the counter with these labels, in this order, behind `bus`.
     fn counter(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.counters.lock().unwrap()[&wanted(name, labels)].0.load(Ordering::SeqCst)
     }
@@ -104,7 +104,7 @@ impl Strict {
         f64::from_bits(self.gauges.lock().unwrap()[&wanted(name, labels)].0.load(Ordering::SeqCst))
     }
 
-    /// The sum of a counter over all its series.
+    /// Returns the sum of a counter over all its series.
     fn sum(&self, name: &str) -> u64 {
         let counters = self.counters.lock().unwrap();
         counters
@@ -118,7 +118,7 @@ impl Strict {
         self.counters.lock().unwrap().len() + self.gauges.lock().unwrap().len()
     }
 
-    /// Each metric with its kind and the names of its labels.
+    /// Returns each metric with its kind and the names of its labels.
     #[cfg(feature = "recorder")]
     fn metrics(&self) -> BTreeSet<(String, &'static str, Vec<String>)> {
         let mut found = BTreeSet::new();
@@ -173,21 +173,21 @@ fn a_bus_is_published_with_its_watchers() {
     is(recorder.gauge("eventcast_watcher_lag", &[view]), 2);
     is(recorder.gauge("eventcast_watcher_high_water", &[view]), 3);
     assert_eq!(recorder.counter("eventcast_watcher_filtered_total", &[("watcher", "odd")]), 3);
-    // The two without a name are one series.
+    // The two watchers without a name are one series.
     let unnamed = ("watcher", "(unnamed)");
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[unnamed]), 10);
     assert_eq!(recorder.counter("eventcast_watcher_dropped_total", &[unnamed, ("reason", "incoming")]), 5);
     is(recorder.gauge("eventcast_watcher_queued", &[unnamed]), 5);
     is(recorder.gauge("eventcast_watcher_high_water", &[unnamed]), 3);
     assert_eq!(recorder.counter("eventcast_watcher_panics_total", &[unnamed]), 0);
-    // Once more changes nothing.
+    // A second scrape changes nothing.
     let before = recorder.len();
     recorder.scrape(&bus.stats());
     assert_eq!((recorder.len(), recorder.counter("eventcast_published_total", &[])), (before, 6));
 }
 
-/// Whoever comes and goes, each series only grows, none is added for those without a name, and all together make up
-/// what the bus has done.
+/// While watchers come and go, each series only grows, no series is added for watchers without a
+/// name, and all series together add up to what the bus has done.
 #[test]
 fn watchers_that_come_and_go_take_nothing_with_them() {
     let recorder = Strict::default();
@@ -229,7 +229,7 @@ fn watchers_that_come_and_go_take_nothing_with_them() {
     assert_eq!((by_name.len(), by_name[0].name.as_str(), by_name[0].offered), (1, "comes and goes", 600));
 }
 
-/// Names that are made up by the thousand are remembered up to a limit, and nothing is lost from the sums.
+/// Names that are made up by the thousand are remembered up to a limit, and the sums lose nothing.
 #[test]
 fn names_are_remembered_up_to_a_limit() {
     let recorder = Strict::default();
@@ -273,7 +273,7 @@ mod recorder {
         events.flush(LONG).unwrap();
         first.stop();
         assert!(first.join(Duration::MAX));
-        // One of the same name goes on where that one ended.
+        // Another recording of the same name continues the series of the one that ended.
         let again = recording("store");
         source.event(&disk, Normal, "Mounted", "mounted");
         events.flush(LONG).unwrap();
@@ -324,7 +324,8 @@ mod recorder {
         assert_eq!((decided("created"), decided("updated"), decided("filtered")), (1, 24, 5));
     }
 
-    /// `docs/stability.md` lists each metric with its kind and labels, and each has a text.
+    /// `docs/stability.md` lists each metric with its kind and labels, and each metric has a
+    /// description.
     #[test]
     fn the_document_lists_what_is_published() {
         let recorder = Strict::default();
@@ -342,7 +343,7 @@ mod recorder {
     }
 }
 
-/// The metrics in the document's table, as `name`, kind, `label`, `label`.
+/// Returns the metrics in the document's table, as `name`, kind, `label`, `label`.
 #[cfg(feature = "recorder")]
 fn documented() -> BTreeSet<(String, &'static str, Vec<String>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stability.md");

@@ -1,20 +1,20 @@
-//! Every memory ordering of the library is explained where it stands, and every atomic is in the table of `src/bus/mod.rs`
-//! or of `src/record/mod.rs`.
+//! Every memory ordering of the library is explained where it stands, and every atomic is in the
+//! table of `src/bus/mod.rs` or of `src/record/mod.rs`.
 //!
-//! Reads the sources as text. That the explanations are true is for the models to say (`cargo loom`,
-//! `cargo loom-mutants`).
+//! The tests read the sources as text. The models show whether the explanations are true. They run
+//! with `cargo loom` and `cargo loom-mutants`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// So far above its use may an explanation stand.
+/// The largest distance of an explanation above its use, in lines.
 const NEAR: usize = 10;
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The library's files, each with its path in `src`.
+/// Returns the library's files, each with its path in `src`.
 fn sources() -> Vec<(String, String)> {
     let (mut folders, mut found) = (vec![root("src")], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -35,7 +35,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// What is missing in the explanation of an ordering, if anything is.
+/// Returns what the explanation of an ordering lacks. Returns `None` if it lacks nothing.
 fn missing(ordering: &str, comments: &str) -> Option<String> {
     // A comment begins with the ordering's name: "Relaxed: ...", "Acquire, both: ...".
     let explains = |name: &str| {
@@ -59,7 +59,7 @@ fn missing(ordering: &str, comments: &str) -> Option<String> {
     (ordering != "Relaxed" && !has_partner).then(|| "no line says what it pairs with".to_owned())
 }
 
-/// The orderings that a line of code names.
+/// Returns the orderings that a line of code names.
 fn named(line: &str) -> Vec<&str> {
     let names = line.split("Ordering::").skip(1);
     names.map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()).collect()
@@ -74,7 +74,7 @@ fn every_ordering_is_explained() {
         for (i, line) in lines.iter().enumerate().filter(|(_, line)| !is_comment(line)) {
             for ordering in named(line) {
                 uses += 1;
-                // Upwards, not beyond the beginning of the function.
+                // Looks upwards, but not beyond the beginning of the function.
                 let near = lines[i.saturating_sub(NEAR)..i].iter().rev();
                 let mut near: Vec<&str> =
                     near.take_while(|line| !line.contains("fn ") || is_comment(line)).copied().collect();
@@ -114,7 +114,8 @@ fn every_atomic_is_in_the_table() {
     let tables = ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(root(file)).unwrap());
     let table = tables.concat();
     let (mut atomics, mut wrong) = (0, Vec::new());
-    // The facade's own stand for other libraries' inside.
+    // The facade's atomics stand in for the inside of other libraries, and are not in the tables.
+    // Nor are those of `testing`.
     for (_, text) in
         sources().iter().filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing"))
     {
@@ -125,10 +126,10 @@ fn every_atomic_is_in_the_table() {
             }
             let declaration = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
             let is_declaration = !line.contains("fn ") && !line.contains("::new") && !line.contains("let ");
-            // A tuple's field has no name.
+            // A field of a tuple has no name.
             let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
             let Some((field, kind)) = field.filter(|_| is_declaration) else { continue };
-            // Crossbeam's and others' types of such a name are no atomics of ours.
+            // Types of crossbeam and others with such a name are not atomics of this library.
             if !kind.starts_with('&') && (kind.contains("AtomicU") || kind.contains("AtomicB")) {
                 atomics += 1;
                 let field = if field.contains("struct ") { "0" } else { field };

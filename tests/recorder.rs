@@ -51,7 +51,7 @@ fn an_event_has_all_that_client_go_gives_it() {
             r#""type":"Normal","eventTime":null,"reportingComponent":"eventTest","reportingInstance":"node-1"}"#
         )
     );
-    // Nothing is rounded before it is written.
+    // The time is not rounded before it is written.
     assert_eq!(event.first_timestamp, Some(Timestamp::from(moment())));
 }
 
@@ -162,8 +162,9 @@ fn an_event_without_a_reason_is_refused_as_a_value() {
     assert_eq!(recorder.stats().empty_reason, 2);
     assert_eq!(recorder.stats().refused(), 2);
     assert!(fake.take().is_empty());
-    let error = recorder.for_object(pod()).event(Normal, "", "m").ok().unwrap_err();
-    assert_eq!(error.to_string(), "the reason is empty");
+    let error = recorder.for_object(pod()).event(Normal, "", "m").into_result().unwrap_err();
+    assert_eq!(error.to_string(), "cannot record the event: the reason is empty");
+    assert_eq!(error.outcome(), Recorded::EmptyReason);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn long_messages_are_cut_at_a_character_and_counted() {
     let recorder = fake.recorder();
     let limit = 16 * 1024;
     recorder.event(pod(), Normal, "R", "x".repeat(limit));
-    // Of three bytes each, so that the limit falls into the middle of one.
+    // Each character has three bytes, so the limit falls into the middle of one.
     recorder.eventf(pod(), Normal, "R", format_args!("{}", "€".repeat(limit)));
     let events = fake.take();
     assert_eq!(events[0].message.len(), limit);
@@ -235,7 +236,7 @@ fn long_messages_are_cut_at_a_character_and_counted() {
     assert_eq!(recorder.stats().truncated, 1);
 }
 
-/// DNS subdomains as Kubernetes checks them.
+/// Returns whether the name is a DNS subdomain by the rules of Kubernetes.
 fn is_valid(name: &str) -> bool {
     let is_end = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     name.len() <= 253
@@ -288,7 +289,7 @@ fn names_are_client_gos_where_they_are_valid() {
         assert!(names.iter().all(|name| is_valid(name) && is_uuid_v4(name)), "{object}: {names:?}");
         all.extend(names);
     }
-    // Also of different objects at one time.
+    // Names of different objects at the same time differ too.
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), 3 * invalid.len(), "{all:?}");
 }
 
@@ -382,7 +383,8 @@ fn the_name_of_a_group_is_not_that_of_a_recorded_event() {
                 created.push(event.metadata.name.as_str().to_owned());
             }
         }
-        // The group's name is of this moment, and the recorder comes to it again.
+        // The group's event has a name of this moment, and the recorder now makes one of the same
+        // moment.
         recorder.event(pod(), Normal, "Other", "");
         created.extend(names(&fake));
         clock.advance(Duration::from_secs(round));

@@ -1,4 +1,5 @@
-//! The recorder on a real bus, and what only a broadcaster gives it: scrubbing, limits, news of losses.
+//! The recorder on a real bus, and the features that only a broadcaster gives it: scrubbing, limits
+//! and reports of losses.
 #![cfg(feature = "recorder")]
 
 use std::fmt;
@@ -16,7 +17,8 @@ fn pod() -> ObjectReference {
     ObjectReference::new("Pod", "web-0")
 }
 
-/// What the hook was told: why, about what, and all that could be read from it.
+/// The losses that the hook saw: the reason, the object with the event's reason, and all text that
+/// the hook could read.
 type Losses = Arc<Mutex<Vec<(LossReason, String, String)>>>;
 
 fn listening() -> (EventBroadcasterBuilder, Losses) {
@@ -60,7 +62,7 @@ fn a_closed_broadcaster_refuses_without_formatting() {
     let (builder, losses) = listening();
     let events = builder.build().unwrap();
     let recorder = events.new_recorder("test");
-    // A recorder does not keep it open.
+    // A recorder does not keep the broadcaster open.
     drop(events);
     assert_eq!(recorder.eventf(pod(), Normal, "R", format_args!("{Never}")), Recorded::Stopped);
     assert_eq!(recorder.event(pod(), Normal, "Q", "secret"), Recorded::Stopped);
@@ -79,7 +81,7 @@ fn a_closed_broadcaster_refuses_without_formatting() {
             about(LossReason::EmptyReason, "Pod/web-0 "),
         ]
     );
-    // Nothing of it has been scrubbed.
+    // These events have not been scrubbed, so the hook must not see their messages and annotations.
     assert!(losses.lock().unwrap().iter().all(|(.., shown)| !shown.contains("secret")));
 }
 
@@ -88,7 +90,8 @@ fn a_full_queue_refuses_and_tells() {
     let (builder, losses) = listening();
     let events = builder.bus(BusOptions::default().incoming_len(2)).build().unwrap();
     let recorder = events.new_recorder("test");
-    // A filter runs on the dispatcher, and holds it at the first event until told to go on.
+    // A filter runs on the dispatcher. This one holds the dispatcher at the first event until the
+    // test lets it go on.
     let (entered, has_entered) = channel();
     let (go_on, may_go_on) = channel::<()>();
     let filter = move |event: &Event| {
@@ -175,7 +178,7 @@ fn a_hook_that_panics_or_records_harms_nobody() {
     let again = recorder.clone();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            // A loss inside the hook is counted, but does not call it again.
+            // A loss inside the hook is counted, but does not call the hook again.
             again.get().unwrap().event(pod(), Normal, "FromHook", "");
             assert_ne!(loss.events()[0].reason, "A", "this one panics");
         })
@@ -190,7 +193,8 @@ fn a_hook_that_panics_or_records_harms_nobody() {
     assert!(stats.to_string().ends_with("hook panics 1"), "{stats}");
 }
 
-/// client-go's test of a shutdown while recorders are at work, which must lose nothing that it took.
+/// client-go's test of a shutdown while recorders are at work. The broadcaster must not lose an
+/// event that it has accepted.
 #[test]
 fn a_hundred_threads_and_a_shutdown() {
     let events = EventBroadcaster::builder().bus(BusOptions::default().queue_len(100)).build().unwrap();

@@ -1,4 +1,5 @@
-//! What recording does not cost: the allocations of one recorded event, on each thread that it comes by.
+//! The cost of recording: the number of allocations for one recorded event, on each thread that the
+//! event passes.
 #![cfg(feature = "recorder")]
 
 #[path = "support/counting.rs"]
@@ -11,21 +12,21 @@ use std::time::{Duration, SystemTime};
 use eventcast::EventType::Warning;
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, FakeClock, ObjectReference,
-    OverflowPolicy, Recorded, RecordingStats, SinkError,
+    OverflowPolicy, Recorded, RecordingStats, SinkError, Text,
 };
 
 use counting::{allocations_here, so_far};
 
-/// Long enough that only a hang reaches it.
+/// A timeout that only a hang reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// On a clock that stands still.
+/// Returns a broadcaster on a clock that stands still.
 fn broadcaster(options: BusOptions) -> EventBroadcaster {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     EventBroadcaster::builder().clock(clock.clock()).bus(options).build().unwrap()
 }
 
-/// Its texts are longer than those that lie in the value itself.
+/// Returns an object whose texts are too long to lie in the value itself.
 fn pod() -> ObjectReference {
     let mut pod = ObjectReference::new("Pod", "controller-manager-6d4cf56db6-xk2lp".to_owned());
     pod = pod.in_namespace("a-namespace-with-a-long-name".to_owned());
@@ -47,7 +48,9 @@ fn recording_allocates_the_name_and_a_message_that_is_made() {
             assert_eq!(recorded, Recorded::Accepted);
             allocations
         };
-        assert_eq!(cost(&|| recorder.event(&pod, Warning, "BackOff", LITERAL)), 1, "the name");
+        assert_eq!(cost(&|| recorder.event(&pod, Warning, "BackOff", LITERAL)), 2, "the name, and a copy");
+        let literal = || recorder.event(&pod, Warning, "BackOff", Text::from_static(LITERAL));
+        assert_eq!(cost(&literal), 1, "the name");
         let short = || recorder.eventf(&pod, Warning, "BackOff", format_args!("restart {number}"));
         assert_eq!(cost(&short), 1, "the name; the message lies in the event");
         let long = || recorder.eventf(&pod, Warning, "BackOff", format_args!("{LITERAL}: {number}"));
@@ -57,7 +60,8 @@ fn recording_allocates_the_name_and_a_message_that_is_made() {
             "the name, and the message, which is written into a buffer that grows once"
         );
         let bound = recorder.for_object(&pod);
-        assert_eq!(cost(&|| bound.event(Warning, "BackOff", LITERAL)), 1, "the name");
+        let literal = || bound.event(Warning, "BackOff", Text::from_static(LITERAL));
+        assert_eq!(cost(&literal), 1, "the name");
         events.flush(LONG).unwrap();
         while watcher.try_recv_batch().is_ok() {}
     }
@@ -69,14 +73,15 @@ fn what_is_refused_allocates_no_more() {
     let (recorder, pod) = (events.new_recorder("kubelet"), pod());
     events.shutdown();
     let long = || recorder.eventf(&pod, Warning, "BackOff", format_args!("{LITERAL}: {LITERAL}"));
-    // The first one is also the first to be logged, for which `tracing` notes the place once.
+    // The first call is also the first to be logged, and `tracing` then registers the place, once.
     long();
     for _ in 0..100 {
         assert_eq!(allocations_here(long), (0, Recorded::Stopped));
     }
 }
 
-/// Answers with what it was given, and notes how many allocations its thread has made by then.
+/// A sink that answers with the event that it was given, and notes how many allocations its thread
+/// has made so far.
 struct Echo(Arc<Mutex<Vec<u64>>>);
 
 impl Echo {
@@ -96,8 +101,9 @@ impl EventSink for Echo {
     }
 }
 
-/// Events that are the same but for object and message, the last of them one of those that come to the sink; what the
-/// recording's thread allocates from each call of the sink to the next.
+/// Records events that are the same except for object and message, and returns the allocations of
+/// the recording's thread from each call of the sink to the next, with the statistics. The last
+/// event must be one that reaches the sink.
 fn between_calls(
     change: impl FnOnce(&mut CorrelatorOptions),
     events: &[(&ObjectReference, String)],
@@ -107,14 +113,16 @@ fn between_calls(
     let mut options = CorrelatorOptions::default();
     change(&mut options);
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len())));
-    // One at a time, so that what is allocated between two calls is for one of the events.
+    // The recording takes one event at a time, so each allocation between two calls is made for a
+    // single event.
     let recording = broadcaster.recording().queue_len(1).overflow(OverflowPolicy::Wait).correlator(options);
     let recording = recording.start(Echo(calls.clone())).unwrap();
     let recorder = broadcaster.new_recorder("kubelet");
     for (object, message) in events {
         assert!(recorder.event(*object, Warning, "BackOff", message.clone()).is_accepted());
     }
-    // Whether that thread has to wake a flush, which takes an allocation, is a matter of chance.
+    // The recording's thread may have to wake a flush, which takes an allocation. This is a matter
+    // of chance, so the flush begins only after the last call.
     while calls.lock().unwrap().len() < expected {
         thread::yield_now();
     }

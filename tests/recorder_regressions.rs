@@ -1,4 +1,5 @@
-//! What reviews of the recorder half looked for: each test was written to fail, and some of them did.
+//! Tests of faults that reviews of the recorder half looked for. Each test was written to fail, and
+//! some of them did.
 #![cfg(feature = "recorder")]
 
 #[path = "support/sinks.rs"]
@@ -25,7 +26,8 @@ fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
     EventBroadcaster::builder().clock(clock.clock()).retry(at_once()).build().unwrap()
 }
 
-/// Fails when it does not return: a hang is a failure, not a test that runs for ever.
+/// Runs a function on another thread, and panics if it does not return in time. A hang is thus a
+/// failure, not a test that never ends.
 fn in_time<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     let (tx, rx) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -40,7 +42,7 @@ fn in_time<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     }
 }
 
-/// Every character that the library escapes, in one text.
+/// Returns every character that the library escapes except NUL, in one text.
 fn hostile() -> String {
     (0..=0x10_FFFF).filter_map(char::from_u32).filter(|c| is_hostile(*c) && *c != '\0').collect()
 }
@@ -85,7 +87,7 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
     let recording = events.start_recording_to_sink(sink.clone()).unwrap();
     record(&events, "a", "Started");
     events.flush(LONG).unwrap();
-    // What the store held has expired.
+    // The event in the store has expired.
     clock.advance(Duration::from_secs(3600));
     record(&events, "a", "Started");
     events.flush(LONG).unwrap();
@@ -94,7 +96,7 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
     assert_eq!((stats.created, stats.recreated, stats.panics), (2, 1, 1));
 }
 
-/// An error that shows itself as it is, as those of some crates do.
+/// An error that shows its text unescaped, as the errors of some crates do.
 struct Raw(String);
 
 impl fmt::Display for Raw {
@@ -166,7 +168,8 @@ fn every_answer_counts_for_the_next_patch() {
     assert_eq!(versions, ["", "1", "2", "3"]);
 }
 
-/// Budgets are refilled by the broadcaster's clock, whatever clock the options have, and what is forgotten is counted.
+/// The correlator refills budgets by the broadcaster's clock, whatever clock the options have, and
+/// it counts the entries that it evicts.
 #[test]
 fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     let clock = clock();
@@ -185,11 +188,11 @@ fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     assert_eq!((stats.created, stats.skipped, stats.updated, stats.evicted), (1, 1, 1, 0));
     record(&events, "b", "Started");
     events.flush(LONG).unwrap();
-    // A group, an event and a budget.
+    // These are a group, an event and a budget.
     assert_eq!(recording.stats().evicted, 3);
 }
 
-/// A recording that begins while events come: from its first event on it is in the statistics.
+/// A recording that starts while events are published is in the statistics from its first event on.
 #[test]
 fn a_recording_is_listed_before_it_does_anything() {
     for _ in 0..100 {
@@ -277,7 +280,8 @@ fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
 
 // ── names ──
 
-/// Groups are told apart by who reports, not by the part of the object.
+/// Events of different reporters are in different groups. Events about different parts of one
+/// object are in the same group.
 #[test]
 fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {
     let fold = |change: fn(&mut Event, &str)| {
@@ -300,7 +304,8 @@ fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {
     assert_eq!(fold(|event, uid| event.involved_object.uid = uid.to_owned().into()), 0);
 }
 
-/// Two correlators on one clock that see the same give the same names, so that a test sees the same every time.
+/// Two correlators on one clock that see the same events give the same names, so a test sees the
+/// same names every time.
 #[test]
 fn a_group_has_one_name_in_all_correlators_of_a_clock() {
     let clock = clock();
@@ -344,7 +349,7 @@ fn names_stay_valid_and_unique_at_the_ends_of_time() {
             let name = &event.metadata.name;
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b)));
             assert!(name.starts_with("web-0.") || name.len() == 36, "{name}");
-            // Ten seconds of it.
+            // The clock advanced by ten seconds in all.
             let at = event.first_timestamp.unwrap();
             assert!(at >= shown && at.duration_since(shown) < Duration::from_secs(10), "{at}");
             assert_eq!(Event::from_json(&event.to_json()).unwrap().metadata.name, *name);
@@ -370,7 +375,7 @@ fn the_limit_of_a_message_holds_but_for_the_prefix_of_a_group() {
     assert_eq!(lens, [20; 9]);
 }
 
-/// Go compares what it writes, and that is whole seconds.
+/// Go compares times in the form in which it writes them, in whole seconds.
 #[test]
 fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {
     let mut event = Event::default();
@@ -441,7 +446,7 @@ fn no_duration_is_too_long() {
         record(&events, "a", "Retry");
         calls.recv_timeout(LONG).unwrap();
         calls.recv_timeout(LONG).unwrap();
-        // The end must find all three queued at both.
+        // Both recordings must have been offered all three events before the end begins.
         until(|| store.len() == 3 && pausing.stats().watcher.offered == 3);
         clock.advance(Duration::from_secs(1 << 40));
         assert_eq!(store.len(), 3);
@@ -456,7 +461,8 @@ fn no_duration_is_too_long() {
 
 // ── hooks that call back ──
 
-/// From every thread that tells of a loss, a hook may ask for anything: nothing hangs, and nothing is lost for it.
+/// A hook may ask for anything on every thread that reports a loss: nothing hangs, and no event is
+/// lost because of it.
 #[test]
 fn a_hook_may_call_everything() {
     in_time(|| {
@@ -489,12 +495,13 @@ fn a_hook_may_call_everything() {
         let recording = events.start_recording_to_sink(sink).unwrap();
         let _full = events.watch_builder().name("full").queue_len(1).watch().unwrap();
         let recorder = events.new_recorder("tester");
-        // On this thread, on the dispatcher, and on the recording's.
+        // The losses occur on this thread, on the dispatcher and on the recording's thread.
         recorder.event(pod("a"), Normal, "", "");
         assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
         assert!(recording.join(Duration::MAX));
         assert!(told.load(Ordering::Relaxed) >= 2);
-        // What the dispatcher still had in hand for it, it counts on its own thread.
+        // The dispatcher counts on its own thread the events that it was still offering to the
+        // recording.
         let mut stats = recording.stats();
         until(|| {
             stats = recording.stats();
@@ -531,7 +538,7 @@ fn a_sink_may_close_or_shut_down_from_within() {
     });
 }
 
-/// The last owner of a broadcaster may be any of its own threads.
+/// The last owner of a broadcaster may be any of the broadcaster's own threads.
 #[test]
 fn a_broadcaster_may_be_dropped_by_the_dispatcher() {
     in_time(|| {
@@ -565,7 +572,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The panic is the caller's; the recorder is as it was.
+/// The panic reaches the caller, and the recorder stays as it was.
 #[test]
 fn a_message_that_panics_records_nothing() {
     let events = EventBroadcaster::new().unwrap();
@@ -581,7 +588,8 @@ fn a_message_that_panics_records_nothing() {
     assert_eq!((stats.bus.accepted, stats.recorder.refused()), (1, 0));
 }
 
-/// A subscriber that turns warnings into events, and loses them: it is not asked again about those.
+/// A subscriber that turns warnings into events, which are lost too. The library does not report
+/// these losses to the subscriber again.
 #[cfg(feature = "tracing")]
 #[test]
 fn a_subscriber_may_record_what_it_is_told() {
@@ -648,7 +656,7 @@ fn what_was_given_up_is_told_once_however_many_ask() {
         gate.entered.recv_timeout(LONG).unwrap();
         assert!(!events.shutdown_timeout(Duration::ZERO).complete);
         drop(gate);
-        // The dispatcher may have come to the last ones only now, and gives them up itself.
+        // The dispatcher may reach the last events only now. It then abandons them itself.
         until(|| handler.stats().dropped.abandoned == 2);
         let barrier = Barrier::new(THREADS);
         thread::scope(|scope| {
@@ -663,7 +671,7 @@ fn what_was_given_up_is_told_once_however_many_ask() {
     }
 }
 
-/// What the dispatcher told when it gave it up is not told again by the shutdown.
+/// The shutdown does not report again the events that the dispatcher abandoned and reported.
 #[test]
 fn what_a_watcher_was_waited_for_is_told_once() {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -688,7 +696,8 @@ fn what_a_watcher_was_waited_for_is_told_once() {
     assert_eq!(told.iter().map(|(.., count)| count).sum::<u64>(), 2, "{told:?}");
 }
 
-/// Every call gets the first call's report, whatever has come of what was still in hand then.
+/// Every call returns the report of the first call, whatever became of the event that the sink was
+/// writing then.
 #[test]
 fn a_report_is_kept_although_the_sink_comes_back() {
     let clock = clock();
@@ -710,7 +719,8 @@ fn a_report_is_kept_although_the_sink_comes_back() {
     assert_eq!(events.shutdown_timeout(LONG), report);
 }
 
-/// Its caches hold thousands of texts, and its functions are the user's.
+/// The correlator's caches hold thousands of texts, and its functions are the user's, so the end of
+/// the recording drops both.
 #[test]
 fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     let clock = clock();
@@ -735,7 +745,7 @@ fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     assert_eq!(events.stats().recordings, [stats]);
 }
 
-/// A function's destructor may ask the broadcaster for anything, and may panic.
+/// A function's destructor may call any method of the broadcaster, and may panic.
 #[test]
 fn the_destructor_of_a_function_may_call_back_and_panic() {
     struct Last(Arc<EventBroadcaster>);
@@ -759,14 +769,15 @@ fn the_destructor_of_a_function_may_call_back_and_panic() {
             recording.stop();
             assert!(recording.join(LONG));
         }
-        // More have ended than are kept by name.
+        // More recordings have ended than the statistics keep by name.
         let all = events.stats().recordings;
         assert!(all.len() <= 70, "{}", all.len());
         assert_eq!(all.iter().map(RecordingStats::handled).sum::<u64>(), 70);
     });
 }
 
-/// A sink and a function that both panic when they go do so one after the other; together they would end the process.
+/// A sink and a function whose destructors both panic are dropped one after the other. Two panics
+/// at the same time would end the process.
 #[test]
 fn what_a_recording_holds_goes_one_by_one() {
     struct Fused(MemorySink, mpsc::Sender<()>);

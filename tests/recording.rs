@@ -1,4 +1,4 @@
-//! Recordings: what client-go's own tests demand, retries by the clock, the end, and accounting.
+//! Recordings: the demands of client-go's own tests, retries by the clock, the end, and accounting.
 #![cfg(feature = "recorder")]
 
 #[path = "support/sinks.rs"]
@@ -31,7 +31,7 @@ fn retry() -> SinkError {
 /// Object, reason and message of each event, what the sink is asked to do, and the count.
 type Item = (ObjectReference, &'static str, &'static str, &'static str, i32);
 
-/// client-go's `TestEventf`.
+/// Returns the items of client-go's `TestEventf`.
 fn seven_items() -> [Item; 7] {
     let reference = |uid: &'static str, field_path: &'static str| {
         let mut reference = ObjectReference::new("Pod", "foo").in_namespace("baz");
@@ -54,7 +54,7 @@ fn seven_items() -> [Item; 7] {
     ]
 }
 
-/// Records the items a second apart, and says what the sink was asked to do.
+/// Records the items a second apart, and checks what the sink was asked to do.
 fn record_seven(events: &EventBroadcaster, clock: &FakeClock, sink: &Scripted) {
     let recorder = events.new_recorder("eventTest");
     for (i, (object, reason, message, verb, count)) in seven_items().into_iter().enumerate() {
@@ -103,7 +103,7 @@ fn seven_events_become_four_with_counts() {
     assert_eq!(lines.iter().count(), 6);
 }
 
-/// client-go's `TestMultiSinkCache`: each recording counts for itself.
+/// client-go's `TestMultiSinkCache`: each recording counts on its own.
 #[test]
 fn a_second_sink_starts_counting_anew() {
     let clock = clock();
@@ -117,14 +117,15 @@ fn a_second_sink_starts_counting_anew() {
     }
 }
 
-/// client-go's `TestWriteEventError`, and the errors of ours that have no like there.
+/// client-go's `TestWriteEventError`, and those errors of this library that client-go does not
+/// have.
 #[test]
 fn each_error_has_its_number_of_attempts() {
     type Make = fn() -> SinkError;
     let cases: [(Make, usize, LossReason); 5] = [
         (|| SinkError::rejected("cannot be built"), 1, LossReason::Rejected),
         (|| SinkError::not_found("no such namespace"), 1, LossReason::Rejected),
-        // Once more, under another name.
+        // The recording tries once more, under another name.
         (|| SinkError::already_exists("exists"), 2, LossReason::AlreadyExists),
         (|| SinkError::retry("no route to host"), 12, LossReason::Exhausted),
         (|| SinkError::retry_after("too many requests", Duration::ZERO), 12, LossReason::Exhausted),
@@ -184,7 +185,7 @@ fn what_fails_once_is_stored_at_the_second_attempt() {
     assert!(events.shutdown().complete);
 }
 
-/// client-go's `TestUpdateExpiredEvent`: and the count goes on.
+/// client-go's `TestUpdateExpiredEvent`. The count continues in the new event.
 #[test]
 fn an_event_that_has_expired_is_created_again_without_its_version() {
     let clock = clock();
@@ -212,7 +213,8 @@ fn an_event_that_has_expired_is_created_again_without_its_version() {
     assert_balanced(&stats);
 }
 
-/// client-go's `TestCancelEvent`: what is left when the end begins gets one attempt more, and the pause ends at once.
+/// client-go's `TestCancelEvent`: each event that is left when the end begins gets one more
+/// attempt, and the pause ends at once.
 #[test]
 fn after_the_end_has_begun_every_event_is_tried_once() {
     let clock = clock();
@@ -230,7 +232,7 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
     }
     clock.wait_for_waiters(1);
 
-    // The clock stands still: this ends only if nobody waits for it.
+    // The clock stands still, so the shutdown returns only if no thread waits for the clock.
     let report = events.shutdown();
     assert_eq!(sink.calls().len(), 4);
     assert!(!report.complete);
@@ -240,8 +242,8 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
     assert_eq!(clock.waiters(), 0);
 }
 
-/// Nothing has been given up, and yet the statistics say why nothing is stored, since when, and how
-/// often it was tried.
+/// No event has been given up, but the statistics already say why none is stored, since when, and
+/// how often the recording tried.
 #[test]
 fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     type Make = fn() -> SinkError;
@@ -297,7 +299,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     }
 }
 
-/// A recording that has ended waits for no store.
+/// A recording that has ended does not wait for a store.
 #[test]
 fn an_end_ends_the_outage_too() {
     let clock = clock();
@@ -333,7 +335,7 @@ fn a_thousand_events_survive_four_failures_each() {
         })
         .unwrap();
     let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    // A registration takes a place in the queue of 1000 as well.
+    // A registration also takes a place in the incoming queue of 1000 entries.
     events.flush(LONG).unwrap();
     let recorder = events.new_recorder("eventTest");
     thread::scope(|scope| {
@@ -430,7 +432,8 @@ fn a_sink_that_says_how_long_to_wait_is_heard_up_to_a_limit() {
 fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     let clock = clock();
     let events = EventBroadcaster::builder().clock(clock.clock()).retry(at_once()).build().unwrap();
-    // The first patch finds nothing, the creation after it breaks off without an answer. Perhaps it was stored.
+    // The first patch does not find the event. The creation after it breaks off without an answer,
+    // so the event may have been stored.
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
         1 => Err(SinkError::not_found("expired")),
         2 => Err(retry()),
@@ -445,7 +448,7 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     assert_eq!(sink.store.events()[0].count, 2);
 }
 
-/// Gives stored events another name, as a store with rules of its own may.
+/// A sink that gives stored events another name, as a store with its own rules may.
 struct Renaming(Scripted);
 impl eventcast::EventSink for Renaming {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
@@ -469,7 +472,7 @@ fn what_the_sink_answered_is_what_the_next_patch_is_about() {
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let calls = sink.calls();
-    // Without a `patch` of its own the sink is asked to update.
+    // The sink has no `patch` method, so the recording asks it to update.
     assert_eq!(short(&calls[1]), "update Started x2");
     assert_eq!(event_of(&calls[1]).metadata.name, "renamed");
     assert_eq!(event_of(&calls[1]).metadata.resource_version(), "1");
@@ -489,12 +492,12 @@ fn stopping_one_recording_cuts_its_pause_short_and_leaves_the_other() {
     record(&events, "b", "Started");
     calls.recv_timeout(LONG).unwrap();
     clock.wait_for_waiters(1);
-    // The dispatcher has handed out both, or `b` would not be offered any more.
+    // The stop must come after the dispatcher has offered both events, or `b` would not be offered.
     until(|| other.stats().handled() == 2);
     stopped.stop();
     assert!(stopped.join(LONG));
     assert_eq!(stopped.stats().abandoned, 2);
-    // The one that was tried before, once more; the other one once or twice.
+    // The event that was tried before is tried once more, the other one once or twice.
     let calls = failing.calls().len();
     assert!((3..=4).contains(&calls), "{calls}");
     assert_balanced(&stopped.stats());
@@ -520,7 +523,7 @@ fn a_sink_that_hangs_holds_up_neither_others_nor_a_deadline() {
     let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
     record(&events, "a", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
-    // These wait in the queue, and do not come to the sink with the first one.
+    // These events wait in the queue, and do not reach the sink together with the first one.
     record(&events, "b", "Started");
     record(&events, "c", "Started");
     until(|| other.stats().watcher.delivered == 3);
@@ -538,10 +541,11 @@ fn a_sink_that_hangs_holds_up_neither_others_nor_a_deadline() {
     assert_balanced(&report.recordings[1]);
     assert_eq!(events.shutdown(), report, "every call gets the same report");
 
-    // The sink comes back: its event counts, the rest has been given up.
+    // The sink returns: its event is stored, and the others have been abandoned.
     drop(gate);
     assert!(hung.join(LONG));
-    // Both ends may empty the queue of one that has gone, and each counts what it took, the dispatcher on its own thread.
+    // Both ends may empty the queue of a watcher that is gone, and each counts the events that it
+    // takes out. The dispatcher does so on its own thread.
     until(|| hung.stats().watcher.lag == 0);
     let stats = hung.stats();
     assert_eq!((stats.created, stats.watcher.dropped.abandoned), (1, 2));
@@ -581,7 +585,7 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
 
     drop(gate);
     assert!(recording.join(LONG));
-    // Nobody asks for another report: the recording tells when it throws them away.
+    // No caller asks for another report, so the recording reports the events when it discards them.
     let (mut told, abandoned) = (0, LossReason::Dropped(eventcast::DropReason::Abandoned));
     until(|| {
         for (reason, place, count) in losses.try_iter() {
@@ -624,7 +628,7 @@ fn every_outcome_is_counted_once() {
     });
     let recording =
         events.recording().filter(|event| event.reason != "Filtered").start(sink.clone()).unwrap();
-    // Created, updated, and the budget is used up.
+    // The first event is created and the second updated. Then the budget is used up.
     for _ in 0..4 {
         record(&events, "busy", "Started");
     }
@@ -640,14 +644,14 @@ fn every_outcome_is_counted_once() {
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated, stats.skipped), (2, 1, 2));
     assert_eq!((stats.already_existed, stats.rejected, stats.panics), (1, 2, 1));
-    // The last one was tried when the end had begun, or just before.
+    // The last event was tried when the end had begun, or just before.
     assert_eq!(stats.exhausted + stats.abandoned, 2);
     assert!(stats.exhausted >= 1);
     assert_eq!((stats.watcher.offered, stats.watcher.filtered, report.bus.accepted), (10, 1, 11));
     let lost = losses.lock().unwrap();
     assert_eq!(lost.len() as u64, stats.handled() - stats.created - stats.updated - stats.skipped);
     assert_eq!(lost.iter().filter(|reason| **reason == LossReason::Rejected).count(), 2);
-    // An event that was skipped is in the count of the next one that is written.
+    // A skipped event enters the stored count only with the next event that is written.
     assert_eq!(sink.store.events().iter().find(|e| e.reason == "Started").unwrap().count, 2);
 }
 
@@ -669,14 +673,14 @@ fn a_full_queue_loses_the_incoming_and_tells_which() {
         Ok(())
     });
     let recording = events.recording().name("slow").queue_len(2).start(sink.clone()).unwrap();
-    // Sees each event after the recording, which was registered before it.
+    // This watcher sees each event after the recording, which was registered first.
     let (seen_tx, seen) = mpsc::channel();
     events.start_event_watcher(move |_| seen_tx.send(()).unwrap()).unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
         seen.recv_timeout(LONG).unwrap();
     }
-    // The one in hand counts against the queue until it is handled.
+    // The event that the sink is writing counts against the queue until it has been handled.
     gate.entered.recv_timeout(LONG).unwrap();
     let incoming = LossReason::Dropped(eventcast::DropReason::Incoming);
     assert_eq!(losses.recv_timeout(LONG).unwrap(), (incoming, "slow".to_owned(), vec!["c".to_owned()]));
@@ -715,7 +719,7 @@ fn similar_events_are_folded_and_the_fold_is_counted() {
     }
     events.flush(LONG).unwrap();
     let stats = recording.stats();
-    // Nine of their own, and one that stands for three.
+    // Nine events are created on their own, and one stands for three.
     assert_eq!((stats.created, stats.updated, stats.aggregated), (10, 2, 3));
     assert_balanced(&stats);
     let last = sink.store.events().pop().unwrap();
@@ -724,7 +728,8 @@ fn similar_events_are_folded_and_the_fold_is_counted() {
 
 // ── panics ──
 
-/// A broadcaster whose hook writes down the cause of each rejection, and what its type is.
+/// Returns a broadcaster whose hook notes the cause of each rejection, and checks the type of the
+/// cause.
 fn telling_why(clock: &FakeClock) -> (EventBroadcaster, Arc<Mutex<Vec<String>>>) {
     let causes = Arc::new(Mutex::new(Vec::new()));
     let into = causes.clone();
@@ -818,7 +823,7 @@ fn options_out_of_range_are_named() {
     assert_eq!(option(events.recording().name("a\0b").start(sink())), "name");
 
     let error = EventBroadcaster::builder().retry(policy).build().unwrap_err();
-    assert_eq!(error.to_string(), "attempts is 0, allowed is 1 or more");
+    assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
     assert_eq!(
         EventBroadcaster::builder().correlator(correlator).build().unwrap_err().option(),
         "lru_cache_size"

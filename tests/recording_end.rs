@@ -1,4 +1,4 @@
-//! How a recording ends: at once, whatever it waits for, and with everything told.
+//! How a recording ends: at once, whatever it waits for, and with every loss reported.
 #![cfg(feature = "recorder")]
 
 #[path = "support/sinks.rs"]
@@ -21,7 +21,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
         let events =
             EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::ZERO).build().unwrap();
         let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("unreachable")));
-        // The second event is being taken in: the recording has looked whether the end has begun, and not yet slept.
+        // The recording is taking in the second event: it has looked whether the end has begun, and
+        // has not yet slept.
         let (gate, pass) = gate();
         let seen = AtomicUsize::new(0);
         let options = CorrelatorOptions::default().spam_key(move |_| {
@@ -30,7 +31,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
             }
             "all".into()
         });
-        // With these two it is full, so it takes no more; the dispatcher has the third and waits for room.
+        // With these two events the queue is full, so the recording takes no more. The dispatcher
+        // has the third event and waits for room.
         let recording = events
             .recording()
             .correlator(options)
@@ -50,7 +52,7 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
             events.close();
         }
         drop(gate);
-        // The clock stands still, so nothing else ends the pause.
+        // The clock stands still, so nothing except the end can cut the pause short.
         until(|| recording.join(Duration::ZERO));
         assert!(!events.shutdown().complete);
         let stats = recording.stats();
@@ -80,11 +82,11 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     let recording = events.recording().workers(2).start(sink).unwrap();
     record(&events, "web-0", "Hang");
     gate.entered.recv_timeout(LONG).unwrap();
-    // About half of these are the other worker's.
+    // About half of these events belong to the other worker.
     for i in 0..40 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // And these stand behind the one that hangs.
+    // These events wait behind the one that hangs.
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }
@@ -92,7 +94,8 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     thread::scope(|scope| {
         let ending = scope.spawn(|| events.shutdown_timeout(Duration::from_secs(5)));
         clock.wait_for_waiters(1);
-        // For the recording to go to sleep again: only then has it to be woken.
+        // Gives the recording time to go to sleep again, because only a sleeping recording has to
+        // be woken.
         (0..1000).for_each(|_| thread::yield_now());
         clock.advance(Duration::from_secs(5));
         assert!(!ending.join().unwrap().complete);
@@ -114,10 +117,11 @@ fn what_stands_behind_a_worker_that_hangs_is_told_by_the_deadline() {
     assert_eq!((stats.created + stats.abandoned, stats.abandoned), (44, told));
 }
 
-/// So long the answer would be another one than the one that comes at once.
+/// The timeout of calls that must answer at once. A call that waited this long would give another
+/// answer.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A sink that calls back when it goes, and says how that was answered.
+/// A sink that calls the broadcaster back when it is dropped, and sends the answers to the test.
 struct CallsBack {
     events: Arc<EventBroadcaster>,
     says: mpsc::Sender<(Result<(), FlushError>, bool)>,
@@ -139,8 +143,8 @@ impl Drop for CallsBack {
     }
 }
 
-/// The sink goes on a thread of the recording, for which everybody waits who waits for the end:
-/// with one worker and with several, of which the last has it.
+/// A thread of the recording drops the sink, and every caller that waits for the end waits for this
+/// thread. With several workers, the last one drops the sink.
 #[test]
 fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
     for workers in [1, 3] {

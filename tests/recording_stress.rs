@@ -1,9 +1,9 @@
-//! Many small rounds of recordings at work, each from a seed of its own: sinks that fail in every way, any number of
-//! workers, every policy, user code that panics and calls back, and the end at any moment. Each round is checked to the
-//! last event, against counts that the test keeps itself.
+//! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
+//! any number of workers, every policy, user code that panics and calls back, and the end at any
+//! moment. The test checks each round to the last event, against counts that it keeps itself.
 //!
-//! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin; a failure
-//! names the seed of its round.
+//! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
+//! first one. A failure names the seed of its round.
 #![cfg(feature = "recorder")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,14 +22,15 @@ use eventcast::{
     RetryPolicy, SinkError, SinkOp, SpamFilter,
 };
 
-/// A round takes some milliseconds; only one that hangs takes this long.
+/// The time limit of a round, which takes some milliseconds unless it hangs.
 const HANGS: Duration = Duration::from_secs(180);
 const OBJECTS: u64 = 6;
 
-/// What is thrown on purpose.
+/// The payload of the panics that the test causes on purpose.
 struct Thrown;
 
-/// A small generator of our own (splitmix64), so that a seed means the same everywhere.
+/// A small random generator (splitmix64). The test has its own, so that a seed means the same
+/// everywhere.
 #[derive(Clone)]
 struct Rng(u64);
 
@@ -59,7 +60,7 @@ impl Rng {
     }
 }
 
-/// Chance for code that is called on several threads.
+/// A random generator for code that several threads call.
 struct Dice(Mutex<Rng>);
 
 impl Dice {
@@ -76,14 +77,14 @@ fn key_of(event: &Event) -> String {
     format!("{} {}", event.involved_object.name, event.reason)
 }
 
-/// What a round knows by itself.
+/// The counts that a round keeps itself.
 #[derive(Default)]
 struct Known {
-    /// How often each key was recorded and accepted.
+    /// The number of accepted events of each key.
     accepted: Mutex<BTreeMap<String, u64>>,
-    /// What the hook was told: by recording, by reason.
+    /// The number of lost events that the hook was called for, by recording and reason.
     told: Mutex<HashMap<(String, String), u64>>,
-    /// The keys of which something was told, by recording.
+    /// The keys of the lost events that the hook saw, by recording.
     hurt: Mutex<HashSet<(String, String)>>,
     hook_panics: AtomicU64,
 }
@@ -91,7 +92,8 @@ struct Known {
 impl Known {
     fn record(&self, recorder: &Recorder, object: u64, reason: u64) {
         let (object, reason) = (format!("web-{object}"), format!("R{reason}"));
-        // Under the lock, so that who sees an event finds it counted.
+        // The event is recorded under the lock, so that a thread that sees the event also finds it
+        // counted.
         let mut accepted = self.accepted.lock().unwrap();
         if recorder
             .event(ObjectReference::new("Pod", object.clone()), Normal, reason.clone(), "m")
@@ -110,17 +112,17 @@ impl Known {
     }
 }
 
-/// What a sink has seen, outside it.
+/// The observations of one sink, kept outside it.
 #[derive(Default)]
 struct Seen {
-    /// By key: the count that was stored last.
+    /// The count that was stored last, by key.
     counts: Mutex<HashMap<String, i32>>,
     gone: AtomicBool,
 }
 
 struct Hostile {
     dice: Dice,
-    /// One in so many calls goes wrong; 0: none.
+    /// The rate of faults: one in this many calls goes wrong, or none if it is 0.
     faults: u64,
     store: Mutex<HashMap<String, Event>>,
     /// The keys that are being written now.
@@ -192,7 +194,7 @@ impl Hostile {
                 3 => panic_any(Thrown),
                 4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
                 _ => {
-                    // It expires, or somebody else takes the name.
+                    // The event expires, or somebody else takes its name.
                     let mut store = self.store.lock().unwrap();
                     store.remove(&name);
                     if creates && self.dice.once_in(2) {
@@ -308,7 +310,7 @@ fn overflow(rng: &mut Rng) -> OverflowPolicy {
     ])
 }
 
-/// Without groups, and without a budget that anybody could use up.
+/// Returns options without groups, and without a budget that could be used up.
 fn correlator(rng: &mut Rng) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     options.aggregation = None;
@@ -395,7 +397,7 @@ fn round(seed: u64) {
         others.lock().unwrap().push(handle.clone());
         running.push(Running { handle, seen });
     }
-    // The number of the one that is stopped.
+    // The number of the recording that is stopped.
     let stopped = Arc::new(AtomicUsize::new(usize::MAX));
     let mut publishing: Vec<_> = (0..=rng.below(2))
         .map(|_| {
@@ -422,7 +424,8 @@ fn round(seed: u64) {
                         let mut stats = handle.stats();
                         let handled =
                             |stats: &RecordingStats| stats.handled() + stats.watcher.dropped.total();
-                        // What makes room for a later event is counted a little after it has gone.
+                        // An event that is dropped to make room for a later one is counted a little
+                        // after it was dropped.
                         let start = Instant::now();
                         while stats.watcher.policy == OverflowPolicy::DropOldest
                             && handled(&stats) < before
@@ -493,11 +496,12 @@ fn round(seed: u64) {
     }
 }
 
-/// `cut`: it need not have been offered everything.
+/// Checks one recording against the counts of the round. If `cut` is set, the recording need not
+/// have been offered every event.
 fn check(running: &Running, known: &Known, cut: bool) {
     let Running { handle, seen } = running;
     assert!(seen.gone.load(Ordering::SeqCst), "the sink outlives the join");
-    // What the dispatcher was offering at the end, or had to give up, it counts later.
+    // The dispatcher counts later the events that it was offering at the end, or had to abandon.
     let start = Instant::now();
     let stats = loop {
         let stats: RecordingStats = handle.stats();
@@ -525,7 +529,8 @@ fn check(running: &Running, known: &Known, cut: bool) {
     ] {
         assert_eq!(known.told(name, reason), count, "{reason}: {stats:?}");
     }
-    // The dispatcher may still be at it: it counts what it throws away, and then tells of it.
+    // The dispatcher may still be at work: it counts the events that it discards, and then reports
+    // them.
     let abandoned = LossReason::Dropped(DropReason::Abandoned);
     let is_told = || known.told(name, abandoned) == handle.stats().watcher.dropped.abandoned;
     while !is_told() {
@@ -551,7 +556,7 @@ fn number(name: &str, default: u64) -> u64 {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => text.parse(),
         };
-        parsed.unwrap_or_else(|_| panic!("{name} is {text:?}, allowed is a number"))
+        parsed.unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}"))
     })
 }
 
@@ -559,7 +564,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn everything_at_once() {
     let before = take_hook();
     set_hook(Box::new(move |info| {
-        // What is thrown on purpose is not worth a line.
+        // A panic on purpose is not worth a line.
         if !info.payload().is::<Thrown>() {
             before(info);
         }
@@ -567,7 +572,7 @@ fn everything_at_once() {
     let rounds = number("EVENTCAST_STRESS_ROUNDS", 300);
     let mut seeds = Rng(number("EVENTCAST_STRESS_SEED", 1));
     for at in 0..rounds {
-        // The first seed is the one that is given, so that one round alone can be repeated.
+        // The first round uses the given seed itself, so that one round alone can be repeated.
         let seed = if at == 0 { seeds.0 } else { seeds.next() };
         let (done, finished) = mpsc::channel();
         let running = thread::spawn(move || {

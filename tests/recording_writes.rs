@@ -1,4 +1,5 @@
-//! How a recording writes: in batches, in order for each key, again after failures, by several workers.
+//! How a recording writes: in batches, in order for each key, again after failures, and by several
+//! workers.
 #![cfg(feature = "recorder")]
 #![allow(clippy::type_complexity, reason = "what a test notes, it notes in one place")]
 
@@ -22,12 +23,12 @@ fn retry() -> SinkError {
     SinkError::retry("busy")
 }
 
-/// The store itself is away.
+/// Returns the error of a store that is unreachable.
 fn away() -> SinkError {
     SinkError::unreachable("connection refused")
 }
 
-/// Ten seconds between attempts, none of them shortened.
+/// Returns a policy with ten seconds between attempts, none of them shortened.
 fn every_ten_seconds() -> RetryPolicy {
     let mut policy = RetryPolicy::default();
     policy.jitter = eventcast::Jitter::Never;
@@ -68,7 +69,7 @@ fn an_event_that_waits_for_its_next_attempt_holds_up_nothing_else() {
         record(&events, "web-0", &format!("Good-{i}"));
     }
     until(|| recording.stats().created == 20);
-    // It still counts against the queue, and a flush waits for it.
+    // The event still counts against the queue, and a flush waits for it.
     assert_eq!(recording.stats().watcher.queued, 1);
     assert!(events.flush(Duration::ZERO).is_err());
 
@@ -92,7 +93,8 @@ fn what_comes_for_a_key_that_waits_is_counted_and_written_in_one_go() {
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
     clock.wait_for_waiters(1);
-    // Many more than the queue has room for: each is done with as soon as it is counted.
+    // These are many more events than the queue has room for. Each is finished as soon as it is
+    // counted.
     for i in 2..=100 {
         record(&events, "web-0", "Started");
         until(|| recording.stats().watcher.offered == i && recording.stats().watcher.queued <= 2);
@@ -128,7 +130,8 @@ fn a_queue_of_events_that_all_wait_is_full() {
 
 #[test]
 fn a_repeat_follows_the_event_that_it_repeats() {
-    // In one batch or in several: the patch comes behind the creation, with the name and version that this has given it.
+    // Whether in one batch or in several, the patch comes after the creation, with the name and
+    // version that the creation gave the event.
     let clock = clock();
     let events = broadcaster(&clock, at_once());
     let sink = Scripted::obedient(&clock);
@@ -167,7 +170,7 @@ fn one_thread_writes_in_the_order_of_the_events() {
     let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
     record(&events, "web-0", "First");
     gate.entered.recv_timeout(LONG).unwrap();
-    // All of these come together, and some of them twice or more.
+    // All of these events come together, and some of them more than once.
     let reasons = ["A", "B", "A", "A", "C", "B", "D", "D", "E"];
     for reason in reasons {
         record(&events, "web-0", reason);
@@ -201,7 +204,7 @@ fn a_store_that_does_not_answer_costs_no_events_their_attempts() {
     }
     until(|| recording.stats().watcher.queued == 3);
     assert_eq!(sink.calls().len(), 1, "the others are not even tried");
-    // One after each pause, and each time another one.
+    // The recording makes one attempt after each pause, each time for another event.
     for round in 0..4 {
         for expected in ["B", "C", "A"] {
             clock.advance(Duration::from_millis(9_999));
@@ -250,13 +253,13 @@ fn any_answer_ends_an_outage() {
         }
         until(|| recording.stats().watcher.queued == 11);
         clock.advance(Duration::from_secs(10));
-        // The first is due too, and one may have been refused.
+        // The first event is due too, and one event may have been refused.
         until(|| recording.stats().created >= 10);
     }
 }
 
-/// One event at which the store hangs up is not the store's end: each round a probe with another
-/// event shows it.
+/// A store that hangs up at one event is not unreachable: in each round, a probe with another event
+/// shows this.
 #[test]
 fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     let clock = clock();
@@ -275,7 +278,7 @@ fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     }
     until(|| recording.stats().exhausted == 1);
     assert_eq!(sink.calls().iter().filter(|op| reason_of(op) == "Bad").count(), 12);
-    // It is given up, so nobody waits any more.
+    // The event has been given up, so no other event waits any more.
     record(&events, "web-0", "Last");
     until(|| recording.stats().created == 12);
     assert_balanced(&recording.stats());
@@ -298,8 +301,8 @@ fn one_event_that_fails_for_ever_is_no_reason_to_think_that_the_store_is_away() 
     assert_balanced(&stats);
 }
 
-/// Of ten namespaces one refuses, because its admission webhook fails. The events of the
-/// others are written in the round in which they come, while the clock stands still.
+/// One of ten namespaces refuses its events, because its admission webhook fails. The events of the
+/// other namespaces are written in the round in which they come, while the clock stands still.
 #[test]
 fn a_namespace_that_fails_holds_up_no_other() {
     const ROUNDS: u64 = 150;
@@ -323,7 +326,8 @@ fn a_namespace_that_fails_holds_up_no_other() {
         assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());
     };
     for round in 1..=ROUNDS {
-        // Three of the bad ones fail one after the other, and nothing else comes between them.
+        // Three events of the failing namespace fail one after the other, with nothing between
+        // them.
         for number in 0..3 {
             record(0, format!("web-{round}-{number}"));
         }
@@ -343,8 +347,8 @@ fn a_namespace_that_fails_holds_up_no_other() {
     assert_balanced(&stats);
 }
 
-/// An event that is not tried again makes no other one wait: by the policy, or because its error is
-/// not worth it.
+/// An event that is not tried again, by the policy or because its error is not worth it, delays no
+/// other event.
 #[test]
 fn who_tries_once_does_not_wait_for_a_store_that_is_away() {
     type Make = fn() -> SinkError;
@@ -386,7 +390,7 @@ fn a_write_takes_no_longer_when_many_events_wait() {
         for i in 0..waiting {
             record(&events, &format!("web-{i}"), "Bad");
         }
-        // Each has had its attempt: the last one would be in the store otherwise.
+        // All events are in the queue, and an attempt has failed.
         until(|| {
             recording.stats().last_failure.is_some() && recording.stats().watcher.queued == waiting as u64
         });
@@ -448,11 +452,12 @@ fn a_store_that_is_found_away_at_the_very_end_holds_nothing_up() {
         Err(away())
     });
     let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    // Hears of the end after the recording, which was registered before it.
+    // This watcher learns of the end after the recording, which was registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     record(&events, "web-0", "First");
     gate.entered.recv_timeout(LONG).unwrap();
-    // They come together, and each repeat has what came before it written first.
+    // The events come together. Before it handles a repeat, the recording writes the earlier event
+    // of the same key.
     for reason in ["A", "A", "B", "B", "C", "C", "D", "D"] {
         record(&events, "web-0", reason);
     }
@@ -522,7 +527,7 @@ fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
         if number > 0 {
             return Ok(());
         }
-        // Somebody else was quicker with the very same name.
+        // Another writer was quicker with the very same name.
         let mut foreign = event_of(op).clone();
         foreign.reason = "Foreign".into();
         foreign.involved_object.uid = "another".into();
@@ -592,7 +597,7 @@ fn a_name_is_changed_once_only() {
 
 // ── batches ──
 
-/// Notes the size of each batch, and answers as it is told.
+/// A sink that notes the size of each batch, and answers by a function.
 struct Batches {
     store: MemorySink,
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -619,7 +624,8 @@ impl EventSink for Batches {
     }
 }
 
-/// Records one event, which the sink is held up by, and then so many that come to it together.
+/// Records one event, which holds up the sink, and then the given number of further events, which
+/// reach the sink together. Returns the sizes of the batches, the statistics and the store.
 fn in_batches(
     further: usize,
     answer: impl Fn(&MemorySink, &[SinkOp]) -> Vec<Result<Event, SinkError>> + Send + Sync + 'static,
@@ -682,7 +688,7 @@ fn a_batch_in_which_the_sink_panics_is_done_again_one_by_one() {
         store.apply(&batch[..5]);
         panic!("in the middle");
     });
-    // Five had been stored already: their names are taken by themselves.
+    // Five events had been stored already, so their names are taken by the events themselves.
     assert_eq!(sizes, [&[1, 10][..], &[1; 10][..]].concat());
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (11, 0, 1, 11));
 }
@@ -693,7 +699,7 @@ fn a_batch_in_which_the_sink_panics_is_done_again_one_by_one() {
 fn workers_call_the_sink_at_the_same_time() {
     let clock = clock();
     let events = broadcaster(&clock, at_once());
-    // Nobody passes until all four are there.
+    // No call passes before all four workers are there.
     let barrier = Barrier::new(4);
     let met = AtomicUsize::new(0);
     let (sink, _calls) = Scripted::new(&clock, move |_, _| {
@@ -703,7 +709,7 @@ fn workers_call_the_sink_at_the_same_time() {
         Ok(())
     });
     let recording = events.recording().name("four").workers(4).start(sink.clone()).unwrap();
-    // Enough for each to get some.
+    // These are enough events for each worker to get some.
     for i in 0..200 {
         record(&events, &format!("web-{i}"), "Started");
     }
@@ -713,7 +719,8 @@ fn workers_call_the_sink_at_the_same_time() {
     assert!(events.shutdown().complete);
 }
 
-/// Fails every so often, and notes who wrote what.
+/// A sink in which every fifth write fails and every seventh answer is lost. The sink notes which
+/// thread wrote what.
 struct Noting {
     store: MemorySink,
     dice: AtomicUsize,
@@ -808,7 +815,7 @@ fn a_worker_that_hangs_holds_up_its_own_events_and_no_deadline() {
     for i in 0..100 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // About half of them are the other worker's.
+    // About half of these events belong to the other worker.
     until(|| recording.stats().created >= 20);
     let closing = events.clone();
     let report = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
@@ -844,7 +851,7 @@ fn a_sink_that_panics_in_a_worker_loses_that_event_only() {
     assert_balanced(&stats);
 }
 
-/// A sink says when it has gone.
+/// A sink that reports when it is dropped.
 struct Farewell(mpsc::Sender<()>);
 
 impl EventSink for Farewell {

@@ -1,4 +1,5 @@
-//! The example `replay` as its users meet it: a cluster's events in, what the correlator makes of them out.
+//! The example `replay` as its users meet it: a cluster's events in, and the correlator's results
+//! out.
 #![cfg(feature = "recorder")]
 
 #[path = "support/example.rs"]
@@ -18,7 +19,7 @@ fn replay(args: &[&str], input: &str) -> Ended {
     program::run(&example::program("replay"), args, input.as_bytes())
 }
 
-/// The figures of a run that must come off.
+/// Returns the figures of a run, which must succeed.
 fn figures(args: &[&str], input: &str) -> Value {
     let ended = replay(&[args, &["--json"]].concat(), input);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -37,7 +38,7 @@ fn event(minute: u32, object: &str, message: &str, type_: &str) -> Value {
     })
 }
 
-/// 40 times the same in 40 minutes, and 12 different messages in one.
+/// Returns 40 equal events in 40 minutes, and 12 events with different messages in one minute.
 fn events() -> Vec<Value> {
     let same = (0..40).map(|minute| event(minute, "web-0", "restarting", "Warning"));
     let similar = (0..12).map(|i| event(100, "web-1", &format!("attempt {i}"), "Normal"));
@@ -55,7 +56,7 @@ fn lists_and_lines_in_any_order_tell_the_same_story() {
     reversed[..40].reverse();
     let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": reversed});
     let expected = figures(&[], &lines(&events));
-    // One an event at first, then one in five minutes.
+    // The budget allows every event at first, and then one in five minutes.
     assert_eq!(expected["stats"]["created"], 1 + 9 + 1);
     assert_eq!(expected["stats"]["updated"], 24 + 7 + 2);
     assert_eq!(expected["stats"]["filtered"], 8);
@@ -101,9 +102,9 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--no-aggregation"], "aggregated"), 0);
     assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
-    // One budget, one group, and all events but the last, which stands for the group.
+    // One budget, one group, and all events except the last one, which stands for the group.
     assert_eq!(stats(&["--lru-cache-size", "1"], "evicted"), 1 + 1 + 10);
-    // Four are skipped before one passes; after the last four none does.
+    // Four events are skipped before one passes. After the last four none passes.
     assert_eq!(stats(&["--summaries"], "summaries"), 1);
     assert_eq!(figures(&["--summaries"], &input)["apiCalls"], 45);
     for flag in ["--keep-metadata", "--keep-stored-name", "--own-names"] {
@@ -129,7 +130,7 @@ fn counts_can_be_expanded() {
         (&expanded["first"], &expanded["last"]),
         (&json!("2024-01-01T00:00:00Z"), &json!("2024-01-01T01:00:00Z"))
     );
-    // 25 at first, and 12 more in an hour.
+    // 25 events pass at first, and 12 more in an hour.
     assert_eq!(expanded["stats"]["created"], 1);
     assert_eq!(expanded["stats"]["filtered"], 61 - 25 - 12);
 
@@ -178,7 +179,7 @@ fn what_cannot_be_read_is_named_and_left_out() {
     assert_eq!(replay(&["--strict"], &lines(&events())).code, Some(0));
 }
 
-/// OpenShift's installer writes one that has no reason, and names no object.
+/// OpenShift's installer writes an event that has no reason and names no object.
 #[test]
 fn what_calls_itself_an_event_is_one() {
     let bare = json!({
@@ -192,7 +193,7 @@ fn what_calls_itself_an_event_is_one() {
     for input in [list.to_string(), bare.to_string()] {
         assert_eq!(figures(&["--strict"], &input)["events"], 1);
     }
-    // What does not say so must look like one.
+    // An object that does not say so must look like an event.
     for missing in ["kind", "apiVersion"] {
         let mut other = bare.clone();
         other.as_object_mut().unwrap().remove(missing);
@@ -202,7 +203,8 @@ fn what_calls_itself_an_event_is_one() {
     }
 }
 
-/// JSON can name half of a surrogate pair, which is no character. Go's decoder reads U+FFFD there.
+/// JSON can name half of a surrogate pair, which is not a character. Go's decoder reads U+FFFD
+/// there.
 #[test]
 fn half_a_surrogate_pair_is_one_odd_character() {
     let mark = |index: usize| format!("<{index}>");
@@ -223,7 +225,7 @@ fn half_a_surrogate_pair_is_one_odd_character() {
         assert!(serde_json::from_str::<Value>(&input).is_err());
         assert_eq!(figures(&["--strict"], &input)["events"], halves.len());
     }
-    // The rest of the text stays, and a pair and an escaped backslash are what they were.
+    // The rest of the text stays the same, and so do a whole pair and an escaped backslash.
     let mut named = event(0, "web-0", "m", "Normal");
     named["reason"] = json!(mark(0));
     let reason = |half: &str| {
@@ -306,11 +308,11 @@ fn says_what_is_wrong_and_what_to_do() {
         (&["a", "b"], "'b' is one file too many"),
         (&["/no/such/\u{1b}file"], r"cannot open '/no/such/\u{1b}file': "),
         (&["--burst", "x"], "--burst: 'x' is no number for it: invalid digit"),
-        (&["--burst", "0"], "burst is 0, allowed is 1 or more"),
+        (&["--burst", "0"], "burst must be 1 or more, got 0"),
         (&["--max-events"], "--max-events needs a value"),
         (&["--max-interval", "5"], "--max-interval: '5' has no unit"),
-        (&["--qps=-1"], "qps is -1"),
-        (&["--lru-cache-size=0"], "lru_cache_size is 0"),
+        (&["--qps=-1"], "qps must be finite and more than zero, got -1"),
+        (&["--lru-cache-size=0"], "lru_cache_size must be 1 to 16777216 entries, got 0"),
         (&["--output", "x"], "--output is for the drawing of a --sweep"),
         (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
         (&["--sweep", "bursts=1..2"], "'bursts' is none of max-events, max-interval, burst, lru-cache-size"),
@@ -318,7 +320,7 @@ fn says_what_is_wrong_and_what_to_do() {
         (&["--sweep", "burst=0..1"], "the range must begin with 1 or more and go up"),
         (&["--sweep", "burst=1..x"], "'x' is no number"),
         (&["--sweep", "burst=1..2", "--no-spam-filter"], "burst belongs to a stage that is off"),
-        (&["--sweep", "lru-cache-size=1..99999999"], "lru_cache_size is"),
+        (&["--sweep", "lru-cache-size=1..99999999"], "lru_cache_size must be 1 to "),
     ] {
         let ended = replay(args, &lines(&events()));
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
@@ -337,7 +339,8 @@ fn says_what_is_wrong_and_what_to_do() {
     assert!(help.stdout.contains("Usage: replay"));
 }
 
-/// Real clusters' events, in the folder that `EVENTCAST_DATA` names or the one beside the checkout.
+/// Replays events of real clusters, from the folder that `EVENTCAST_DATA` names or from the one
+/// beside the checkout.
 #[test]
 fn real_clusters_tell_their_story_on_one_screen() {
     let folder = std::env::var_os("EVENTCAST_DATA")

@@ -1,8 +1,10 @@
-//! Shows that `ThreadSanitizer` works, before a run of `.ci/tsan` without a report is believed.
+//! Tests that `ThreadSanitizer` works. They run before a run of `.ci/tsan` without a report is
+//! believed.
 //!
-//! `race` has a data race, which must be reported. `order` passes plain data from thread to thread through a mutex, a
-//! channel and a join of the standard library. Only a standard library that is built with the sanitizer gives these an
-//! order that the sanitizer sees, so a report there says that it is not.
+//! `race` has a data race, which the sanitizer must report. `order` passes plain data from thread
+//! to thread through a mutex, a channel and a join of the standard library. The sanitizer sees the
+//! order that these give only if the standard library is built with the sanitizer too. A report in
+//! `order` says that it is not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "a data race cannot be had without it")]
 
@@ -15,8 +17,8 @@ use std::thread;
 #[derive(Default)]
 struct Plain(UnsafeCell<u64>);
 
-// SAFETY: in `order` a lock, a message or a join stands between any two accesses. `race` breaks this on purpose, and runs
-// under the sanitizer alone.
+// SAFETY: in `order` a lock, a message or a join stands between any two accesses. `race` breaks
+// this on purpose, and runs only under the sanitizer.
 unsafe impl Sync for Plain {}
 
 impl Plain {

@@ -1,4 +1,5 @@
-//! The example `slow_watcher`: its table adds up and shows what each policy costs. The unit tests of its modules run here too.
+//! The example `slow_watcher`: its table adds up, and shows the cost of each policy. The unit tests
+//! of its modules run here too.
 
 #[path = "../examples/slow_watcher/main.rs"]
 mod program;
@@ -10,7 +11,8 @@ use running::{Running, cells, figure, lines, run};
 
 #[test]
 fn slow_watcher_shows_what_each_policy_costs() {
-    // A reader that takes 20 ms for an event, and has room for 8, cannot keep up with 4000 in a second.
+    // A reader that takes 20 ms for an event, and has room for 8, cannot keep up with 4000 events
+    // in a second.
     let args = ["--events", "1000", "--rate", "4000", "--queue", "8", "--handler", "20ms"];
     let lines = run("slow_watcher", &args);
     assert!(lines[0].starts_with("1000 events in "), "{lines:#?}");
@@ -29,7 +31,8 @@ fn slow_watcher_shows_what_each_policy_costs() {
         let sums = lines.iter().find(|line| line.starts_with(&format!("{}: ", policy.trim()))).expect("sums");
         if let Some(reason) = reason {
             assert!(sums.contains(&format!("dropped {dropped} ({reason} {dropped});")), "{sums}");
-            // Who keeps the newest has the last event of all, and whoever else has lost it knows.
+            // The watcher that keeps the newest events has the last event of all. Any other watcher
+            // that has lost the last event knows of the loss.
             let newest = figure(sums.rsplit(' ').next().expect("a last word"));
             assert!(newest == offered - 1 || reason != "oldest", "{sums}");
         } else {

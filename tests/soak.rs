@@ -1,4 +1,5 @@
-//! The example `soak`: a few seconds of it find nothing. The unit tests of its modules run here too.
+//! The example `soak`: a run of a few seconds finds no violation. The unit tests of its modules run
+//! here too.
 
 #[path = "../examples/soak/main.rs"]
 mod program;

@@ -1,4 +1,5 @@
-//! The store in a file, through its public face: what it keeps, how it answers, how it is asked.
+//! The store in a file, through its public interface: the events that it keeps, its answers and its
+//! queries.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/folder.rs"]
@@ -40,7 +41,7 @@ fn names(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.metadata.name.as_str()).collect()
 }
 
-/// Every field that an event has, each of another value.
+/// Returns an event in which every field is set, each to another value.
 fn full(name: &str, text: &str) -> Event {
     let at = |seconds, nanos| Timestamp::new(seconds, nanos);
     let text = |field: &str| Text::from(format!("{field} {text}"));
@@ -76,7 +77,7 @@ fn full(name: &str, text: &str) -> Event {
     event
 }
 
-/// Within the limits of the API server for events that have an event time.
+/// Returns the event within the limits of the API server for events that have an event time.
 fn within_limits(mut event: Event) -> Event {
     let cut = |text: &Text, bytes: usize| -> Text {
         let end = (0..=text.len().min(bytes)).rev().find(|end| text.is_char_boundary(*end)).unwrap();
@@ -100,7 +101,7 @@ fn what_is_stored_is_there_after_the_next_start() {
     assert_ne!(a.metadata.uid(), b.metadata.uid());
     drop(sink);
 
-    // Closed in order, there is one file.
+    // After an orderly close there is one file.
     assert_eq!(folder.files().len(), 1);
     let sink = store(&folder);
     assert_eq!(sink.events().unwrap(), [a.clone(), b]);
@@ -180,7 +181,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
     assert_eq!(sink.len().unwrap(), 2);
     drop(sink);
 
-    // Time goes on while nothing runs.
+    // Time passes while no process runs.
     clock.advance(Duration::from_secs(1));
     let mut long = SqliteSinkOptions::default();
     long.ttl = Duration::from_secs(7200);
@@ -190,7 +191,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
     let stats = sink.stats().unwrap();
     assert_eq!((stats.stored, stats.created, stats.expired), (1, 2, 1));
     assert_eq!(sink.patch(&idle, &EventPatch::new(&idle)).unwrap_err().kind(), SinkErrorKind::NotFound);
-    // The name is free again, and has the time to live of who wrote it.
+    // The name is free again, and the new event has the time to live of the store that wrote it.
     sink.create(&event("idle")).unwrap();
     clock.advance(Duration::from_secs(3599));
     assert_eq!(names(&sink.events().unwrap()), ["idle"]);
@@ -200,7 +201,8 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
     assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
 }
 
-/// More than one transaction removes: none that is left is seen, and its name is free.
+/// More events have expired than one transaction removes. The remaining ones are not seen, and
+/// their names are free.
 #[test]
 fn what_expired_while_nobody_looked_holds_nobody_up() {
     let folder = Folder::new();
@@ -253,7 +255,7 @@ fn operations_in_a_batch_have_an_answer_each() {
     assert!(sink.apply(&[]).is_empty());
 }
 
-/// The columns and their form are API for who reads by hand.
+/// The columns and their form are API for users who read the file by hand.
 #[test]
 fn it_can_be_read_by_hand() {
     let folder = Folder::new();
@@ -352,7 +354,7 @@ fn options_are_read_from_text() {
     assert_eq!(serde_json::from_str::<SqliteSinkStats>(&text).unwrap(), stats);
 }
 
-/// Another process holds the lock for longer than is waited for.
+/// Another process holds the lock for longer than the store waits.
 #[test]
 fn a_busy_file_may_be_tried_again() {
     let folder = Folder::new();
@@ -365,13 +367,14 @@ fn a_busy_file_may_be_tried_again() {
     let error = sink.create(&event("a")).unwrap_err();
     assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
     assert!(error.to_string().contains("another process is writing for too long"), "{error}");
-    // Readers do not mind.
+    // The lock does not stop readers.
     assert!(sink.is_empty().unwrap());
     other.execute_batch("ROLLBACK").unwrap();
     sink.create(&event("a")).unwrap();
 }
 
-/// Who takes the tables away while it is open gets an answer for each operation, and no panic.
+/// If another program damages or removes the tables while the store is open, each operation gets an
+/// answer, and nothing panics.
 #[test]
 fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     let folder = Folder::new();
@@ -382,7 +385,7 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     other.execute_batch("UPDATE events SET lastTimestamp = 'yesterday', rest = '{'").unwrap();
     assert!(sink.events().unwrap().is_empty());
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
-    // One event that cannot be read is no reason not to write another.
+    // One event that cannot be read does not stop another from being written.
     let answers =
         sink.apply(&[SinkOp::Patch(stored.clone(), EventPatch::new(&stored)), SinkOp::Create(event("b"))]);
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
@@ -434,7 +437,7 @@ fn clones_are_one_store_for_many_threads() {
     assert!(format!("{sink:?}").contains("events.db"));
 }
 
-/// One row that is no event does not hide those that are.
+/// One row that is not an event does not hide the rows that are events.
 #[test]
 fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     for damage in [
@@ -464,7 +467,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
         assert_eq!(sink.get("default", "7").unwrap_err().kind(), SqliteErrorKind::Corrupt, "{damage}");
         let last = sink.find(&EventQuery::new().limit(14)).unwrap();
         assert_eq!(last, others[others.len() - 14..], "{damage}: a limit counts events, not rows");
-        // Its name stays taken until it goes like any other.
+        // The row's name stays taken until the row is removed like any other.
         assert_eq!(sink.create(&event("7")).unwrap_err().kind(), SinkErrorKind::Rejected);
     }
 }
@@ -480,7 +483,8 @@ fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     assert!(sink.apply(&ops).iter().all(Result::is_ok));
 }
 
-/// A process without a limit of its own neither throws away what another one keeps nor keeps more.
+/// A process without its own limit neither discards events that another process keeps nor keeps
+/// more.
 #[test]
 fn the_file_has_one_limit_for_all_who_write_to_it() {
     let folder = Folder::new();
@@ -490,7 +494,8 @@ fn the_file_has_one_limit_for_all_who_write_to_it() {
     assert_eq!((maker.stats().unwrap().max_events, other.stats().unwrap().max_events), (150_000, 150_000));
     drop((maker, other));
 
-    // An explicit limit is the file's from then on, and holds for those that have it open.
+    // An explicit limit becomes the limit of the file, and holds for the stores that have the file
+    // open.
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
     let small = open(&folder, &clock, limited(20));
     assert_eq!(sink.stats().unwrap().max_events, 20);
@@ -501,10 +506,10 @@ fn the_file_has_one_limit_for_all_who_write_to_it() {
     let large = open(&folder, &clock, limited(25));
     create_all(&sink, "b", 30);
     assert_eq!((sink.len().unwrap(), large.stats().unwrap().evicted), (25, 35));
-    // A new file without one has room for a hundred thousand.
+    // A new file without an explicit limit has room for a hundred thousand events.
     let new = SqliteSink::open(folder.file("new.db")).unwrap();
     assert_eq!(new.stats().unwrap().max_events, 100_000);
-    // To be read only, it takes none.
+    // Opening the file only to read it sets no limit.
     let reader = SqliteSink::open_read_only(folder.file("events.db")).unwrap();
     assert_eq!(reader.stats().unwrap().max_events, 25);
 }
@@ -532,7 +537,7 @@ fn a_lowered_limit_is_reached_step_by_step() {
     assert_eq!(sink.events().unwrap()[99].metadata.name, "c-8999");
 }
 
-/// One write under a wrong clock does not remove what is alive.
+/// One write under a wrong clock does not remove events that are alive.
 #[test]
 fn a_clock_that_jumps_ahead_takes_nothing_along() {
     let folder = Folder::new();
@@ -549,14 +554,15 @@ fn a_clock_that_jumps_ahead_takes_nothing_along() {
     assert_eq!((stats.stored, stats.created, stats.expired, stats.evicted), (5001, 5001, 0, 0));
     sink.create(&event("c")).unwrap();
     assert_eq!(sink.len().unwrap(), 5002);
-    // An hour without a write is an hour for all.
+    // After an hour without a write, all events have expired that were written under the right
+    // clock.
     clock.advance(Duration::from_secs(3600));
     sink.create(&event("d")).unwrap();
     assert_eq!(names(&sink.events().unwrap()), ["b", "d"]);
 }
 
-/// A store that nobody wrote to for longer than events live: they are let go with the write after
-/// the first.
+/// If nobody has written to the store for longer than events live, the second write removes the
+/// expired events.
 #[test]
 fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
     let folder = Folder::new();
@@ -568,7 +574,7 @@ fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
         let connection = rusqlite::Connection::open(folder.file("events.db")).unwrap();
         connection.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap()
     };
-    // To make room, one that has expired goes as such.
+    // An expired event that is removed to make room counts as expired.
     sink.create(&event("b")).unwrap();
     let stats = sink.stats().unwrap();
     assert_eq!((rows(), stats.stored, stats.expired, stats.evicted), (10, 1, 10, 0));
@@ -599,7 +605,7 @@ fn an_index_that_was_dropped_is_made_again() {
         let found: i64 =
             rusqlite::Connection::open(&path).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert_eq!(found, 2, "{index}");
-        // Another index of the same name.
+        // Another index has the same name.
         by_hand(&format!("DROP INDEX {index}; CREATE INDEX {index} ON events (message)"));
         let error = SqliteSink::open(&path).unwrap_err();
         assert_eq!(error.kind(), SqliteErrorKind::Corrupt);

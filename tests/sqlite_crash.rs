@@ -1,7 +1,7 @@
-//! A process that writes a store is killed at random points, a hundred times: each time the file opens, is consistent,
-//! and holds every event whose write had been acknowledged.
+//! A process that writes a store is killed at random points, a hundred times. Each time the file
+//! opens, is consistent, and holds every event whose write had been acknowledged.
 //!
-//! `EVENTCAST_SEED` chooses other points, `EVENTCAST_CASES` multiplies them.
+//! `EVENTCAST_SEED` chooses other points, and `EVENTCAST_CASES` multiplies them.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
@@ -17,7 +17,7 @@ use eventcast::{Event, EventPatch, EventSink, SinkOp, SqliteSink, SqliteSinkOpti
 use folder::Folder;
 use rusqlite::Connection;
 
-/// Files, and how often the writer of each is killed.
+/// The number of files, and how often the writer of each is killed.
 const FILES: u64 = 10;
 const KILLS: u64 = 10;
 
@@ -25,7 +25,7 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// `SplitMix64`.
+/// A random generator (`SplitMix64`).
 struct Random(u64);
 
 impl Random {
@@ -53,8 +53,8 @@ fn event(name: &str, count: i32) -> Event {
     event
 }
 
-/// The child: batches without end, each told when it is acknowledged. Now and then it closes the file, which writes the log
-/// back, and opens it again.
+/// Writes batches without end, as the child, and names each batch when it is acknowledged. Now and
+/// then the child closes the file, which writes the log back, and opens it again.
 fn write(path: &Path, life: &str, seed: u64) {
     let mut random = Random(seed);
     let mut counts: Vec<(String, i32)> = Vec::new();
@@ -90,13 +90,13 @@ fn write(path: &Path, life: &str, seed: u64) {
     }
 }
 
-/// Names with their counts, as the child tells them.
+/// Returns the names in a line of the child, with their counts.
 fn counted(line: &str) -> Vec<(String, i32)> {
     let told = line.split(' ').filter_map(|told| told.split_once('='));
     told.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
 }
 
-/// What SQLite itself and the accounting say.
+/// Asserts that SQLite's own check and the accounting find nothing wrong.
 fn assert_consistent(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -153,7 +153,8 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
                 hear(line);
             }
 
-            // A clean end of the first look would mend what the second has to find.
+            // The first look ends with a clean close, which would mend damage that the second look
+            // must find. The first look is therefore left out half of the time.
             if !known.is_empty() && random.below(2) == 0 {
                 assert_consistent(&path);
             }
@@ -169,7 +170,8 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
                 let written = event(&stored.metadata.name, stored.count);
                 assert_eq!(stored.message, written.message);
             }
-            // The last batch may have been committed and not told, or not: it is there as a whole.
+            // The last batch may have been committed without an acknowledgement, or not at all. The
+            // file holds either the whole batch or nothing of it.
             let is_stored = |(name, count): &(String, i32)| counts.get(name.as_str()) >= Some(count);
             let of_last = tried.iter().filter(|told| is_stored(told)).count();
             assert!([0, tried.len()].contains(&of_last), "{of_last} of a batch of {}", tried.len());
@@ -184,8 +186,9 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
     assert!(acknowledged > 100, "{acknowledged}: hardly anything was written");
 }
 
-/// The log is written back page by page, the first one with the new length of the file before the file has it: who is
-/// killed then leaves a header that only the log makes true.
+/// The log is written back page by page. The first page gives the new length of the file before the
+/// file has this length. A process that is killed then leaves a header that is true only together
+/// with the log.
 #[test]
 fn killed_while_the_log_is_written_back_it_opens() {
     let live = Folder::new();

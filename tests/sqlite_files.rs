@@ -1,5 +1,5 @@
-//! Files that are no store, are damaged, or cannot grow: each is a clear error, and a file that is refused stays as it is,
-//! byte for byte, with nothing beside it.
+//! Files that are not stores, are damaged, or cannot grow. Each is a clear error, and a file that
+//! is refused stays as it is, byte for byte, with nothing beside it.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
@@ -30,7 +30,7 @@ fn event(name: &str) -> Event {
     event
 }
 
-/// A store with so many events, closed.
+/// Creates a store with the given number of events, and closes it.
 fn filled(path: &Path, events: usize) {
     let sink = SqliteSink::open(path).unwrap();
     let ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
@@ -41,7 +41,7 @@ fn sql(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Neither way of opening takes the file, and neither leaves a trace.
+/// Asserts that both ways of opening refuse the file, and that neither leaves a trace.
 #[track_caller]
 fn assert_refused(folder: &Folder, kind: SqliteErrorKind) -> String {
     assert_not_read(folder, kind);
@@ -80,7 +80,8 @@ fn assert_not_read(folder: &Folder, kind: SqliteErrorKind) {
     assert!(kept(folder) == before, "{error}: the reader touched it: {:?}", names(folder));
 }
 
-/// All files but the memory that is shared beside a log, which is made anew by whoever needs it.
+/// Returns all files except the shared memory beside a log. Any process that needs this memory
+/// makes it anew.
 fn kept(folder: &Folder) -> Vec<(String, Vec<u8>)> {
     let is_kept = |name: &str| !folder.file("events.db-wal").exists() || !name.ends_with("-shm");
     folder.files().into_iter().filter(|(name, _)| is_kept(name)).collect()
@@ -90,7 +91,7 @@ fn names(folder: &Folder) -> Vec<(String, usize)> {
     folder.files().into_iter().map(|(name, bytes)| (name, bytes.len())).collect()
 }
 
-/// What is in a folder while a process has its files open, as a crash would leave it.
+/// Copies the files of a folder while a process has them open, as a crash would leave them.
 fn crashed(from: &Folder) -> Folder {
     let to = Folder::new();
     for (name, bytes) in from.files() {
@@ -140,7 +141,7 @@ fn so_is_one_whose_owner_crashed() {
     let live = Folder::new();
     let owner = Connection::open(live.file("events.db")).unwrap();
     owner.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (x)").unwrap();
-    // All that it has written is in the log.
+    // Everything that the owner has written is in the log.
     let folder = crashed(&live);
     assert_eq!(names(&folder).len(), 3);
     assert_refused(&folder, SqliteErrorKind::Foreign);
@@ -154,7 +155,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
     assert!(error.contains("(version 99, known are 1 to 4)"), "{error}");
 
-    // The same where only the log says so.
+    // The same holds if only the log says so.
     let live = Folder::new();
     filled(&live.file("events.db"), 10);
     let newer = Connection::open(live.file("events.db")).unwrap();
@@ -182,7 +183,7 @@ fn a_damaged_file_is_left_alone() {
         let read = SqliteSink::open_read_only(folder.file("events.db")).and_then(|sink| sink.events());
         assert_eq!(read.unwrap_err().kind(), SqliteErrorKind::Corrupt);
     }
-    // Sound as a database, but not what its version promises.
+    // These files are sound as databases, but not what their version promises.
     for statement in ["DROP TABLE store", "DELETE FROM store", "ALTER TABLE events DROP COLUMN rest"] {
         let folder = Folder::new();
         filled(&folder.file("events.db"), 10);
@@ -208,7 +209,7 @@ fn an_error_names_what_is_wrong_with_the_path() {
     assert_eq!(kind(&folder.file("a\0b")), SqliteErrorKind::InvalidPath);
     assert_eq!(kind_read(&folder.file("events.db")), SqliteErrorKind::Missing);
     assert_eq!(kind_read(&folder.file("file")), SqliteErrorKind::Older);
-    // What is escaped in an error.
+    // The path is escaped in an error.
     let error = SqliteSink::open(folder.file("\u{1b}[2J/events.db")).unwrap_err().to_string();
     assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
     #[cfg(unix)]
@@ -237,7 +238,7 @@ fn options_out_of_range_touch_nothing() {
     assert!(folder.files().is_empty());
 }
 
-/// In a process of its own, because it goes to another folder.
+/// Runs in a separate process, because it changes to another folder.
 #[test]
 fn a_path_is_never_a_uri_nor_a_special_name() {
     if let Some(orders) = child::orders() {
@@ -280,7 +281,7 @@ fn files_are_for_their_owner_only() {
     assert_eq!((mode("events.db"), mode("events.db-wal")), (0o640, 0o640));
 }
 
-/// The first version's file, as its writer left it.
+/// The file of the first version, as its writer left it.
 const VERSION_1: &str = include_str!("sqlite/version-1.sql");
 
 fn version_1(path: &Path) {
@@ -349,7 +350,8 @@ fn a_step_that_fails_changes_nothing() {
     assert!(SqliteSink::open(&path).is_ok());
 }
 
-/// A disk of one mebibyte, where the system lets a process have one; in a process of its own.
+/// Uses a disk of one mebibyte, if the system lets a process have one. The test runs in a separate
+/// process.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_told_and_survived() {
@@ -394,14 +396,14 @@ fn on_a_small_disk(folder: &Path) {
     };
     let path = folder.join("events.db");
 
-    // There is no room for a new one.
+    // The disk has no room for a new store.
     fill();
     let error = SqliteSink::open(&path).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}");
     assert!(error.to_string().ends_with("; make room"), "{error}");
     empty();
 
-    // It fills up while it is written.
+    // The disk fills up while the store is written.
     let sink = SqliteSink::open(&path).unwrap();
     let mut stored = Vec::new();
     let refused = loop {
@@ -416,7 +418,7 @@ fn on_a_small_disk(folder: &Path) {
     };
     for answer in refused {
         let error = answer.unwrap_err();
-        // No other event could be written now.
+        // No other event could be written now either.
         assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
         assert!(error.to_string().contains("the disk is full"), "{error}");
     }
@@ -425,7 +427,7 @@ fn on_a_small_disk(folder: &Path) {
     fill();
     drop(sink);
 
-    // It cannot be opened for writing either, perhaps, but nothing is lost of what was acknowledged.
+    // The store may be impossible to open for writing too, but no acknowledged event is lost.
     let _ =
         SqliteSink::open(&path).map_err(|error| assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}"));
     empty();
@@ -434,7 +436,8 @@ fn on_a_small_disk(folder: &Path) {
     child::say("done");
 }
 
-/// What the system lets nobody write, in a process of its own that has it so: root may write whatever its mode says.
+/// Files that the system lets nobody write. The test runs in a separate process with read-only
+/// mounts, because root may write files of any mode.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_store_that_cannot_be_written_is_refused() {
@@ -482,13 +485,13 @@ fn on_what_cannot_be_written(orders: &[String]) {
             "{error}"
         );
     }
-    // A reader needs no more than the file, if there is no log.
+    // A reader needs only the file, if there is no log.
     let sink = SqliteSink::open_read_only(&whole).unwrap();
     assert_eq!((sink.len().unwrap(), sink.events().unwrap().len()), (3, 3));
     assert!(sink.table().unwrap().contains("Started") && !sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
-    // A log that cannot be used is not left out in silence.
+    // A log that cannot be used is reported, and not left out in silence.
     let logged = Path::new(&orders[2]).join("events.db");
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
@@ -497,7 +500,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
         "{error}"
     );
 
-    // Another process can write the same folder by another name.
+    // Another process can write the same folder under another name.
     let (theirs, ours) = (Path::new(&orders[4]).join("events.db"), Path::new(&orders[3]).join("events.db"));
     let sink = SqliteSink::open_read_only(&ours).unwrap();
     assert_eq!(sink.len().unwrap(), 3);
@@ -515,8 +518,9 @@ fn on_what_cannot_be_written(orders: &[String]) {
     child::say("done");
 }
 
-/// A recording on a file that may not grow: the bus goes on, the events wait, and are stored when it may. In a process of
-/// its own, because the limit is one of the process.
+/// A recording on a file that may not grow: the bus continues, the events wait, and they are stored
+/// when the file may grow again. The test runs in a separate process, because the limit belongs to
+/// the process.
 #[cfg(unix)]
 #[test]
 fn the_bus_goes_on_while_the_disk_is_full() {
@@ -527,7 +531,7 @@ fn the_bus_goes_on_while_the_disk_is_full() {
         assert_eq!(child.end().last().map(String::as_str), Some("done"));
         return;
     }
-    // Whoever writes beyond the limit gets a signal, which would end the process.
+    // A process that writes beyond the limit gets a signal, which would end the process.
     let noticed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), noticed.clone()).unwrap();
     let folder = Folder::new();
@@ -553,7 +557,8 @@ fn the_bus_goes_on_while_the_disk_is_full() {
         let object = ObjectReference::new("Pod", format!("web-{i}"));
         assert!(recorder.event(&object, EventType::Normal, "Started", "m".repeat(2000)).is_accepted());
     }
-    // It waits by the clock, so it has been refused; everybody else has got everything.
+    // The recording waits by the clock, so its write has been refused. The other watcher has
+    // received everything.
     clock.wait_for_waiters(1);
     assert_eq!((0..EVENTS).filter(|_| other.recv().is_ok()).count(), EVENTS);
     assert!(noticed.load(std::sync::atomic::Ordering::SeqCst));
@@ -574,14 +579,16 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     child::say("done");
 }
 
-/// Killed between the two steps that make a file a store: the mark is in the file, and beside it the journal that says
-/// that there was nothing before. Whoever opens it next makes it anew.
+/// A process was killed between the two steps that make a file a store: the mark is in the file,
+/// and beside it is the journal that says that there was nothing before. The next process that
+/// opens the file makes it anew.
 #[test]
 fn a_file_whose_making_was_broken_off_is_made_anew() {
     let folder = Folder::new();
     let path = folder.file("events.db");
     filled(&path, 1);
-    // The head of a rollback journal: the mark, no pages, and the size of the database before, which is none.
+    // The head of a rollback journal: the mark, no pages, and a size of zero for the database
+    // before.
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
     journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
@@ -595,8 +602,8 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
     assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 1);
 }
 
-/// To read the whole file takes long, so it is read where it may have suffered: after an end that
-/// left a log.
+/// A read of the whole file takes long, so the store makes it only if the file may have suffered:
+/// after an end that left a log.
 #[test]
 fn the_whole_file_is_read_after_an_unclean_end_only() {
     let live = Folder::new();
@@ -616,12 +623,13 @@ fn the_whole_file_is_read_after_an_unclean_end_only() {
     assert_not_written(&unclean, SqliteErrorKind::Corrupt);
     assert_not_written_by(&clean, full_check(), SqliteErrorKind::Corrupt);
 
-    // Otherwise the damage is found where it is, and nothing is acknowledged that lies there.
+    // Otherwise the store finds the damage when it reads the damaged part, and acknowledges nothing
+    // that lies there.
     let sink = SqliteSink::open(clean.file("events.db")).unwrap();
     assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
 }
 
-/// A file of the second version had no limit of its own: what it holds by now is not thrown away.
+/// A file of the second version had no limit. The events that it holds by now are not discarded.
 #[test]
 fn an_older_file_keeps_what_it_holds() {
     for (created, limit) in [(7, 100_000), (300_009, 300_003)] {

@@ -1,5 +1,5 @@
-//! Several processes, one file: readers beside a writer, two writers at once, many that open it at
-//! the same moment, and somebody who takes the file away while it is open.
+//! Several processes and one file: readers beside a writer, two writers at once, many that open the
+//! file at the same moment, and somebody who takes the file away while it is open.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/child.rs"]
@@ -38,11 +38,12 @@ fn apply(sink: &SqliteSink, ops: &[SinkOp]) -> Vec<Event> {
 }
 
 const BATCHES: usize = 40;
-/// What the last patch counts.
+/// The count of the last patch.
 const LAST: i32 = 41;
 const BATCH: usize = 25;
 
-/// The child writes batches, each told when it is acknowledged; each also counts one event on.
+/// Writes batches, as the child, and sends the versions of each when it is acknowledged. Each batch
+/// also raises the count of one event.
 fn write(path: &Path, who: &str) {
     let sink = SqliteSink::open(path).unwrap();
     child::say("ready");
@@ -82,13 +83,13 @@ fn a_second_process_follows_while_one_writes() {
     let mut version = 0;
     let mut told = 0;
     while seen.len() < BATCHES * BATCH {
-        // Now and then a look at what the writer has said; the rest of the time as fast as it goes.
+        // The reader looks at the file after each line of the writer.
         if told < BATCHES {
             let line = writer.hear().expect("it writes all batches");
             told += 1;
             let newest: u64 = line.split(' ').next_back().unwrap().parse().unwrap();
             let changes = reader.changes_since(version).unwrap();
-            // What was acknowledged can be read by everybody.
+            // Everybody can read the acknowledged events.
             assert!(changes.version >= newest);
             let versions: Vec<u64> =
                 changes.events.iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
@@ -99,7 +100,7 @@ fn a_second_process_follows_while_one_writes() {
                 seen.insert(event.metadata.name.to_string(), event.count);
             }
             version = changes.version;
-            // A transaction is seen as a whole.
+            // The reader sees a transaction as a whole.
             assert_eq!(seen.len() % BATCH, 0);
         }
     }
@@ -107,7 +108,7 @@ fn a_second_process_follows_while_one_writes() {
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     assert!(reader.changes_since(version).unwrap().events.is_empty());
     writer.end();
-    // The writer has gone; what it left can still be read.
+    // The writer has ended. The events that it left can still be read.
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     drop(reader);
     check(&path);
@@ -152,7 +153,7 @@ fn two_processes_write_at_once_and_lose_nothing() {
     check(&path);
 }
 
-/// The file is made by whoever comes first, once.
+/// The first that opens the file makes it, once.
 #[test]
 fn many_open_a_new_file_at_once() {
     for round in 0..5 {
@@ -185,8 +186,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}{end}", path.display()))
 }
 
-/// Writes until the file takes it again: each write is refused as one that may be tried again, or
-/// is at the path.
+/// Writes six events. The store refuses each write as one that may be tried again, or stores the
+/// event at the path. Returns the names of the stored events.
 #[cfg(unix)]
 fn write_on(sink: &SqliteSink, what: &str) -> Vec<String> {
     let mut stored = Vec::new();
@@ -252,8 +253,8 @@ fn thefts() -> [Theft; 8] {
     ]
 }
 
-/// A program that cleans up, one that rotates logs, and one that means well: no write is
-/// acknowledged that nobody finds.
+/// A program that cleans up, one that rotates logs, and one that means well take the files away.
+/// The store must not acknowledge a write that nobody finds afterwards.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
@@ -271,7 +272,8 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
         drop(sink);
         assert_eq!(names(&SqliteSink::open(&path).unwrap()), found, "{what}");
         check(&path);
-        // What had been acknowledged before is where the file went, if it went anywhere.
+        // The event that had been acknowledged before is in the old database, if that is still
+        // there.
         if let Some(end) = kept {
             let found = names(&SqliteSink::open(beside(&path, end)).unwrap());
             assert!(found.contains(&"before".to_owned()), "{what}: {found:?}");
@@ -306,7 +308,7 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
                 }
             }
         }
-        // Each is told, and goes on.
+        // Each store refuses a write, and then continues.
         assert!(refused.iter().all(|refused| (1..7).contains(refused)), "{what}: {refused:?}");
         let found: BTreeSet<_> = names(&SqliteSink::open_read_only(&path).unwrap()).into_iter().collect();
         let lost: Vec<_> = stored.difference(&found).collect();
@@ -316,7 +318,7 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// A child that writes an event of each name that it hears, and says whether it was acknowledged.
+/// Writes an event for each name that the child hears, and says whether the write was acknowledged.
 #[cfg(unix)]
 fn write_what_is_told(path: &Path) {
     let sink = SqliteSink::open(path).unwrap();
@@ -333,7 +335,7 @@ fn write_what_is_told(path: &Path) {
     }
 }
 
-/// The same, where the two have nothing in common except the files.
+/// The same with two processes, which have nothing in common except the files.
 #[cfg(unix)]
 #[test]
 fn two_processes_meet_again_after_their_file_was_taken_away() {
@@ -377,8 +379,8 @@ fn two_processes_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// The log alone goes, and a reader stays: the log's events go back into the database before it is
-/// closed.
+/// Only the log is removed, and a reader stays. The log's events are written back into the database
+/// before it is closed.
 #[cfg(unix)]
 #[test]
 fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
@@ -395,7 +397,7 @@ fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
     assert_eq!(names(&SqliteSink::open(&path).unwrap())[0], "before");
 }
 
-/// A recording tries again what was refused, so what it recorded is in one file or the other.
+/// A recording tries a refused event again, so each recorded event is in one file or the other.
 #[cfg(unix)]
 #[test]
 fn a_recording_goes_on_in_the_new_file() {
@@ -422,7 +424,8 @@ fn a_recording_goes_on_in_the_new_file() {
     assert_eq!(sink.events().unwrap().iter().map(|e| e.reason.to_string()).collect::<Vec<_>>(), ["After"]);
 }
 
-/// The file goes between the beginning of a write and its end, while the writer waits for a lock.
+/// The file is removed between the beginning of a write and its end, while the writer waits for a
+/// lock.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
@@ -442,8 +445,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
                 sink.create(&event("during", 1))
             });
             begins.recv().unwrap();
-            // Time for it to come to the lock. If that was not enough, it is refused before it
-            // begins.
+            // Gives the writer time to come to the lock. If the time was not enough, the write is
+            // refused before it begins.
             for _ in 0..200 {
                 std::thread::yield_now();
             }
@@ -457,7 +460,7 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     }
 }
 
-/// The folder goes and comes back: as long as there is none, each write may be tried again.
+/// The folder is removed and made again. As long as there is none, each write may be tried again.
 #[cfg(unix)]
 #[test]
 fn a_store_outlives_its_folder() {
@@ -477,8 +480,8 @@ fn a_store_outlives_its_folder() {
     assert_eq!(names(&SqliteSink::open_read_only(&path).unwrap()), ["after"]);
 }
 
-/// The database of a backup, copied over a store that is open: the log that is there belongs to the
-/// one before.
+/// The database of a backup replaces a store that is open. The log that is there belongs to the
+/// database before.
 #[cfg(unix)]
 #[test]
 fn another_database_beside_the_old_log_is_not_written() {
@@ -497,7 +500,8 @@ fn another_database_beside_the_old_log_is_not_written() {
     assert!(fs::read(&path).unwrap() == whole);
 }
 
-/// A link to the file: the files beside it are beside the file, not beside the link.
+/// A store that is opened through a link. The files beside the database are beside the file, not
+/// beside the link.
 #[cfg(unix)]
 #[test]
 fn a_store_behind_a_link_is_watched_where_it_is() {

@@ -1,5 +1,5 @@
-//! The store in a file and the store in memory are one: the same random operations get the same answers, and the same
-//! questions too, also after the file was closed and opened again.
+//! The store in a file and the store in memory behave alike: the same random operations and queries
+//! get the same answers, even after the file was closed and opened again.
 #![cfg(feature = "sqlite-system")]
 
 #[path = "support/cases.rs"]
@@ -18,10 +18,10 @@ use eventcast::{
 use folder::Folder;
 use proptest::prelude::*;
 
-/// What is done to both.
+/// A step that is done to both stores.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Batches of several, with names of few events.
+    /// A batch of several operations, on the names of few events.
     Apply(Vec<(Verb, u8, Version, Event)>),
     Wait(Duration),
     Reopen,
@@ -35,7 +35,7 @@ enum Verb {
     Patch,
 }
 
-/// The resource version of what is written.
+/// The resource version of the event that is written.
 #[derive(Clone, Copy, Debug)]
 enum Version {
     None,
@@ -43,7 +43,8 @@ enum Version {
     Old,
 }
 
-/// Names below are of these; what is above keeps its own, or is to be given one.
+/// The number of names to choose from. An event with a number below this gets one of these names.
+/// An event with a higher number keeps its own name, or the store gives it one.
 const NAMES: u8 = 6;
 
 fn step() -> impl Strategy<Value = Step> {
@@ -58,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An event that nothing is wrong with, of few values.
+/// Returns ordinary events, of few different values.
 fn tame() -> impl Strategy<Value = Event> {
     (0..3_usize, 0..3_usize, 0..3_i32, prop::option::of(0..20_000_i64)).prop_map(|(kind, text, count, at)| {
         let mut event = Event::default();
@@ -119,7 +120,7 @@ fn the_two_stores_give_the_same_answers() {
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
             let mut options = SqliteSinkOptions::default();
             options.max_events = Some(4);
-            // Nobody pulls the plug here.
+            // The test has no power failures.
             options.synchronous = SqliteSynchronous::Normal;
             let open = || SqliteSink::with_clock(folder.file("events.db"), options, clock.clock()).unwrap();
             let mut file = open();

@@ -1,5 +1,6 @@
-//! The example `sse` as its clients meet it: the service runs as a process, and real clients connect to it over TCP, read,
-//! lag and vanish. What it says at the end must account for every event.
+//! The example `sse` as its clients meet it: the service runs as a process, and real clients
+//! connect to it over TCP, read, lag and vanish. The service's last lines must account for every
+//! event.
 #![cfg(unix)]
 
 #[path = "support/running.rs"]
@@ -25,7 +26,7 @@ struct Service {
 
 impl Service {
     fn start(args: &[&str]) -> Self {
-        // Nobody is cut off for being slow, unless a test says so.
+        // No client is cut off for being slow, unless a test says so.
         let mut program = Running::start("sse", &[&["--port", "0", "--grace", "1h"], args].concat());
         let line = program.wait_for(|line| line.starts_with("listening on "));
         let address = line.strip_prefix("listening on http://").expect("an address").parse();
@@ -36,7 +37,7 @@ impl Service {
         Client::connect(self.address).await
     }
 
-    /// Publishes, and says under which id.
+    /// Publishes a text, and returns its id.
     async fn publish(&self, topic: &str, text: &str) -> u64 {
         let path = format!("/publish?topic={topic}");
         let (status, body) = request(self.address, "POST", &path, text.as_bytes()).await;
@@ -50,7 +51,7 @@ impl Service {
         serde_json::from_str(&body).expect("JSON")
     }
 
-    /// Asks for the statistics until they are as wanted.
+    /// Asks for the statistics until they are as wanted, and returns them.
     async fn stats_when(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let asking = async {
             loop {
@@ -63,7 +64,7 @@ impl Service {
         timeout(PATIENCE, asking).await.expect("these statistics come")
     }
 
-    /// Interrupts it. What it says at the end, if it ends well.
+    /// Interrupts the service, which must end well, and returns the lines of its stdout.
     fn interrupt(mut self) -> Vec<String> {
         self.program.signal(Signal::INT);
         self.program.wait_for(|line| line == "stopping");
@@ -73,8 +74,8 @@ impl Service {
     }
 }
 
-/// What a client was told: the ids that came, and how many were told to be missing. Every id must come in its turn, or
-/// be in a gap at its very place.
+/// A client's account of its answer: the ids that came, and the number of ids reported as missing.
+/// Every id must come in its turn, or be in a gap at its very place.
 #[derive(Debug, Default)]
 struct Told {
     next: u64,
@@ -83,7 +84,7 @@ struct Told {
 }
 
 impl Told {
-    /// By a client that is owed everything from this id on.
+    /// Creates the account of a client that must receive everything from this id on.
     fn from(id: u64) -> Self {
         Self { next: id, ..Self::default() }
     }
@@ -103,7 +104,7 @@ impl Told {
         }
     }
 
-    /// Listens until this id has come or is told to be missing.
+    /// Listens until this id has come or is reported as missing.
     async fn until(mut self, client: &mut Client, id: u64) -> Self {
         while self.next <= id {
             let said = client.next().await;
@@ -127,7 +128,7 @@ fn watcher<'s>(stats: &'s Value, client: &Client) -> &'s Value {
     of_client.unwrap_or_else(|| panic!("no {} in {stats}", client.name))
 }
 
-/// The sum over all clients that are connected.
+/// Returns the sum of a figure over all clients that are connected.
 fn total(stats: &Value, what: &str) -> u64 {
     let watchers = stats["bus"]["watchers"].as_array().expect("a list");
     watchers.iter().map(|watcher| figure(&watcher[what])).sum()
@@ -178,7 +179,8 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
         assert_eq!([&watcher["offered"], &watcher["delivered"]].map(figure), [EVENTS, EVENTS], "{watcher}");
     }
 
-    // Accepted just before the end, and read after it, by those who had read everything and by one who had read nothing.
+    // The last event is accepted just before the end. It is read after the end, by clients that had
+    // read everything and by one that had read nothing.
     let last = service.publish("end", "the last one").await;
     assert_eq!(last, EVENTS + 1);
     let ended = tokio::task::spawn_blocking(move || service.interrupt());
@@ -207,7 +209,8 @@ async fn a_client_that_lags_is_told_what_it_missed_and_delays_nobody() {
     let mut slow = service.client().await;
     let mut reader = service.client().await;
     let text = "x".repeat(60_000);
-    // Until the connection's buffers and the queue are full; more than 64 MiB they do not hold.
+    // Publishes until the connection's buffers and the queue are full. They do not hold more than
+    // 64 MiB.
     let mut told = Told::from(1);
     let (published, lost_so_far) = loop {
         let published = service.publish("large", &text).await;
@@ -222,7 +225,7 @@ async fn a_client_that_lags_is_told_what_it_missed_and_delays_nobody() {
 
     let told = Told::from(1).until(&mut slow, published).await;
     assert_eq!((told.came, told.missing), (published - lost_so_far, lost_so_far));
-    // From here on it keeps up.
+    // From here on the slow client keeps up.
     let last = service.publish("small", "and on").await;
     assert_eq!(slow.next().await, Some(Said::Post(last, "small".to_owned(), "and on".to_owned())));
     let stats = service.stats().await;
@@ -259,7 +262,8 @@ async fn who_vanishes_is_forgotten_and_who_never_reads_is_cut_off() {
     watcher(&stats, &stays);
     watcher(&stats, &never_reads);
 
-    // Others come and go meanwhile, and one that comes now knows what was said before.
+    // Another client comes and goes meanwhile, and receives the event that was published before it
+    // came.
     let mut late = service.client().await;
     assert_eq!(late.next().await, Some(Said::Post(first, "a".to_owned(), "seen by all".to_owned())));
     drop(late);
@@ -274,7 +278,8 @@ async fn who_vanishes_is_forgotten_and_who_never_reads_is_cut_off() {
         lines[0].starts_with(&format!("published {last}; offered to clients {} = ", 50 + 2 * last)),
         "{lines:#?}"
     );
-    // What was in its queue, less what may have found a little room on the way after all.
+    // The client's queue was not read, except for events that may have found a little room on the
+    // way after all.
     let not_read = figure_of(lines[0].rsplit(' ').next().expect("a last word"));
     assert!((1..=4).contains(&not_read), "{lines:#?}");
     assert_eq!(lines[1], "1 clients were cut off");
@@ -294,12 +299,13 @@ async fn a_second_signal_does_not_wait_for_who_never_reads() {
     drop(never_reads);
 }
 
-/// Publishes until the connection of one client, which does not read, takes no more, while another one has read
-/// everything. Which is the last event?
+/// Publishes until the connection of one client, which does not read, takes no more, while another
+/// client has read everything. Returns the id of the last event.
 async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u64 {
     let text = "x".repeat(60_000);
     let mut told: Option<Told> = None;
-    // A while after the first loss, which may be of a moment.
+    // The connection counts as full after a while without a delivery, because the first standstill
+    // may last only a moment.
     let (mut delivered, mut stuck) = (0, 0);
     loop {
         let last = service.publish("large", &text).await;

@@ -1,5 +1,5 @@
-//! What `docs/stability.md` lists as API is what the code has: features, fields of statistics, keys of options. Its table of
-//! metrics is compared in `tests/metrics.rs`.
+//! The code has the API that `docs/stability.md` lists: features, fields of statistics and keys of
+//! options. The document's table of metrics is compared in `tests/metrics.rs`.
 #![cfg(feature = "recorder")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// The rows of the table under a heading: the name in the first cell, and the names in the second.
+/// Returns the rows of the table under a heading: the name in the first cell, and the names in the
+/// second.
 fn table(heading: &str) -> BTreeMap<String, BTreeSet<String>> {
     let text = read("docs/stability.md");
     let section =
@@ -44,7 +45,7 @@ fn with(mut keys: Keys, more: &Keys) -> Keys {
     keys
 }
 
-/// The rows of types that there are with these features.
+/// Returns the rows of the types that exist with these features.
 fn compiled(mut rows: Keys) -> Keys {
     rows.retain(|name, _| cfg!(feature = "sqlite-system") || !name.starts_with("Sqlite"));
     rows
@@ -70,8 +71,8 @@ fn features_are_those_of_the_document() {
     );
 }
 
-/// A new program links whatever SQLite its system has. The code asks for `sqlite-system`, so both
-/// features have all of it.
+/// With `sqlite-system` alone, a program links whatever SQLite its system has. The code asks for
+/// `sqlite-system`, so both features have all of it.
 #[test]
 fn the_feature_sqlite_compiles_sqlite_along() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
@@ -80,8 +81,11 @@ fn the_feature_sqlite_compiles_sqlite_along() {
     assert_eq!(parts("sqlite-system"), ["recorder", "dep:rusqlite"]);
     for target in ["example", "test"] {
         for program in manifest[target].as_array().unwrap() {
-            let needed = program["required-features"].as_array().unwrap();
-            assert!(needed.iter().all(|feature| feature.as_str() != Some("sqlite")), "{program}");
+            let needed = program.get("required-features").and_then(|needed| needed.as_array());
+            assert!(
+                needed.into_iter().flatten().all(|feature| feature.as_str() != Some("sqlite")),
+                "{program}"
+            );
         }
     }
 }
@@ -108,7 +112,7 @@ fn fields_of_statistics_are_those_of_the_document() {
 
 #[test]
 fn configuration_keys_are_those_of_the_document() {
-    // What is not set is not written.
+    // An option that is not set is not written, so each is set here.
     let watch =
         WatchOptions::default().name("a").queue_len(1).overflow(OverflowPolicy::Wait).stop_on_panic(true);
     let code = keys_of! {
@@ -127,7 +131,8 @@ fn configuration_keys_are_those_of_the_document() {
         with(code, &keys_of! { SqliteSinkOptions = options })
     };
     assert_eq!(compiled(table("Configuration")), code);
-    // And none is read that is not written: an unknown key's error lists all there are.
+    // No key is read that is not written: the error about an unknown key lists all keys that there
+    // are.
     let refusals: [(&str, String); 3] = [
         ("BusOptions", toml::from_str::<BusOptions>("no_such_key = 1").unwrap_err().to_string()),
         ("WatchOptions", toml::from_str::<WatchOptions>("no_such_key = 1").unwrap_err().to_string()),

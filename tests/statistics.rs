@@ -1,4 +1,5 @@
-//! What the statistics say: of each watcher its policy, how far it is behind, and what became of all that it was offered.
+//! The statistics of each watcher: its policy, how far it is behind, and what became of all events
+//! that it was offered.
 
 mod support;
 
@@ -21,13 +22,13 @@ fn each_watcher_names_its_policy() {
     assert_eq!(listed, [&policies[..], &[Wait]].concat());
 }
 
-/// What waits for room is behind, but not in the queue.
+/// An event that waits for room counts as lag, but is not in the queue.
 #[test]
 fn lag_is_what_is_queued_and_what_waits_for_room() {
     let bus = bus(100, 10);
     let held = hold(&bus);
     let mut stats = held.watcher.stats();
-    // The dispatcher publishes what it has queued when it has offered, and may be about to.
+    // The dispatcher publishes its counters after it has offered, and may not have done so yet.
     while stats.queued == 0 || stats.offered < 2 {
         std::thread::yield_now();
         stats = held.watcher.stats();
@@ -40,7 +41,7 @@ fn lag_is_what_is_queued_and_what_waits_for_room() {
     assert_eq!((watcher.stats().queued, watcher.stats().lag), (0, 0));
 }
 
-/// What is lost or filtered is not behind; what is lent to the reader is.
+/// A lost or filtered event does not count as lag. An event that the reader has borrowed does.
 #[test]
 fn on_a_quiet_bus_lag_is_what_is_queued() {
     let bus = bus(100, 5);
@@ -54,12 +55,12 @@ fn on_a_quiet_bus_lag_is_what_is_queued() {
     assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "in the reader's hand");
     odd.recv().unwrap();
     assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
-    // Receiving once more ends what was lent, and finds the gap.
+    // The next receive ends the borrow, and finds the gap.
     assert_eq!(full.recv().unwrap(), eventcast::Delivery::Lagged(15));
     assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
 }
 
-/// Who has gone is behind no more, and the sum has no policy.
+/// A watcher that is gone has no lag, and the sum of all these watchers has no policy.
 #[test]
 fn departed_watchers_add_up() {
     let bus = bus(100, 3);
@@ -69,7 +70,7 @@ fn departed_watchers_add_up() {
         assert!(watcher.recv().is_ok());
         bus.flush(LONG).unwrap();
     }
-    // The dispatcher takes a watcher that has gone off its list when it comes to it.
+    // The dispatcher reaps a watcher that is gone only when it comes to that watcher.
     while !bus.stats().watchers.is_empty() {
         std::thread::yield_now();
     }
@@ -110,7 +111,8 @@ fn statistics_are_plain_data() {
     let view = &json["watchers"][0];
     assert_eq!((&view["policy"]["wait_for"], &view["lag"]), (&"50ms".into(), &2.into()), "{json}");
     assert_eq!(serde_json::from_value::<BusStats>(json).unwrap(), stats);
-    // What an older version wrote can be read: what it did not know is at its default.
+    // Statistics that an older version wrote can be read. A field that the older version did not
+    // know has its default.
     let older: WatcherStats = serde_json::from_str(r#"{"name": "view", "offered": 3}"#).unwrap();
     assert_eq!((older.name.as_str(), older.offered, older.lag), ("view", 3, 0));
 }

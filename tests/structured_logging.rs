@@ -15,7 +15,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-/// Writes every record of this library down as `LEVEL name field=value ...`.
+/// A subscriber that writes down every record of this library as `LEVEL name field=value ...`.
 struct Log;
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -52,7 +52,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// The one subscriber there can be, for one test at a time.
+/// Installs the one subscriber that a process can have, and gives it to one test at a time.
 fn log() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     static INSTALLED: LazyLock<()> = LazyLock::new(|| tracing::subscriber::set_global_default(Log).unwrap());
@@ -94,7 +94,7 @@ fn a_hostile_event_reaches_no_field() {
     let payload = "\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
     let shown = r"\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
     let events = EventBroadcaster::builder()
-        // The recorder knows two types only, but a scrub may write any.
+        // The recorder knows only two types, but a `scrub` function may write any.
         .scrub(|event| event.type_ = event.reason.clone())
         .build()
         .unwrap();
@@ -129,7 +129,7 @@ fn what_the_log_missed_is_logged() {
     let events =
         EventBroadcaster::builder().bus(BusOptions::default().queue_len(1)).on_loss(|_| ()).build().unwrap();
     let logging = events.start_structured_logging(Level::INFO).unwrap();
-    // The log's thread cannot come on while the lines are held.
+    // The log's thread cannot continue while the test holds the lines.
     let held = LINES.lock().unwrap();
     record(&events, "a", "Started");
     until(|| logging.stats().queued == 1);
@@ -156,7 +156,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     clock.advance(Duration::from_millis(1));
     lose();
     events.close();
-    // Another reason has a second of its own.
+    // Another reason has its own second.
     assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Stopped);
     assert_eq!(
         lines().iter().map(|line| line.split_once(" message=").unwrap().1).collect::<Vec<_>>(),
@@ -168,8 +168,8 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     );
 }
 
-/// A store that is away is a line at once, with or without a hook, then one in ten seconds, and one
-/// when it answers again.
+/// An unreachable store gives a line at once, with or without a hook, then one in ten seconds, and
+/// one when it answers again.
 #[test]
 fn a_store_that_is_away_is_a_warning_at_once() {
     let _log = log();

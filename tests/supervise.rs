@@ -1,5 +1,5 @@
-//! The example `supervise` as its users meet it: the program is started, watched, signalled, and must leave nobody
-//! behind. The unit tests of its modules run here too.
+//! The example `supervise` as its users meet it: the tests start, watch and signal the program,
+//! which must leave no process behind. The unit tests of its modules run here too.
 #![cfg(unix)]
 
 #[path = "../examples/supervise/main.rs"]
@@ -16,7 +16,8 @@ fn start(args: &[&str]) -> Running {
     Running::start("supervise", args)
 }
 
-/// The number in the line `ready NUMBER` that the commands of these tests write.
+/// Waits for the line `ready NUMBER`, which the commands of these tests write, and returns the
+/// number.
 fn ready(program: &mut Running) -> Pid {
     let line = program.wait_for(|line| line.starts_with("ready "));
     Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
@@ -27,7 +28,7 @@ fn is_gone(pid: Pid) -> bool {
 }
 
 const READY: &str = "echo ready $$; exec sleep 1000";
-/// Cannot be ended by TERM, and starts something that cannot either.
+/// A command that TERM cannot end, and that starts another one that TERM cannot end either.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wait; done";
 
 #[test]
@@ -81,14 +82,15 @@ fn what_a_command_leaves_behind_ends_with_it() {
     assert_eq!(program.end().code, Some(0));
 }
 
-/// In a session of its own, and without its parent: no signal to a group finds it.
+/// A command whose process has its own session and no parent, so no signal to a group finds it.
 #[cfg(target_os = "linux")]
 const ESCAPING: &str = "(setsid sh -c 'echo ready $$; exec sleep 1000' &) ; exec sleep 1000";
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_that_leaves_its_group_ends_too() {
-    // The second one's parent is alive: it is an orphan only when that is killed.
+    // The parent of the second command's process is alive, so the process becomes an orphan only
+    // when the parent is killed.
     for escaping in [ESCAPING, "setsid sh -c 'echo ready $$; exec sleep 1000' & wait"] {
         let mut program = start(&["--shell", escaping]);
         let pid = ready(&mut program);
@@ -124,7 +126,7 @@ fn its_commands_are_killed_with_it() {
     ready(&mut program);
     ready(&mut program);
     program.signal(Signal::KILL);
-    // The end of the pipe that the commands hold too.
+    // The program's stderr ends only when the commands, which hold the same pipe, have ended too.
     assert_eq!(program.end().code, None);
 }
 
@@ -166,7 +168,7 @@ fn help_and_version_go_to_stdout() {
     assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{}", version.stdout);
 }
 
-/// The figure after each word of the accounting, checked to add up.
+/// Returns the figure after each word of the accounting, and checks that the figures add up.
 fn accounting(line: &str) -> impl Fn(&str) -> u64 {
     let words: Vec<String> =
         line.split([' ', ';', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
@@ -182,7 +184,7 @@ fn accounting(line: &str) -> impl Fn(&str) -> u64 {
 }
 
 impl Ended {
-    /// The row of the table that holds both.
+    /// Returns the row of the table that contains both texts.
     fn row(&self, object: &str, rest: &str) -> &str {
         let has = |line: &&str| line.contains(&format!(" {object} ")) && line.contains(rest);
         self.stdout
@@ -191,7 +193,7 @@ impl Ended {
             .unwrap_or_else(|| panic!("no row with {object} and {rest} in\n{}", self.stdout))
     }
 
-    /// How many lines of the log hold all of these.
+    /// Returns the number of log lines that contain all of these parts.
     fn logged(&self, parts: &[&str]) -> u64 {
         let lines = self.stderr.iter().filter(|line| line.starts_with("Event("));
         lines.filter(|line| parts.iter().all(|part| line.contains(part))).count() as u64
@@ -200,7 +202,8 @@ impl Ended {
 
 #[test]
 fn repeats_are_counted_and_the_books_balance() {
-    // The pauses double, so that also when nobody reads for a minute no more come than the budget of 25 lets through.
+    // The pauses double, so that even if nobody reads for a minute, no more events come than the
+    // budget of 25 lets through.
     let mut program = start(&["--backoff", "20ms", "false", "true", "sleep 1000"]);
     for _ in 0..4 {
         program.wait_for(|line| line.contains("Process/false") && line.contains("'BackOff'"));
@@ -247,7 +250,7 @@ fn a_flood_is_held_back_and_the_books_balance() {
     let ended = program.end();
     let line = ended.stdout.lines().last().unwrap();
     let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
-    // A budget of 25 for each type, and nothing of the next one within 5 minutes.
+    // Each type has a budget of 25 events, and gets no further one within 5 minutes.
     assert_eq!(figure("stored") + figure("counted"), 50, "{line}");
     assert_eq!(figure("published"), ended.logged(&[]));
 }
@@ -314,7 +317,8 @@ fn names_from_outside_do_no_harm_to_the_terminal() {
     assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
 }
 
-/// CVE-2021-25743, by way of a command: in its name, in its arguments, in the error of the system.
+/// CVE-2021-25743, through a command: in its name, in its arguments, and in the error of the
+/// system.
 #[test]
 fn a_hostile_command_does_no_harm_to_the_terminal() {
     let payload =
@@ -370,7 +374,7 @@ mod with_a_file {
         }
     }
 
-    /// Runs it until the command has failed.
+    /// Runs the program until the command has failed.
     fn once(args: &[&str]) -> Ended {
         let mut program = start(args);
         program.wait_for(|line| line.contains("'BackOff'"));
@@ -402,7 +406,7 @@ mod with_a_file {
         assert!(!left.contains(['\u{1b}', '\u{202e}']), "{left:?}");
         assert!(own.starts_with("LAST SEEN ") && own.contains("process/other"), "{own}");
 
-        // JSON is alone on stdout.
+        // The JSON is alone on stdout.
         let third = once(&["--store", &store, "--json", "/no/third"]);
         let list: serde_json::Value = serde_json::from_str(&third.stdout).expect("JSON");
         let items = list["items"].as_array().expect("items");
@@ -415,7 +419,8 @@ mod with_a_file {
         use eventcast::{Event, EventQuery, EventSink as _, ObjectReference, SqliteSink, Timestamp};
         let folder = Folder::new("same-second");
         let path = folder.path("events.db");
-        // Written before the run, and seen in its second or later: another machine's clock may be ahead.
+        // This event is written before the run, but its time is in the run's second or later,
+        // because another machine's clock may be ahead.
         let store = SqliteSink::open(&path).expect("a store");
         let mut event = Event::default();
         event.metadata.name = "earlier.1".into();
@@ -425,7 +430,7 @@ mod with_a_file {
             Timestamp::from(std::time::SystemTime::now()).saturating_add(std::time::Duration::from_secs(60)),
         );
         store.create(&event).expect("it is new");
-        // And one that another run writes meanwhile.
+        // Another run writes this event meanwhile.
         let mut program = start(&["--store", &path, "false"]);
         program.wait_for(|line| line.contains("'Created'"));
         (event.metadata.name, event.involved_object.name) = ("meanwhile.1".into(), "meanwhile".into());

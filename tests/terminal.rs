@@ -1,5 +1,6 @@
-//! CVE-2021-25743: events are written by whatever failed, and shown on somebody's terminal. One hostile event, and every
-//! output that the library has for people. (The programs have tests of their own, in `events.rs` and `supervise.rs`.)
+//! CVE-2021-25743: whatever failed writes events, and somebody's terminal shows them. The tests put
+//! one hostile event through every output that the library has for people. (The programs have their
+//! own tests, in `events.rs` and `supervise.rs`.)
 #![cfg(feature = "recorder")]
 
 use std::sync::{Arc, Mutex};
@@ -9,10 +10,11 @@ use eventcast::{
     SinkError, SinkOp, Tee,
 };
 
-/// Clears the screen, goes to its corner, changes colours with one byte less, rewrites the line, steps back, deletes,
-/// turns the reading direction round, and begins a line of its own. Then a title that could be answered to a shell, and
-/// what nobody sees: a zero-width space, a joiner that joins nothing, a selector without a symbol, a Hangul filler, a word
-/// in tag characters.
+/// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
+/// byte shorter, rewrites the line, steps back, deletes, turns the reading direction round, and
+/// begins a new line. Then follow a title that could be answered to a shell, and characters that
+/// nobody sees: a zero-width space, a joiner that joins nothing, a selector without a symbol, a
+/// Hangul filler, and a word in tag characters.
 const PAYLOAD: &str = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\n\
                        LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
 const SHOWN: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\nLAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
@@ -30,17 +32,18 @@ fn hostile() -> Event {
     event
 }
 
-/// How it begins: what a store says is shown up to a length.
+/// The beginning of the payload as it is shown. A store's text is shown only up to a length.
 const BEGINNING: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal";
 
-/// Harmless, and the payload is in it.
+/// Asserts that the text is harmless, and that the payload is in it.
 #[track_caller]
 fn assert_harmless_error(shown: &str) {
     assert_harmless(shown, 1, 0);
     assert!(shown.contains(BEGINNING), "{shown}");
 }
 
-/// `lines` lines, nothing in them that a terminal obeys, and the payload as text at least `times` times.
+/// Asserts that the text has `lines` lines, that nothing in it is something that a terminal obeys,
+/// and that it contains the payload as text at least `times` times.
 #[track_caller]
 fn assert_harmless(shown: &str, lines: usize, times: usize) {
     let is_obeyed = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
@@ -51,7 +54,7 @@ fn assert_harmless(shown: &str, lines: usize, times: usize) {
     assert!(found >= times, "{found} times in {shown}");
 }
 
-/// What changes the writing direction, separates lines, or is not shown.
+/// Returns whether the character changes the writing direction, separates lines, or is not shown.
 fn is_hidden(c: char) -> bool {
     let single = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{3164}\u{feff}\u{ffa0}";
     single.contains(c)
@@ -62,7 +65,7 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// One event of which only the name of the object and the message matter.
+/// Returns an event of which only the name of the object and the message matter.
 fn saying(name: String, message: String) -> Event {
     let mut event = Event::default();
     event.metadata.name = "e".into();
@@ -98,7 +101,7 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
         for shown in [store.table(), store.describe(&event.involved_object)] {
             assert!(shown.trim_end().ends_with(text), "{shown:?}");
         }
-        // The name of the object, which could be taken for another one, keeps none of them.
+        // The name of the object keeps none of them, because it could be taken for another name.
         assert_eq!(store.table().matches(is_hidden).count(), text.matches(is_hidden).count());
         let logged = Arc::new(Mutex::new(String::new()));
         let into = logged.clone();
@@ -111,7 +114,8 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
         assert!(line.ends_with(text), "{line:?}");
         assert_eq!(line.matches(is_hidden).count(), text.matches(is_hidden).count());
     }
-    // A joiner between ASCII letters, at an end or behind another one, and a selector behind anything else, are for nobody.
+    // Nobody needs a joiner between ASCII letters, at an end or behind another joiner, or a
+    // selector behind anything else.
     for text in [
         "a\u{200d}b",
         "\u{200d}ش",
@@ -131,7 +135,7 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
     }
 }
 
-/// Names of the bus, which has a build without events.
+/// Names on the bus, which can be built without events.
 #[test]
 fn names_of_watchers_and_options() {
     let bus = eventcast::Broadcaster::<u8>::new().unwrap();
@@ -155,7 +159,7 @@ fn tables_and_descriptions() {
     reported.source = "".into();
     store.update(&reported).unwrap();
     assert_harmless(&store.describe(&reported.involved_object), 4, 4);
-    // What is stored is what was written.
+    // The store keeps the text as it was written.
     assert_eq!(store.events()[0].message, PAYLOAD);
 }
 
@@ -184,7 +188,7 @@ fn logs_and_what_is_told_of_losses() {
             told.lock().unwrap().push(loss.to_string());
             told.lock().unwrap().push(loss.cause().unwrap().to_string());
         })
-        // A recorder knows two types only.
+        // A recorder knows only two types.
         .scrub(|event| event.type_ = PAYLOAD.into())
         .build()
         .unwrap();
@@ -203,7 +207,7 @@ fn logs_and_what_is_told_of_losses() {
     }
 }
 
-/// Quotes the event in its refusal, as servers do.
+/// A sink that quotes the event in its refusal, as servers do.
 struct Refuses;
 
 impl EventSink for Refuses {
@@ -232,7 +236,7 @@ fn refusals() {
         assert_harmless_error(&error.to_string());
         assert_harmless(&format!("{error:?}"), 1, 0);
     }
-    // Panics are quoted too.
+    // Messages of panics are quoted too.
     let sink = Filter::new(|_: &Event| panic!("{PAYLOAD}"), store);
     assert_harmless_error(&sink.create(&hostile()).unwrap_err().to_string());
     let told = Arc::new(Mutex::new(String::new()));
@@ -252,7 +256,7 @@ mod structured {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Metadata, Subscriber};
 
-    /// What a subscriber that escapes nothing itself would print.
+    /// The lines that a subscriber that escapes nothing itself would print.
     static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     struct Printer;
@@ -303,7 +307,7 @@ mod structured {
         let occurred: Vec<_> = lines.iter().filter(|line| line.starts_with("Event occurred")).collect();
         assert_eq!(occurred.len(), 1, "{lines:?}");
         assert_harmless(occurred[0], 1, 8);
-        // And the library's own warnings, of this loss among them.
+        // The library's own warnings are harmless too, among them the one about this loss.
         assert!(lines.len() > 1);
         for line in &*lines {
             assert_harmless_error(line);

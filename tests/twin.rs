@@ -1,6 +1,8 @@
-//! The bus against its twin: a broadcaster so plain that it is seen to be right. Random programs run on both, and what
-//! each watcher saw, the gaps at their places, what the hooks were told and all counters must be the same after each
-//! step. `EVENTCAST_CASES=100` tries a hundred times as many programs, `EVENTCAST_SEED=1` tries others.
+//! The bus against its twin, which is a broadcaster so plain that a reader can see that it is
+//! right. Random programs run on both. After each step, both must have shown the same events to
+//! each watcher, with the gaps at the same places, made the same calls of the hooks, and counted
+//! the same. `EVENTCAST_CASES=100` tries a hundred times as many programs, and `EVENTCAST_SEED=1`
+//! tries others.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 

@@ -1,4 +1,5 @@
-//! The correlator on a real cluster's events and on a flood made of them, from one thread and from two.
+//! The correlator on a real cluster's events and on a flood made of them, from one thread and from
+//! two.
 //!
 //! `cargo bench -p eventcast-benches --bench correlator`
 

@@ -1,5 +1,5 @@
-//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on a thread of its own, lossless, beside crossbeam channels
-//! with one message per event.
+//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss.
+//! Beside it, crossbeam channels with one message per event.
 //!
 //! `cargo bench -p eventcast-benches --bench fan_out`
 
@@ -13,9 +13,9 @@ use eventcast_benches::{ours, rivals};
 
 use common::{bench_rounds, group};
 
-/// Deliveries in a round: enough for the threads' first steps not to count.
+/// The number of deliveries in a round: enough that the threads' first steps do not count.
 const DELIVERIES: u64 = 6_400_000;
-/// The most events in a round.
+/// The largest number of events in a round.
 const EVENTS: u64 = 400_000;
 
 fn fan_out(criterion: &mut Criterion) {

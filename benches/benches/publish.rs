@@ -1,4 +1,5 @@
-//! What one `try_publish` costs the thread that does it: while the dispatcher is at work, and when it has to be woken.
+//! The cost of one `try_publish` for the thread that calls it, while the dispatcher is at work and
+//! when the dispatcher has to be woken.
 //!
 //! `cargo bench -p eventcast-benches --bench publish`
 
@@ -13,7 +14,7 @@ use eventcast_benches::cost::{self, RUN, State};
 
 use common::group;
 
-/// Runs behind which a bus is made anew.
+/// The largest number of runs on one bus.
 const RUNS: u64 = 2000;
 
 fn publish(criterion: &mut Criterion) {
@@ -25,7 +26,7 @@ fn publish(criterion: &mut Criterion) {
             scaled(measured, events, runs * RUN)
         });
     });
-    // Waiting until it sleeps takes many times as long as what is measured.
+    // Waiting until the dispatcher sleeps takes many times as long as the measured call.
     group.measurement_time(Duration::from_millis(100)).warm_up_time(Duration::from_millis(10));
     group.bench_function(BenchmarkId::from_parameter("dispatcher parked"), |bencher| {
         bencher.iter_custom(|events| {
@@ -37,7 +38,7 @@ fn publish(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The time of so many events, if it has been measured for fewer, or for a few more.
+/// Returns the time of this many events, if it was measured for fewer or for a few more.
 fn scaled(measured: Duration, wanted: u64, events: u64) -> Duration {
     let nanos = measured.as_nanos() * u128::from(wanted) / u128::from(events);
     Duration::from_nanos(nanos as u64)

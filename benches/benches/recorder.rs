@@ -1,4 +1,5 @@
-//! Recording from one thread, through one handler: a message that is there already, and one that is made.
+//! Recording from one thread, through one handler: with a message that exists already, and with one
+//! that is formatted for each event.
 //!
 //! `cargo bench -p eventcast-benches --bench recorder`
 

@@ -1,5 +1,10 @@
-//! The store in memory: by itself, one by one and in batches; behind a recording that creates each event, and behind one that folds them.
-//! With the feature `sqlite` the store in a file too, in batches.
+//! The store in memory, in three forms:
+//!
+//! - On its own, with events created one by one and in batches.
+//! - Behind a recording that creates each event.
+//! - Behind a recording that folds the events.
+//!
+//! With the feature `sqlite` also the store in a file, in batches.
 //!
 //! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 
@@ -14,11 +19,11 @@ use eventcast_benches::recorded::{
 
 use common::{bench_rounds, group};
 
-/// Not more than the store holds.
+/// The events of a round: not more than the store holds.
 const EVENTS: u64 = 10_000;
-/// How many pods the events are about where they are folded.
+/// The number of pods that the events are about if they are folded.
 const FEW: u64 = 10;
-/// How many similar events there may be before they are folded.
+/// The number of similar events that are created before the next ones are folded.
 const GROUP: u64 = 10;
 
 fn sinks(criterion: &mut Criterion) {
@@ -45,7 +50,7 @@ fn sinks(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Enough that the log is written back in between.
+/// The events of a round with a file: enough that the log is written back in between.
 #[cfg(feature = "sqlite")]
 const FILED: u64 = 50_000;
 

@@ -1,5 +1,6 @@
-//! What a watcher that is slow and drops costs fifteen beside it that are fast and lose nothing; and what comes through
-//! when a publisher does not wait for room, on machines where it takes a core from those who make it.
+//! The cost of a watcher that is slow and drops events, for fifteen watchers beside it that are
+//! fast and lose nothing. Also the throughput of a publisher that does not wait for room, on
+//! machines where this publisher takes a core from the threads that make room.
 //!
 //! `cargo bench -p eventcast-benches --bench slow_watcher`
 
@@ -18,7 +19,7 @@ use eventcast_benches::ours;
 
 use common::{bench_rounds, group};
 
-/// Events in a round.
+/// The number of events in a round.
 const EVENTS: u64 = 400_000;
 
 fn read_all(mut watcher: Watcher<Payload>) {
@@ -41,7 +42,8 @@ fn read_slowly(mut watcher: Watcher<Payload>, over: &AtomicBool) {
     assert!(watcher.stats().dropped.incoming > 0, "{}", watcher.stats());
 }
 
-/// Publishes with `publish` until all watchers have all events; `slow`: but for one more, which drops.
+/// Publishes with `publish` until all fast watchers have all events, and returns the time. With
+/// `slow` there is one more watcher, which drops events.
 fn round(fast: usize, slow: bool, publish: impl Fn(&Broadcaster<Payload>)) -> Duration {
     let (bus, over) = (ours::bus(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -74,7 +76,7 @@ fn waiting(bus: &Broadcaster<Payload>) {
     }
 }
 
-/// Offers each event until it is taken, and does `refused` in between.
+/// Offers each event until the bus takes it, and calls `refused` after each refusal.
 fn insisting(bus: &Broadcaster<Payload>, refused: impl Fn()) {
     let publisher = bus.publisher();
     for number in 0..EVENTS {

@@ -1,5 +1,5 @@
-//! What the option `spin` buys and costs: the way there and back on two buses that were quiet before, and the fan-out of a
-//! busy one.
+//! The gain and the cost of the option `spin`: the way there and back on two buses that were quiet
+//! before, and the fan-out of a busy bus.
 //!
 //! `cargo bench -p eventcast-benches --bench spin`
 
@@ -40,8 +40,8 @@ fn spin(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An event goes to another thread by one bus and back by another, `rounds` times; before each, all is quiet for as long
-/// as `pause`. What counts is the time under way.
+/// Sends an event to another thread by one bus and back by another, `rounds` times. Before each
+/// time, all is quiet for as long as `pause`. Returns the time under way.
 fn there_and_back(rounds: u64, pause: Duration, spin: Duration) -> Duration {
     let bus = || Broadcaster::<Payload>::with_options(ours::options().spin(spin)).unwrap();
     let (there, back) = (bus(), bus());

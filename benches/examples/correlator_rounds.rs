@@ -1,7 +1,8 @@
-//! Rounds of the correlator's benchmark without the benchmark around them, to count instructions or to look at with a
-//! profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
+//! Rounds of the correlator's benchmark without the benchmark around them, to count instructions or
+//! to look at with a profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
 //!
-//! `valgrind --tool=callgrind --toggle-collect='*correlate_all*' target/release/examples/correlator_rounds calm 1`
+//! `valgrind --tool=callgrind --toggle-collect='*correlate_all*'
+//! target/release/examples/correlator_rounds calm 1`
 
 #![allow(clippy::print_stdout, clippy::missing_panics_doc, reason = "a tool for whoever measures")]
 

@@ -1,4 +1,4 @@
-//! What the program is asked for.
+//! The arguments of the program.
 
 use std::fmt;
 
@@ -32,18 +32,18 @@ Exit status: 0, 2 for bad usage, 128 and the number of the signal that ended it;
 doubled or reordered an event, or lost one unnoticed, ends the program with a panic.
 ";
 
-/// What can be measured by itself.
+/// A part of the measurements that can be asked for alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// So many events a second.
+    /// The latencies at this many events per second.
     Rate(u64),
-    /// One event at a time.
+    /// The latencies of one event at a time.
     Idle,
-    /// What it costs to send.
+    /// The cost of sending.
     Cost,
 }
 
-/// The highest rate: beyond it the clock alone takes too long.
+/// The highest rate, in events per second. Beyond it the clock alone takes too long.
 const MOST: u64 = 10_000_000;
 
 impl Part {
@@ -86,7 +86,7 @@ pub(crate) struct Settings {
     pub(crate) form: Form,
 }
 
-/// The settings; none when help is asked for.
+/// Reads the settings. Returns `None` if the user asks for help.
 pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, String> {
     let mut settings =
         Settings { parts: Vec::new(), only: String::new(), seconds: 1.0, rounds: 5, form: Form::Text };

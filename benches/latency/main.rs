@@ -1,13 +1,14 @@
-//! How long an event is under way from one thread to another, and what it costs to send it: eventcast beside raw channels
-//! and two rivals, the contenders taking turns.
+//! Measures how long an event is under way from one thread to another, and what it costs to send
+//! it. eventcast, raw channels and two rivals take turns.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin latency
 //! ```
 //!
-//! Events are sent by the clock, at rates from a thousand to a million a second, and each latency counts from the moment
-//! at which its event was due. So a contender that holds up its sender pays for it in its own figures, and how late the
-//! sender was is shown beside them. Every round checks that each event arrives, in order, or counts what was lost.
+//! Events are sent by the clock, at rates from a thousand to a million per second. Each latency
+//! counts from the moment at which its event was due. A contender that holds up its sender
+//! therefore pays for it in its own figures. The tables also show how late the sender was. Every
+//! round checks that each event arrives in order, or counts what was lost.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
 
@@ -26,7 +27,7 @@ use eventcast_benches::{ours, rivals};
 use args::{HELP, Part, Settings, read};
 use report::{CostRow, LatencyRow, Section};
 
-/// The row that others are compared with.
+/// The name of the row with which the others are compared.
 const TWO_HOPS: &str = "crossbeam channel, two hops";
 
 fn contenders() -> Vec<Contender<Timed>> {
@@ -41,7 +42,7 @@ fn contenders() -> Vec<Contender<Timed>> {
     ]
 }
 
-/// How long all is quiet before an event that goes alone.
+/// The time for which all is quiet before an event that is sent alone.
 const PAUSE: Duration = Duration::from_micros(500);
 
 fn main() -> ExitCode {
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is half measured is not shown: a signal ends the program at once, leaving a clean line.
+/// Ends the program at once on a signal, and leaves a clean line. A half measurement is not shown.
 fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
     std::thread::spawn(move || {
@@ -86,7 +87,7 @@ fn measure(part: Part, settings: &Settings) -> Section {
             Section::Latency(part, latencies(part, settings, Schedule::Rate(rate), events))
         }
         Part::Idle => {
-            // A second of them takes about a second.
+            // The events for one second take about a second.
             let events = ((settings.seconds / PAUSE.as_secs_f64() / 1.2) as u64).max(1);
             Section::Latency(part, latencies(part, settings, Schedule::AfterPause(PAUSE), events))
         }
@@ -113,7 +114,7 @@ fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -
 }
 
 fn costs(settings: &Settings) -> Vec<CostRow> {
-    // Those that begin parked are few, because each has to wait until all threads sleep.
+    // There are fewer runs that begin parked, because each has to wait until all threads sleep.
     let runs = |a_second: f64| ((a_second * settings.seconds) as usize).clamp(10, 20_000);
     let mut running: Vec<_> = cost::CONTENDERS
         .iter()

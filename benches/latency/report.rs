@@ -15,7 +15,7 @@ pub(crate) enum Section {
     Cost(Vec<CostRow>),
 }
 
-/// Percentiles, round by round.
+/// The percentiles of each round, in nanoseconds.
 #[derive(Default)]
 struct Rounds {
     p50: Vec<f64>,
@@ -75,7 +75,7 @@ impl LatencyRow {
     }
 }
 
-/// What a contender costs; the times are nanoseconds for one event.
+/// The costs of a contender, in nanoseconds for one event.
 pub(crate) struct CostRow {
     name: &'static str,
     awake: Rounds,
@@ -102,7 +102,8 @@ impl CostRow {
         self.parked.add_each(&costs.runs, RUN);
     }
 
-    /// How often the other side fell asleep in a hundred runs in which it should not have.
+    /// Returns how often the other side fell asleep in a hundred runs in which it should not have.
+    /// Returns `None` if the system does not show it.
     fn sleeps_per_hundred(&self) -> Option<f64> {
         self.sleeps.map(|sleeps| sleeps as f64 * 100.0 / self.runs as f64)
     }
@@ -127,7 +128,7 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
                 cost_grid(rows),
             ),
         };
-        // One whose contenders were not asked for has only its head.
+        // A section whose contenders were not asked for has only its head.
         if rows.len() > 1 {
             tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
         }
@@ -153,7 +154,7 @@ fn spread(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// The median of the rounds, or a dash where there is nothing.
+/// Returns the median of the rounds, or a dash if there are none.
 fn middle(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     if figures.is_empty() { "-".to_owned() } else { show(median(figures)) }
 }
@@ -226,7 +227,7 @@ fn cost_grid(rows: &[CostRow]) -> Vec<Vec<String>> {
     grid
 }
 
-/// All in nanoseconds, round by round.
+/// Returns a section with all its times in nanoseconds, round by round.
 fn json_of(section: &Section) -> Value {
     match section {
         Section::Latency(part, rows) => {

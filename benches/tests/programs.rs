@@ -1,4 +1,4 @@
-//! The programs that measure do so, and say what is wrong with their arguments.
+//! The measuring programs work, and report what is wrong with their arguments.
 
 use std::process::{Command, Output, Stdio};
 
@@ -11,7 +11,7 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// What a run that goes well prints.
+/// Runs a program that has to succeed, and returns what it prints.
 fn printed(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -87,7 +87,7 @@ fn latency_says_what_is_wrong_with_its_arguments() {
     assert!(printed(LATENCY, &["--help"]).contains("Usage: latency [OPTIONS]"));
 }
 
-/// The system shows when a process listens for a signal.
+/// Linux shows when a process listens for a signal.
 #[cfg(target_os = "linux")]
 #[test]
 fn latency_ends_at_once_when_it_is_interrupted() {

@@ -1,4 +1,4 @@
-//! What it costs to wait for nothing: processor time, and memory for each reader.
+//! The cost of waiting for nothing: processor time, and memory for each reader.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,13 +12,14 @@ use photon_ring::TryRecvError;
 use eventcast_benches::load::{Payload, QUEUE, QUEUE_POWER};
 use eventcast_benches::ours;
 
-/// Counts the bytes that are allocated.
+/// An allocator that counts the bytes that are allocated.
 pub(crate) struct Counting;
 
 static HELD: AtomicI64 = AtomicI64::new(0);
 
 #[allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call goes to the system's allocator unchanged. Counting neither allocates nor
+// unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
@@ -36,9 +37,11 @@ unsafe impl GlobalAlloc for Counting {
 #[derive(Clone, Debug)]
 pub(crate) struct Idle {
     pub(crate) name: &'static str,
-    /// Processor seconds in a second in which nothing happens, with four readers that wait on threads.
+    /// The processor time, in seconds, of a second in which nothing happens and four readers wait
+    /// on threads.
     pub(crate) cpu: f64,
-    /// Bytes that one more reader takes, if its form has such a thing.
+    /// The number of bytes that one more reader takes. `None` if the contender has no readers to
+    /// add.
     pub(crate) bytes: Option<i64>,
 }
 
@@ -51,7 +54,7 @@ pub(crate) fn measure(length: Duration) -> Vec<Idle> {
             per_reader(
                 || bus.watch().expect("the bus is open"),
                 || {
-                    // The dispatcher has come to the last registration.
+                    // After the flush, the dispatcher has reached the last registration.
                     bus.flush(Duration::from_secs(10)).expect("nothing is in its way");
                 },
             )
@@ -110,13 +113,13 @@ fn per_reader<R>(mut make: impl FnMut() -> R, settle: impl Fn()) -> i64 {
     held / COUNT + size_of::<R>() as i64
 }
 
-/// Processor seconds a second, while the readers wait and nobody publishes.
+/// Returns the processor seconds per second, while the readers wait and nobody publishes.
 fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnOnce()) -> f64 {
     thread::scope(|scope| {
         for reader in readers {
             scope.spawn(reader);
         }
-        // They come to rest first.
+        // The readers come to rest first.
         thread::sleep(Duration::from_millis(50));
         let before = ProcessTime::now();
         thread::sleep(length);

@@ -1,13 +1,13 @@
-//! eventcast beside everything else that carries events to several readers inside a process: one program, one run, the
-//! contenders taking turns.
+//! Compares eventcast with everything else that carries events to several readers inside a process.
+//! One run of one program measures all contenders, which take turns.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin versus
 //! ```
 //!
-//! Every round checks that each reader got every event of each publisher in order, or counts what it lost. A contender's
-//! figure is the median of its rounds; what is compared is the ratio within this run, because machines differ and other
-//! work disturbs all of them alike.
+//! Every round checks that each reader got every event of each publisher in order, or counts what
+//! the reader lost. A contender's figure is the median of its rounds. Compare only the ratios
+//! within one run, because machines differ and other work disturbs all contenders alike.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
@@ -141,21 +141,22 @@ fn read() -> Result<Option<Settings>, lexopt::Error> {
     Ok(Some(settings))
 }
 
-/// How long a round should take: long enough for the threads' first steps not to count.
+/// The length of a round: long enough that the threads' first steps do not count.
 const ROUND: Duration = Duration::from_millis(150);
-/// Fewer events than this say nothing.
+/// The smallest number of events in a round. Fewer would show nothing.
 const FEWEST: u64 = 4000;
-/// More say nothing more.
+/// The largest number of events in a round. More would show nothing more.
 const MOST: u64 = 4_000_000;
 
 fn flood(case: &Case, events: u64) -> Flood {
     Flood { publishers: case.publishers, watchers: case.watchers, each: events / case.publishers as u64 }
 }
 
-/// So many events as take about so long. The slowest get a thousandth of what the fastest get.
+/// Returns a load of as many events as take about this long. The slowest contenders get a
+/// thousandth of the events of the fastest.
 fn fitting(case: &Case, contender: &Contender<Flood>, long: Duration) -> Flood {
     let mut events = FEWEST;
-    // The first rounds are short, and mostly the threads' start.
+    // The first rounds are short, and measure mostly the start of the threads.
     for _ in 0..3 {
         let trial = flood(case, events);
         let outcome = (contender.round)(&trial).outcome(&trial);

@@ -14,15 +14,15 @@ use crate::idle::Idle;
 pub(crate) struct Table {
     pub(crate) case: Case,
     pub(crate) rounds: usize,
-    /// eventcast first.
+    /// The rows of the contenders, eventcast first.
     pub(crate) rows: Vec<Figures>,
 }
 
-/// What the rounds of one contender gave.
+/// The results of one contender's rounds.
 pub(crate) struct Figures {
     name: &'static str,
     manner: &'static str,
-    /// Deliveries a second, round by round.
+    /// The deliveries per second of each round.
     rates: Vec<f64>,
     events: u64,
     delivered: u64,
@@ -47,7 +47,7 @@ impl Figures {
         median(&self.rates)
     }
 
-    /// Processor seconds for a million events.
+    /// Returns the processor seconds for a million events.
     fn cpu_per_million(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.events as f64
     }

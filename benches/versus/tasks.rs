@@ -1,4 +1,4 @@
-//! Tasks on a tokio runtime instead of threads: everybody waits by `await`.
+//! Tasks on a tokio runtime instead of threads. All of them wait by `await`.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).build().expect("the system gives threads")
 }
 
-/// Publishing and reading, all as tasks, from the first event to the last.
+/// Runs the publisher and the readers as tasks, and measures from the first event to the last.
 fn round<R, P>(load: &Flood, readers: Vec<R>, publish: P) -> Arrived<Check>
 where
     R: Future<Output = Check> + Send + 'static,

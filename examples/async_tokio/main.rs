@@ -1,14 +1,16 @@
-//! Threads and tasks on one bus, as publishers and as readers; at Ctrl-C it ends in order and loses nothing.
+//! Threads and tasks on one bus, as publishers and as readers. At Ctrl-C the program ends in order
+//! and loses nothing.
 //!
 //! ```sh
 //! cargo run --release --example async_tokio -- --for 2s
 //! cargo run --release --example async_tokio -- --current-thread
 //! ```
 //!
-//! The library knows no runtime: its futures wake whoever polls them, its threads wait as threads do, and both meet on
-//! the same bus. All readers here ask the bus to wait for them, so publishers are held to the pace of the slowest. The
-//! end goes from front to back: the sources stop, the bus offers what it has accepted, the readers read to the end.
-//! Then the program compares what everybody has counted.
+//! The library knows no runtime: its futures wake the task that polls them, its threads wait as
+//! threads do, and both meet on the same bus. All readers here ask the bus to wait for them, so
+//! publishers are held to the pace of the slowest reader. The end goes from front to back: the
+//! sources stop, the bus offers what it has accepted, and the readers read to the end. Then the
+//! program compares all counts.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod sources;
@@ -54,9 +56,9 @@ readers.
 Exit status: 0 when nothing was lost, 1 when something was, 2 for bad usage.
 ";
 
-/// How long the bus has at the end to offer what it has accepted.
+/// The time that the bus has at the end to offer what it has accepted.
 const DRAIN: Duration = Duration::from_secs(30);
-/// What waits for a reader at most, in events.
+/// The length of a reader's queue, in events.
 const QUEUE: usize = 256;
 
 struct Settings {
@@ -84,14 +86,15 @@ fn main() -> ExitCode {
             stop.send_replace(true);
             tokio::select! {
                 done = work => done,
-                // Nobody is waited for any more, the threads that `spawn_blocking` runs among them.
+                // The program waits for nothing any more, not even for the threads that
+                // `spawn_blocking` runs.
                 () = interrupt.wait() => std::process::exit(130),
             }
         })
     })
 }
 
-/// For ever, if there is no length.
+/// Waits for this time, or without end if there is none.
 async fn pause(length: Option<Duration>) {
     match length {
         Some(length) => tokio::time::sleep(length).await,
@@ -118,7 +121,8 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// Until all sources have stopped, and all that they published has been read. False when something is missing.
+/// Runs until all sources have stopped, and everything that they published has been read. Returns
+/// `false` if something is missing.
 async fn run(
     settings: &Settings,
     stop: &watch::Sender<bool>,
@@ -134,12 +138,12 @@ async fn run(
         let mut tally = Tally::of(sources);
         while let Some(delivery) = journal.next().await {
             tally.take(delivery.as_ref());
-            // A stream that always has something does not let others have their turn.
+            // A stream that always has something does not let other tasks have their turn.
             consume_budget().await;
         }
         tally
     });
-    // A thread that takes all that waits at once.
+    // A thread that takes all waiting events at once.
     let mut archive = bus.watch_builder().name("archive").watch_async().await?;
     let archive = spawn_blocking(move || {
         let mut tally = Tally::of(sources);
@@ -149,7 +153,7 @@ async fn run(
         }
         tally
     });
-    // A handler that is awaited; the bus waits for it at the end.
+    // A handler that is awaited. The bus waits for it at the end.
     let totals = Arc::new(Mutex::new(Tally::of(sources)));
     let seen = totals.clone();
     let runner = bus.watch_builder().name("totals").runner(move |delivery| {

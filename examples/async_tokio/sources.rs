@@ -1,4 +1,4 @@
-//! Who publishes: threads, which may wait as threads do, and tasks, which must not.
+//! The sources of events: threads, which may wait as threads do, and tasks, which must not.
 
 use eventcast::Publisher;
 use tokio::sync::watch::Receiver;
@@ -6,7 +6,7 @@ use tokio::task::consume_budget;
 
 use super::tally::Reading;
 
-/// Publishes until it is told to stop or has published so many; says how many were accepted.
+/// Publishes until `stop` is set or `events` are published. Returns how many were accepted.
 pub(crate) fn thread(
     source: usize,
     events: u64,
@@ -14,15 +14,16 @@ pub(crate) fn thread(
     stop: &Receiver<bool>,
 ) -> u64 {
     let mut number = 0;
-    // While it waits for room it does not look: the readers go on, so there will be room.
+    // While the thread waits for room, it does not look at `stop`. The readers go on, so there will
+    // be room.
     while number < events && !*stop.borrow() && publisher.publish(Reading { source, number }).is_ok() {
         number += 1;
     }
     number
 }
 
-/// The same as a task. What it was about to publish when it is told to stop has not been published: then the future
-/// is dropped, and takes the event with it.
+/// Publishes as `thread` does, in a task. If the task is waiting in a publish when `stop` is set,
+/// that event is not published: the task drops the future, and the event with it.
 pub(crate) async fn task(
     source: usize,
     events: u64,
@@ -39,7 +40,8 @@ pub(crate) async fn task(
                 Err(_) => break,
             },
         }
-        // As long as there is room nothing above waits, and a task that never waits leaves its thread to nobody.
+        // As long as there is room, nothing above waits, and a task that never waits does not let
+        // other tasks use its thread.
         consume_budget().await;
     }
     number

@@ -1,8 +1,8 @@
-//! What a reader has seen of each source, counted by itself.
+//! The counts that a reader makes itself of each source.
 
 use eventcast::Delivery;
 
-/// What travels on the bus: the source's number, and its own count of what it has published.
+/// An event on the bus: the source's number, and the source's own count of what it has published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) source: usize,
@@ -11,11 +11,11 @@ pub(crate) struct Reading {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
-    /// For each source the number that must come next, which is how many came.
+    /// The number that must come next, for each source. It is also the number of events that came.
     pub(crate) next: Vec<u64>,
-    /// Those that came when another one was due.
+    /// The number of events that came when another one was due.
     pub(crate) misplaced: u64,
-    /// Those that did not come.
+    /// The number of events that did not come.
     pub(crate) lost: u64,
 }
 
@@ -36,7 +36,7 @@ impl Tally {
         self.next[source] = number + 1;
     }
 
-    /// What is wrong, when these were published.
+    /// Returns what is wrong if the sources published these numbers of events.
     pub(crate) fn faults(&self, published: &[u64]) -> Vec<String> {
         let mut faults = Vec::new();
         if self.lost > 0 {

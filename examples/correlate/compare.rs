@@ -1,4 +1,4 @@
-//! Answers beside those that were expected: what differs, and where.
+//! A comparison of answers with the expected ones: what differs, and where.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::text::plain;
 use super::vectors::Answer;
 
-/// So many differences are shown, each so long.
+/// The number of differences that are shown, and the length of each value in characters.
 const SHOWN: usize = 10;
 const LENGTH: usize = 200;
 
@@ -44,8 +44,9 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Without what the two need not agree in: absent, null, empty and zero are the same in an event, and what client-go
-/// forgets of an event that stands for a group does not count.
+/// Returns the answer without the parts in which the two need not agree. Absent, null, empty and
+/// zero are the same in an event. In an event that stands for a group, the parts that client-go
+/// forgets do not count.
 fn comparable(answer: &Value) -> Value {
     let mut answer = answer.clone();
     if let Some(event) = answer.get_mut("event") {

@@ -1,4 +1,5 @@
-//! What the correlator answers, event by event, in the form of `tests/vectors`: to compare it with other correlators.
+//! Prints what the correlator answers, event by event, in the form of `tests/vectors`, to compare
+//! it with other correlators.
 //!
 //! ```sh
 //! cargo run --release --example correlate -- --compare < tests/vectors/aggregate.jsonl
@@ -45,12 +46,12 @@ Exit status: 0 when all is well, 1 when something differs or cannot be written, 
 usage and for a line that cannot be read, whose number is named.
 ";
 
-/// Why it ends early.
+/// The reason why the program ends early.
 enum Stop {
-    /// The reader of the output has gone.
+    /// Nobody reads the output any more.
     NobodyReads,
     Output(io::Error),
-    /// What was put in, with what is wrong.
+    /// The input is wrong, with the reason.
     Input(String),
 }
 
@@ -99,7 +100,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, String> {
     Ok(request)
 }
 
-/// Whether everything was as expected.
+/// Carries out the request. Returns whether everything was as expected.
 fn run(request: Request) -> Result<bool, Stop> {
     let mut out = BufWriter::new(io::stdout().lock());
     if let Request::Say(text) = request {

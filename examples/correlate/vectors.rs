@@ -17,7 +17,7 @@ struct Head {
     options: GoOptions,
 }
 
-/// client-go's options, where zero is the default.
+/// The options of client-go. Zero stands for the default.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
@@ -74,7 +74,7 @@ impl Vector {
     }
 }
 
-/// What the correlator has answered.
+/// An answer of the correlator.
 pub(crate) struct Answer {
     pub(crate) event: Option<Event>,
     pub(crate) patch: Option<EventPatch>,
@@ -92,12 +92,12 @@ impl Answer {
 pub(crate) struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
-    /// By name: without a `server` the version is the number of writes.
+    /// The numbers of writes by name. Without a `server`, this number is the version.
     writes: HashMap<Text, u64>,
 }
 
 impl Rig {
-    /// By the first line.
+    /// Creates a rig with the options in the first line.
     pub(crate) fn new(line: &str) -> Result<Self, String> {
         let head: Head =
             serde_json::from_str(line).map_err(|error| format!("no options: {}", json_error(&error)))?;

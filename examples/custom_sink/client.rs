@@ -1,4 +1,5 @@
-//! The store's client: asynchronous, one connection, which it makes again when it is lost.
+//! The store's client. It is asynchronous, with one connection, which it makes again if the
+//! connection is lost.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 
 use super::http::{self, Message};
 
-/// How long an answer may take.
+/// The longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
@@ -31,7 +32,8 @@ impl Client {
 
     async fn exchange(&self, method: &str, path: &str, body: &str) -> io::Result<Message> {
         let mut kept = self.connection.lock().await;
-        // Taken out, and put back only after a whole answer: what fails in the middle is not used again.
+        // Taken out, and put back only after a whole answer, so that a connection that failed in
+        // the middle is not used again.
         let mut connection = match kept.take() {
             Some(connection) => connection,
             None => BufStream::new(TcpStream::connect(self.address).await?),

@@ -1,24 +1,25 @@
-//! As much of HTTP/1.1 as a client and a store need that know each other: one message after the other on a connection,
-//! each with its length. A program of yours takes a crate for this.
+//! As much of HTTP/1.1 as a client and a store need that know each other: one message after the
+//! other on a connection, each with its length. Your own program would use a crate for this.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The most that a message's head, and its body, may have in bytes.
+/// The longest head of a message, and the longest body, in bytes.
 const LIMIT: u64 = 64 * 1024;
 
 /// A request or an answer.
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// `POST /events HTTP/1.1`, or `HTTP/1.1 201 Created`.
+    /// The first line: `POST /events HTTP/1.1`, or `HTTP/1.1 201 Created`.
     pub(crate) start: String,
     headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
 impl Message {
-    /// What stands between two blanks: of a request the path, of an answer the status.
+    /// Returns the second word of the first line: the path of a request, or the status of an
+    /// answer.
     pub(crate) fn second_word(&self) -> &str {
         self.start.split(' ').nth(1).unwrap_or_default()
     }
@@ -28,7 +29,8 @@ impl Message {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Reads the next one; none when the other side has closed the connection in between.
+    /// Reads the next message. Returns `None` if the other side has closed the connection between
+    /// two messages.
     pub(crate) async fn read(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Self>> {
         let mut head = stream.take(LIMIT);
         let Some(start) = line(&mut head).await? else { return Ok(None) };
@@ -51,7 +53,7 @@ impl Message {
     }
 }
 
-/// The next line without its end; none at the end of the stream.
+/// Reads the next line, without its end. Returns `None` at the end of the stream.
 async fn line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     let mut line = String::new();
     stream.read_line(&mut line).await?;

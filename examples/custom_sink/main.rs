@@ -1,15 +1,17 @@
-//! A sink of one's own whose client is asynchronous, and what becomes of events when the store is busy, hangs up,
-//! forgets, refuses or fails.
+//! A custom sink whose client is asynchronous. Shows what becomes of events if the store is busy,
+//! hangs up, forgets, refuses or fails.
 //!
 //! ```sh
 //! cargo run --release --example custom_sink
 //! cargo run --release --example custom_sink -- --current-thread
 //! ```
 //!
-//! `EventSink` is a synchronous trait: a recording has a thread of its own, which may wait as long as it takes. So the
-//! bridge to an asynchronous client is one line, `Handle::block_on`, in `sink.rs`; what the client's answers mean is
-//! below it. `client.rs` and `http.rs` are the client, `store.rs` is the store, which runs in this process so that
-//! there is nothing to install. At the end the program compares what the recording counted with what the store has.
+//! `EventSink` is a synchronous trait: a recording has its own thread, which may wait as long as it
+//! takes. The bridge to an asynchronous client is therefore one line in `sink.rs`, with
+//! `Handle::block_on`. Below this line, `sink.rs` says what the client's answers mean. `client.rs`
+//! and `http.rs` are the client. `store.rs` is the store, which runs in this process so that there
+//! is nothing to install. At the end the program compares what the recording counted with what the
+//! store counted.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod client;
@@ -50,7 +52,7 @@ What is lost, and why, is told on stderr; what is stored goes to stdout.
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";
 
-/// How long the last events have to reach the store.
+/// The time that the last events have to reach the store.
 const DRAIN: Duration = Duration::from_secs(30);
 
 struct Settings {
@@ -78,9 +80,10 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// False when something does not add up.
+/// Runs the program. Returns whether everything adds up.
 async fn run() -> Result<bool, Box<dyn Error>> {
-    // Counted in requests, of which a retry is one more: the order of the events is what makes them fit.
+    // The moods are numbered by request, and a retry is one more request. The order of the events
+    // below makes the numbers fit.
     let store = Store::new([(2, Mood::Busy), (5, Mood::HangUp), (8, Mood::Forget)]);
     let client = Client::new(store.serve().await?);
 
@@ -97,8 +100,8 @@ async fn run() -> Result<bool, Box<dyn Error>> {
         // A recorder never waits, so it may be used anywhere in a task.
         let recorder = recorder.clone();
         tokio::spawn(async move { happening(&recorder) }).await?;
-        // Only here, so that the store meets each in the mood that is meant for it: a recording goes on with other events
-        // while one is to be tried again.
+        // Flushed only here, so that the store meets each event in the mood that is meant for it.
+        // Otherwise a recording goes on with other events while one waits to be tried again.
         events.flush_async(DRAIN).await?;
     }
     let report = events.shutdown_async(DRAIN).await;
@@ -119,7 +122,7 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     Ok(right)
 }
 
-/// What happens to a disk, and to a tape.
+/// Returns what happens to a disk and to a tape.
 fn happenings() -> Vec<fn(&Recorder)> {
     fn disk(recorder: &Recorder, type_: EventType, reason: &'static str, message: String) {
         recorder.event(ObjectReference::new("Disk", "sda"), type_, reason, message);
@@ -131,15 +134,15 @@ fn happenings() -> Vec<fn(&Recorder)> {
         |recorder| disk(recorder, Normal, "Mounted", "mounted on /".to_owned()),
         // The store is busy and says when to come back.
         almost_full,
-        // Comes again: counted on what is stored.
+        // The same event again: the recording counts it on the stored event.
         almost_full,
-        // The store hangs up; a new connection is made.
+        // The store hangs up, and the client makes a new connection.
         almost_full,
-        // It will never take this one.
+        // The store never takes this one.
         |recorder| disk(recorder, Warning, "Smart", "0".repeat(2000)),
-        // It has forgotten what it knew: created anew, with the whole count.
+        // The store has forgotten the event: the recording creates it anew, with the whole count.
         almost_full,
-        // It always fails here, so in the end this is given up.
+        // The store always fails here, so in the end the recording gives up.
         |recorder| {
             recorder.event(ObjectReference::new("Tape", "st0"), Warning, "Torn", "cannot be read");
         },

@@ -1,4 +1,5 @@
-//! The sink: calls the asynchronous client from the recording's thread, and says what its answers mean.
+//! The sink. It calls the asynchronous client from the recording's thread, and says what the
+//! client's answers mean.
 
 use std::time::Duration;
 
@@ -14,36 +15,39 @@ pub(crate) struct StoreSink {
 }
 
 impl StoreSink {
-    /// For a client that needs this runtime.
+    /// Creates a sink for a client that needs this runtime.
     pub(crate) fn new(client: Client, runtime: Handle) -> Self {
         Self { client, runtime }
     }
 
-    /// The bridge. A recording has a thread of its own, which is none of the runtime's, so it may block until the future
-    /// is ready. The runtime must be running meanwhile: shut the broadcaster down first, then the runtime. And where the
-    /// runtime has one thread only, that thread must not wait in `flush` or `shutdown`, but await `flush_async` and `shutdown_async`.
+    /// Sends an event, and waits for the answer. This is the bridge to the asynchronous client. A
+    /// recording has its own thread, which is not a thread of the runtime, so the recording may
+    /// block until the future is ready. The runtime must be running meanwhile: shut the broadcaster
+    /// down first, then the runtime. If the runtime has only one thread, that thread must not wait
+    /// in `flush` or `shutdown`, but await `flush_async` and `shutdown_async`.
     fn send(&self, method: &str, event: &Event) -> Result<Event, SinkError> {
         let answer = self.runtime.block_on(self.client.send(method, "/events", &event.to_json()));
-        // No connection, none that lasted, no answer in time: the store itself is away, so no other
-        // event would fare better.
+        // If there is no connection, if the connection breaks, or if no answer comes in time, the
+        // store itself is unreachable, so no other event would fare better.
         understand(&answer.map_err(SinkError::unreachable)?)
     }
 }
 
 impl EventSink for StoreSink {
-    /// If an answer is lost on its way back, the next attempt finds the event there, and the recording gives up what in
-    /// fact was stored. A store that knows a request by an identifier would answer as it did the first time.
+    /// Creates the event in the store. If an answer is lost on its way back, the next attempt finds
+    /// the event there, and the recording gives up an event that in fact was stored. A store that
+    /// knows a request by an identifier would answer as it did the first time.
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.send("POST", event)
     }
 
-    /// Replaces the whole event; there is no `patch` here, so it serves for that too.
+    /// Replaces the whole event. There is no `patch` here, so this method serves for patches too.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.send("PUT", event)
     }
 }
 
-/// What the recording should do next: keep what is stored, try again, create, or give up.
+/// Returns what the recording should do next: keep what is stored, try again, create, or give up.
 fn understand(answer: &Message) -> Result<Event, SinkError> {
     let why = format!("{}: {}", answer.second_word(), answer.body);
     match answer.second_word() {
@@ -82,7 +86,7 @@ mod tests {
             ("429", Retry),
             ("500", Retry),
             ("503", Retry),
-            // Stored, but what came back is no event.
+            // The event is stored, but the answer does not hold an event.
             ("201", Rejected),
         ] {
             let answer = format!("HTTP/1.1 {status} Reason\r\nContent-Length: 3\r\n\r\nwhy");

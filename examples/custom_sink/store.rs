@@ -1,4 +1,4 @@
-//! A store for events at the other end of a connection, with the moods that stores have.
+//! A store for events at the other end of a connection, with the failures that stores have.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,17 +11,17 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::http::{self, Message};
 
-/// The longest message that it takes, in bytes.
+/// The longest message of an event that the store takes, in bytes.
 const LONGEST: usize = 1024;
 
-/// What the store does instead of its work, at one request.
+/// The failure of the store at one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mood {
     /// Answers that it is busy, and when to come back.
     Busy,
-    /// Closes the connection without a word.
+    /// Closes the connection without an answer.
     HangUp,
-    /// Has forgotten the event that it is asked to change, as a store does whose events expire.
+    /// Forgets the event that the request changes, as a store does whose events expire.
     Forget,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Mood {
 struct State {
     moods: BTreeMap<u64, Mood>,
     requests: u64,
-    /// By namespace and name.
+    /// The events by namespace and name.
     events: BTreeMap<(String, String), Event>,
     created: u64,
     replaced: u64,
@@ -39,7 +39,7 @@ struct State {
 pub(crate) struct Store(Arc<Mutex<State>>);
 
 impl Store {
-    /// One that has these moods, each at the request of this number, counted from 1.
+    /// Creates a store that has these moods, each at the request of this number, counted from 1.
     pub(crate) fn new(moods: impl IntoIterator<Item = (u64, Mood)>) -> Self {
         let state = State { moods: moods.into_iter().collect(), ..State::default() };
         Self(Arc::new(Mutex::new(state)))
@@ -53,7 +53,7 @@ impl Store {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let store = store.clone();
-                // What goes wrong on a connection is the client's to notice.
+                // A failure on a connection is for the client to notice.
                 tokio::spawn(async move { store.talk(stream).await });
             }
         });
@@ -70,7 +70,7 @@ impl Store {
         Ok(())
     }
 
-    /// None is to hang up.
+    /// Answers a request. Returns `None` if the store hangs up.
     fn answer(&self, request: &Message) -> Option<(&'static str, String)> {
         let mut state = self.lock();
         state.requests += 1;
@@ -110,12 +110,12 @@ impl Store {
         Some((status, event.to_json()))
     }
 
-    /// What it has.
+    /// Returns the stored events.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.lock().events.values().cloned().collect()
     }
 
-    /// How many requests it has had, how many of them made an event, and how many changed one.
+    /// Returns the numbers of requests, of events created, and of events replaced.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let state = self.lock();
         (state.requests, state.created, state.replaced)

@@ -1,10 +1,10 @@
-//! Whether everything adds up, by what everybody has counted for themselves.
+//! A check whether everything adds up, by what each party has counted itself.
 
 use super::reader::Account;
 use super::run::Outcome;
 use super::support::text::plain;
 
-/// What does not add up.
+/// Returns what does not add up.
 pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |who: &str, what: &str, left: u64, right: u64| {
@@ -27,8 +27,9 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         check(name, "events that were not where the gaps say", seen.misplaced, 0);
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
         check(name, "losses that were told as they happened = dropped", told.lost, for_room);
-        // A handler that gives up is not told of what is missing behind its last event. It gives up when its watcher is
-        // stopped, or when the end did not come in time, even if nothing was left in its queue.
+        // A handler that gives up does not learn what is missing behind its last event. It gives up
+        // if its watcher is stopped, or if the end did not come in time, even if nothing was left
+        // in its queue.
         let gave_up = !outcome.complete || dropped.stopped + dropped.abandoned > 0;
         let in_gaps = if gave_up { seen.lost.max(dropped.total()) } else { seen.lost };
         check(name, "lost in gaps = dropped", in_gaps, dropped.total());
@@ -36,7 +37,8 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     faults
 }
 
-/// `published 18,000 = accepted 18,000 + refused 0; of each of 4 watchers offered = delivered + dropped`.
+/// Returns the sums of all watchers in a line, such as
+/// `published 18,000 = accepted 18,000 + refused 0; offered 72,000 = ..`.
 pub(crate) fn sums(outcome: &Outcome) -> String {
     use super::support::number::grouped;
 
@@ -109,7 +111,7 @@ mod tests {
         assert!(sums(&outcome()).starts_with(expected), "{}", sums(&outcome()));
     }
 
-    /// An end that comes too soon for the news of the last gap.
+    /// The end comes too soon for the handler to learn of the last gap.
     #[test]
     fn a_gap_that_nobody_is_told_of_at_the_end_adds_up() {
         let mut outcome = outcome();

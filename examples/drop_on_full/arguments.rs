@@ -17,16 +17,16 @@ use super::support::text::quoted;
 use super::sweep::{MAX_POINTS, Sweep, Swept};
 use super::times::Times;
 
-/// The longest queue that the bus takes.
+/// The longest queue that the bus takes, in events.
 pub(crate) const MAX_QUEUE: u64 = 1 << 24;
-/// The most threads that a run starts for watchers.
+/// The largest number of threads that a run starts for watchers.
 const MAX_WATCHERS: usize = 256;
-/// The most events of a run: of each the time of its publish is kept.
+/// The largest number of events of a run. The run keeps the time of each publish.
 const MAX_EVENTS: u128 = 20_000_000;
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 const POLICIES: &str = "drop-incoming, drop-oldest, wait or wait-for:TIME, as in wait-for:5ms";
 
-/// What is to be done, and how it is told.
+/// A request on the command line: what to run, and how to show the result.
 pub(crate) struct Request {
     pub(crate) settings: Settings,
     pub(crate) sweep: Option<Sweep>,
@@ -34,7 +34,7 @@ pub(crate) struct Request {
     pub(crate) json: bool,
 }
 
-/// Some watchers, as far as they were told of.
+/// Some watchers, with as many of their settings as the command line gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Group {
     count: usize,
@@ -99,7 +99,7 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Request>, String> {
     if groups.is_empty() {
         groups = usual(&common, sweep.as_ref());
     }
-    // In a sweep, of each of its runs.
+    // In a sweep, this is the length of each run.
     let usual_length = Duration::from_secs(if sweep.is_some() { 1 } else { 6 });
     let load = Load {
         rate: rate.unwrap_or(0),
@@ -112,7 +112,8 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Request>, String> {
     Ok(Some(Request { settings, sweep, output, json }))
 }
 
-/// Those that are run when none are asked for: four that differ in one thing each, or two that a sweep compares.
+/// Returns the watchers that are run if none are asked for: four that differ in one thing each, or
+/// two that a sweep compares.
 fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     let one = |name: &str| Group { count: 1, name: Some(name.to_owned()), ..Group::default() };
     let oldest = Some(OverflowPolicy::DropOldest);
@@ -153,7 +154,8 @@ fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>,
                 queue: group.queue.or(common.queue).unwrap_or(200),
                 policy: group.policy.or(common.policy).unwrap_or_default(),
                 times: group.times.or(common.times).unwrap_or(Times::Fixed(Duration::from_micros(200))),
-                // Far from those of its neighbours, whose events have numbers next to each other.
+                // Far from the seeds of its neighbours, because their events have numbers next to
+                // each other.
                 seed: seed.wrapping_add((watchers.len() as u64 + 1) << 40),
             });
         }
@@ -176,7 +178,7 @@ fn check(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads `3:queue=64,policy=drop-oldest,handler=exp:50us,name=slow`.
+/// Reads a group of watchers, such as `3:queue=64,policy=drop-oldest,handler=exp:50us,name=slow`.
 fn group(text: &str) -> Result<Group, String> {
     const FORM: &str =
         "write a count and what they have, as in 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow";
@@ -229,7 +231,7 @@ fn policy(text: &str) -> Result<OverflowPolicy, String> {
     }
 }
 
-/// A duration of more than zero.
+/// Reads a duration of more than zero.
 fn time(parser: &mut Parser, option: &str) -> Result<Duration, String> {
     match flags::duration(parser, option)? {
         Duration::ZERO => Err(format!("{option} is zero: it must be more, as in {option} 100ms")),

@@ -1,4 +1,5 @@
-//! What a run says about one watcher: how much it lost, where that began and why, and what would have been enough.
+//! A finding about one watcher of a run: how much it lost, where that began and why, and what would
+//! have been enough.
 
 use std::time::Duration;
 
@@ -10,37 +11,37 @@ use super::shadow::{Rush, Shadow, shadow};
 use super::support::number::grouped;
 
 pub(crate) struct Finding {
-    /// For want of room; not what was given up at the end.
+    /// The number of events lost for want of room, without those that were given up at the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
-    /// The handler's time for what comes in a second in the long run, in seconds.
+    /// The handler's time for the events of one second in the long run, in seconds.
     pub(crate) load: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
 }
 
 pub(crate) struct FirstLoss {
-    /// Since the start.
+    /// The time since the start.
     pub(crate) after: Duration,
-    /// Counted from 1.
+    /// The number of the event, counted from 1.
     pub(crate) event: u64,
     pub(crate) reason: DropReason,
     pub(crate) rush: Rush,
     pub(crate) why: String,
 }
 
-/// The queue that would have lost nothing in this run.
+/// The length of the queue that would have lost nothing in this run, in events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Enough {
-    /// Nothing was lost: the most that it held.
+    /// Nothing was lost: the largest number of events that the queue held.
     Held(u64),
-    /// Nothing was lost, because the bus waited: what it would have taken so that nobody waits.
+    /// Nothing was lost, because the bus waited: the length with which nobody would have waited.
     Waited(u64),
-    /// From the handler's times.
+    /// The length computed from the handler's times.
     Computed(u64),
-    /// Those do not explain the loss: what was missing at the worst moment.
+    /// The handler's times do not explain the loss: the length needed at the worst moment.
     AtLeast(u64),
-    /// The handler is too slow, so that in a longer run it would have been more.
+    /// The handler is too slow, so a longer run would have needed more.
     Grows(u64),
 }
 
@@ -55,7 +56,7 @@ impl Enough {
         }
     }
 
-    /// For machines.
+    /// Returns the basis of the number, for machines.
     pub(crate) fn basis(self) -> &'static str {
         match self {
             Self::Held(_) => "held",
@@ -76,7 +77,8 @@ impl Finding {
         let shadow = shadow(&published.times, time, wanted);
         let load = load(&shadow, published);
         let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
-        // A gap is what came while the queue was full and the handler with one event.
+        // A gap is the number of events that came while the queue was full and the handler was busy
+        // with one event.
         let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
         let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
@@ -101,18 +103,19 @@ impl Finding {
     }
 }
 
-/// The handler's time for what comes in a second in the long run, in seconds.
+/// Returns the handler's time for the events of one second in the long run, in seconds.
 fn load(shadow: &Shadow, published: &Published) -> f64 {
     let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
     let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
     each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
 }
 
-/// Whether more had to wait than the queue holds, by the handler's times alone.
+/// Returns whether more events had to wait than the queue holds, by the handler's times alone.
 fn explains(rush: Rush, queue: u64) -> bool {
     rush.events - rush.handled > queue
 }
 
+/// Returns the cause, such as
 /// `300 events came within 0.3 ms, the handler has time for 1 of them and the queue holds 200`.
 fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
     let queue = watcher.queue as u64;
@@ -134,7 +137,8 @@ fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
     )
 }
 
-/// `0.31 ms`, `1,234 ms`: two digits that count, or all.
+/// Returns the time in milliseconds, such as `0.31 ms` or `1,234 ms`. Longer times have fewer
+/// decimals.
 pub(crate) fn millis(time: Duration) -> String {
     let millis = time.as_secs_f64() * 1000.0;
     match millis {
@@ -160,7 +164,7 @@ mod tests {
         Watcher { name: "w".to_owned(), group: 0, queue, policy, times: Times::Fixed(MS), seed: 1 }
     }
 
-    /// A hundred events at once, each second, for two seconds.
+    /// Returns an account of a hundred events at once, each second, for two seconds.
     fn published() -> Published {
         let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
         let (planned, took, late) = (MS * 2000, MS * 2000, histogram());

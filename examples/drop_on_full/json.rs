@@ -1,5 +1,5 @@
-//! What is shown of a run, to a machine. The names are in `docs/performance.md`; times are in microseconds unless the name
-//! says otherwise.
+//! The result of a run, for a machine. The names are in `docs/performance.md`. Times are in
+//! microseconds unless the name says otherwise.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn one(watcher: &Watcher, account: &Account, finding: &Finding) -> Value {
     })
 }
 
-/// Null where nothing was recorded.
+/// Returns the quantiles in microseconds, or null if nothing was recorded.
 fn quantiles(histogram: &Histogram<u64>) -> Value {
     if histogram.is_empty() {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! What is to be learned from a run, in sentences made of its figures.
+//! The lessons of a run, in sentences made of its figures.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::run::Outcome;
 use super::support::number::grouped;
 use super::support::text::quoted;
 
-/// A change that is worth a word, in hundredths of what was offered.
+/// The smallest change that is worth a word, in hundredths of what was offered.
 const NOTABLE: f64 = 1.0;
-/// Lateness that is more than a sleep's usual one.
+/// The lateness above which a sleep is later than usual, in nanoseconds.
 const LATE: u64 = 1_000_000;
-/// So many watchers are told of one by one.
+/// The number of watchers that are described one by one.
 const TOLD: usize = 4;
 
-/// One watcher with all that is known of it.
+/// One watcher with everything that is known of it.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     watcher: &'a Watcher,
@@ -33,14 +33,14 @@ impl Case<'_> {
     }
 }
 
-/// Something about the figures that is to be known before they are believed.
+/// A fact about the figures that the user should know before believing them.
 pub(crate) struct Warning {
-    /// The same for the same thing in another run.
+    /// The kind of the warning, which is the same for the same fact in another run.
     pub(crate) kind: &'static str,
     pub(crate) text: String,
 }
 
-/// What of the figures is the machine's doing, or not what was asked for.
+/// Returns warnings about figures that come from the machine, or that are not what was asked for.
 pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
     let (published, mut warnings) = (&outcome.published, Vec::new());
     let mut warn = |kind, text| warnings.push(Warning { kind, text });
@@ -104,7 +104,8 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
     warnings
 }
 
-/// Comparisons of the first watcher with those that differ from it in one thing, and what follows.
+/// Returns comparisons of the first watcher with those that differ from it in one thing, and what
+/// follows.
 pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
     let cases: Vec<Case> = outcome
         .settings
@@ -115,7 +116,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
         .map(|((watcher, account), finding)| Case { watcher, account, finding })
         .collect();
     let Some(base) = cases.first() else { return Vec::new() };
-    // Those of one group have the same settings.
+    // The watchers of one group have the same settings.
     let mut others: Vec<&Case> = Vec::new();
     for case in &cases {
         if case.watcher.group != base.watcher.group
@@ -169,7 +170,8 @@ fn is_too_slow(case: &Case) -> bool {
     was_short && case.finding.load > 1.0
 }
 
-/// The one thing in which the two differ, and what the other one has instead.
+/// Returns the one thing in which the two differ, and what the other one has instead. Returns
+/// `None` if they differ in nothing, or in more than one thing.
 fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)> {
     let queue =
         || format!("a queue of {} instead of {}", grouped(other.queue as u64), grouped(base.queue as u64));
@@ -204,9 +206,10 @@ fn comparison(base: &Case, other: &Case, told: &str) -> String {
     sentence
 }
 
-/// Which change made the most of a difference to the loss.
+/// Returns which change made the most of a difference to the loss, or `None` if there is nothing to
+/// rank or nothing was lost.
 fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
-    // Rounded as it is shown; and no minus before a zero.
+    // Rounded as it is shown, and without a minus before a zero.
     let gain =
         |case: &Case| ((base.finding.lost_percent - case.finding.lost_percent) * 10.0).round() / 10.0 + 0.0;
     let mut ranked: Vec<_> = compared.iter().map(|(what, other, _)| (*what, gain(other))).collect();
@@ -225,7 +228,8 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     ))
 }
 
-/// Of a watcher that lost although its handler has the time: that it came too much at once.
+/// Returns why a watcher lost events although its handler has the time: too many came at once.
+/// Returns `None` if that is not the case.
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };

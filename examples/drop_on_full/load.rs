@@ -1,4 +1,4 @@
-//! When events are due: evenly, in bursts, or both.
+//! The times at which events are due: evenly, in bursts, or both.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,15 +10,15 @@ const SECOND: u128 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load {
-    /// Evenly spread events a second.
+    /// The number of evenly spread events per second.
     pub(crate) rate: u64,
-    /// Events at once, the first at the very beginning.
+    /// The number of events at once. The first burst is at the very beginning.
     pub(crate) burst: u64,
-    /// From one burst to the next; more than zero.
+    /// The time from one burst to the next, more than zero.
     pub(crate) every: Duration,
 }
 
-/// So many events, so many nanoseconds after the start.
+/// A number of events that are due at one time, in nanoseconds after the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Due {
     pub(crate) at: u64,
@@ -26,22 +26,22 @@ pub(crate) struct Due {
 }
 
 impl Load {
-    /// How many events are due before this time.
+    /// Returns how many events are due before this time.
     pub(crate) fn events(&self, length: Duration) -> u128 {
         let even = (length.as_nanos() * u128::from(self.rate)).div_ceil(SECOND);
         even + u128::from(self.burst) * length.as_nanos().div_ceil(self.every.as_nanos())
     }
 
-    /// Events a second in the long run.
+    /// Returns the number of events per second in the long run.
     pub(crate) fn long_run(&self) -> f64 {
         self.rate as f64 + self.burst as f64 / self.every.as_secs_f64()
     }
 
-    /// All that is due before this time, in order.
+    /// Returns everything that is due before this time, in order.
     pub(crate) fn schedule(&self, length: Duration) -> impl Iterator<Item = Due> + use<> {
         let Self { rate, burst, every } = *self;
         let end = length.as_nanos();
-        // By multiplication, so that nothing is lost to rounding however long it goes on.
+        // By multiplication, so that nothing is lost to rounding, however long the run is.
         let even = move |number: u128| if rate == 0 { end } else { number * SECOND / u128::from(rate) };
         let bursts = move |number: u128| if burst == 0 { end } else { number * every.as_nanos() };
         let (mut next_even, mut next_burst) = (0, 0);

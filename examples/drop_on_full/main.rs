@@ -1,5 +1,5 @@
-//! How long a queue must be: publishes as you say to watchers as you say, on the real bus, and tells what each lost, where,
-//! why, and what would have been enough.
+//! How long a queue must be. Publishes as you say to watchers as you say, on the real bus, and
+//! prints what each watcher lost, where, why, and what would have been enough.
 //!
 //! ```sh
 //! cargo run --release --example drop_on_full
@@ -112,16 +112,16 @@ fn main() -> ExitCode {
     flags::main("drop_on_full", HELP, arguments::read, run)
 }
 
-/// False when something does not add up.
+/// Runs the program. Returns whether everything adds up.
 fn run(request: &Request) -> Result<bool, Box<dyn Error>> {
     if let Some(path) = &request.output {
-        // Now, and not after all the runs.
+        // Opened now, so that an error does not come only after all the runs.
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // The second one finds the flag set.
+        // The second signal finds the flag set, and ends the program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }
@@ -171,7 +171,7 @@ fn unwritable(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", quoted(&path.to_string_lossy()))
 }
 
-/// Only where somebody looks.
+/// Returns a progress bar, which is hidden unless stderr is a terminal.
 fn bar() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

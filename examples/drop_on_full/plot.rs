@@ -1,4 +1,4 @@
-//! A sweep as a drawing: loss above, latency below.
+//! A sweep as a drawing: the loss above, the latency below.
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use plotters::prelude::*;
 use super::report::name;
 use super::sweep::{Point, Sweep, Swept};
 
-/// Colours that those who see fewer of them tell apart, too; watchers beyond begin anew.
+/// The colours of the watchers, which people who see fewer colours can distinguish too. With more
+/// watchers the colours repeat.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -21,7 +22,7 @@ const SIZE: (u32, u32) = (800, 760);
 
 type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// One line: what it is called, which watcher's it is, how wide it is drawn, and where it goes.
+/// One line: its label, the colour of its watcher, its width, and its places.
 struct Line {
     label: String,
     colour: RGBAColor,
@@ -53,7 +54,7 @@ fn draw<'a>(
         Swept::Queue => "queue length, events",
         Swept::Handler => "load: the handler's time for what comes in a second, in seconds",
     };
-    // Where no line is wont to be.
+    // Corners where usually there is no line.
     let (loss_legend, latency_legend) = match sweep.swept {
         Swept::Queue => (SeriesLabelPosition::UpperRight, SeriesLabelPosition::LowerRight),
         Swept::Handler => (SeriesLabelPosition::UpperLeft, SeriesLabelPosition::UpperLeft),
@@ -62,7 +63,7 @@ fn draw<'a>(
     let (mut losses, mut latencies) = (Vec::new(), Vec::new());
     for (index, watcher) in watchers.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        // So that one which lies under another can still be seen.
+        // Different widths, so that a line that lies under another can still be seen.
         let width = 6_u32.saturating_sub(2 * index as u32).max(2);
         let line = |label: String, colour: RGBAColor, y: &dyn Fn(&Point) -> f64| Line {
             label,
@@ -136,14 +137,14 @@ fn draw<'a>(
     area.present()
 }
 
-/// From the least to the most, never empty.
+/// Returns the range from the smallest to the largest value. The range is never empty.
 fn range(lines: &[Line], of: fn(&(f64, f64)) -> f64) -> Range<f64> {
     let values = || lines.iter().flat_map(|line| line.places.iter().map(of));
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     if least < most { least..most } else { least.min(1.0) * 0.9..most.max(1.0) * 1.1 }
 }
 
-/// `0.01`, `1`, `10000`.
+/// Returns a label such as `0.01`, `1` or `10000`.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as plotters calls it")]
 fn tick(value: &f64) -> String {
     if *value >= 1.0 { format!("{value:.0}") } else { format!("{}", (value * 1e4).round() / 1e4) }

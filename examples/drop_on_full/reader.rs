@@ -1,4 +1,4 @@
-//! A handler on the bus that takes its time, and what it and its hook have seen.
+//! A handler on the bus that takes its time, and what the handler and its hook have seen.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,10 +10,11 @@ use hdrhistogram::Histogram;
 use super::spend::{Floor, Plan};
 use super::times::Times;
 
-/// As long as the busiest machine may need.
+/// The time that the busiest machine may need.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is published: a number, without a hole among those that the bus accepted, and nanoseconds since the start.
+/// An event: a number, without a hole among those that the bus accepted, and times in nanoseconds
+/// since the start.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) number: u64,
@@ -21,42 +22,42 @@ pub(crate) struct Sample {
     pub(crate) published: u64,
 }
 
-/// One watcher as it is asked for.
+/// The settings of one watcher.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Watcher {
     pub(crate) name: String,
-    /// Those of one group are asked for together.
+    /// The number of the group. The watchers of one group are asked for together.
     pub(crate) group: usize,
     pub(crate) queue: usize,
     pub(crate) policy: OverflowPolicy,
     pub(crate) times: Times,
-    /// For what its handler takes; no two watchers have the same.
+    /// The seed for the handler's times. No two watchers have the same seed.
     pub(crate) seed: u64,
 }
 
-/// What came to a handler, counted by itself.
+/// The counts that a handler makes itself of what came.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
-    /// As the gaps tell.
+    /// The sum of the gaps.
     pub(crate) lost: u64,
     pub(crate) gaps: u64,
     pub(crate) longest: u64,
     /// The number that must come next.
     pub(crate) next: u64,
-    /// How often another one came.
+    /// The number of times that another event came than the expected one.
     pub(crate) misplaced: u64,
-    /// Nanoseconds from when an event was due to the end of its handling.
+    /// The times from when an event was due to the end of its handling, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// Nanoseconds that the handler was late by its plan.
+    /// The times by which the handler was late by its plan, in nanoseconds.
     pub(crate) late: Histogram<u64>,
 }
 
-/// What the bus told of losses for want of room as they happened.
+/// The losses for want of room that the bus reported to the hook as they happened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Told {
     pub(crate) lost: u64,
-    /// The number of the first one, and why.
+    /// The number of the first lost event, and the reason.
     pub(crate) first: Option<(u64, DropReason)>,
 }
 
@@ -91,12 +92,14 @@ impl Seen {
     }
 }
 
-/// Whether a longer queue would have kept it; everything else is lost at the end.
+/// Returns whether a longer queue would have kept the event. With any other reason, the event is
+/// lost at the end.
 fn is_for_room(reason: DropReason) -> bool {
     matches!(reason, DropReason::Incoming | DropReason::Oldest | DropReason::TimedOut)
 }
 
-/// For nanoseconds up to an hour, to three digits; what is longer counts as an hour.
+/// Creates a histogram for nanoseconds up to an hour, to three digits. A longer time counts as an
+/// hour.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(3_600_000_000_000, 3).expect("these bounds are within the crate's")
 }
@@ -107,10 +110,10 @@ pub(crate) struct Reader {
     told: Arc<Mutex<Told>>,
 }
 
-/// All that is known of a watcher at the end.
+/// Everything that is known of a watcher at the end.
 #[derive(Clone)]
 pub(crate) struct Account {
-    /// Whether its handler has returned.
+    /// Whether the handler has returned.
     pub(crate) ended: bool,
     pub(crate) stats: WatcherStats,
     pub(crate) seen: Seen,
@@ -153,8 +156,8 @@ impl Reader {
         Ok(Self { handle, seen, told })
     }
 
-    /// Waits for the handler's return, and until the bus has counted all that it accepted: what is given up at the
-    /// deadline it counts on its own thread.
+    /// Waits until the handler has returned, and until the bus has counted everything that it
+    /// accepted. The dispatcher counts what it gives up at the deadline on its own thread.
     pub(crate) fn end(&self, accepted: u64) -> Account {
         let ended = self.handle.join(PATIENCE);
         let until = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! What is shown of a run, to a person.
+//! The result of a run, for a person.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     parts.join("\n")
 }
 
-/// In lines that can be read, those after the first one indented.
+/// Breaks a text into lines that can be read, and indents those after the first one.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     const WIDTH: usize = 100;
     let (mut out, mut column) = (String::new(), 0);
@@ -58,7 +58,8 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     out
 }
 
-/// `bursts of 300 every 100ms for 6.0 s: 18,000 events, 3,000 a second (3,000 asked for), 0 refused`.
+/// Returns a line such as
+/// `bursts of 300 every 100ms for 6.0 s: 18,000 events, 3,000 a second (3,000 asked for), ..`.
 fn head(outcome: &Outcome) -> String {
     let published = &outcome.published;
     let early = if outcome.interrupted { "; interrupted, so what follows is of that time" } else { "" };
@@ -121,7 +122,7 @@ fn latencies(outcome: &Outcome) -> String {
     table::render(&rows)
 }
 
-/// Milliseconds.
+/// Returns a quantile in milliseconds, or `-` if nothing was recorded.
 pub(crate) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     if histogram.is_empty() {
         return "-".to_owned();
@@ -129,7 +130,7 @@ pub(crate) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// Where the loss began and why, and what would have been enough.
+/// Returns where the loss began and why, and what would have been enough.
 fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     let name = name(watcher);
     let queue = grouped(watcher.queue as u64);
@@ -184,12 +185,13 @@ fn indented(text: &str) -> String {
     format!("    {}", wrapped(text, "    "))
 }
 
-/// `0.312 s`, or for what comes at once the time in milliseconds.
+/// Returns the time in seconds, such as `0.312 s`, or in milliseconds if it is below a tenth of a
+/// second.
 fn seconds(time: Duration) -> String {
     if time < Duration::from_millis(100) { millis(time) } else { format!("{:.3} s", time.as_secs_f64()) }
 }
 
-/// As it can be shown, and not longer than a table bears.
+/// Returns the name as it can be shown, cut to the length that a table bears.
 pub(crate) fn name(watcher: &Watcher) -> String {
     const WIDTH: usize = 24;
     let name = plain(&watcher.name);

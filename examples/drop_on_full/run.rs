@@ -1,4 +1,4 @@
-//! One run: publish by the clock, let the watchers finish, gather what everybody has counted.
+//! One run: publish by the clock, let the watchers finish, gather what each party has counted.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,41 +15,42 @@ use super::spend::Floor;
 use super::support::number::grouped;
 use super::support::text::plain;
 
-/// How long a pause lasts at most before Ctrl-C is looked for.
+/// The longest pause before the publisher looks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
-/// How late a publisher may be at the end.
+/// The time by which a publisher may be late at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// From one progress line to the next.
+/// The time from one progress line to the next.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is to be run.
+/// The settings of a run.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) load: Load,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) length: Duration,
-    /// How long the watchers have at the end for what waits for them.
+    /// The time that the watchers have at the end for what waits for them.
     pub(crate) grace: Duration,
-    /// The bus's own queue.
+    /// The length of the bus's incoming queue, in events.
     pub(crate) incoming: usize,
 }
 
-/// What the publisher did, in its own count.
+/// The publisher's own counts.
 pub(crate) struct Published {
-    /// Events a second that the load asks for in the long run.
+    /// The number of events per second that the load asks for in the long run.
     pub(crate) long_run: f64,
-    /// By the load, in the time that it had.
+    /// The number of events that the load asked for in the time that it had.
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
-    /// When it began, in nanoseconds since the start of the clock that all of them share.
+    /// The time when the publisher began, in nanoseconds since the start of the clock that all
+    /// parties share.
     pub(crate) begin: u64,
-    /// How long it was to take, and how long it took.
+    /// The time that the publishing was to take, and the time that it took.
     pub(crate) planned: Duration,
     pub(crate) took: Duration,
-    /// Nanoseconds from when an event was due to its publish.
+    /// The times from when an event was due to its publish, in nanoseconds.
     pub(crate) late: Histogram<u64>,
-    /// When each accepted event was published, by the same clock.
+    /// The time of each accepted event's publish, by the same clock.
     pub(crate) times: Vec<u64>,
 }
 
@@ -63,15 +64,15 @@ impl Published {
     }
 }
 
-/// All that came of it.
+/// The outcome of a run.
 pub(crate) struct Outcome {
     pub(crate) settings: Settings,
     pub(crate) interrupted: bool,
-    /// Whether everybody finished what was accepted.
+    /// Whether every watcher finished what was accepted.
     pub(crate) complete: bool,
     pub(crate) published: Published,
     pub(crate) bus: BusStats,
-    /// As many as watchers.
+    /// The accounts of the watchers, in their order.
     pub(crate) accounts: Vec<Account>,
 }
 
@@ -109,8 +110,9 @@ pub(crate) fn run(
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
-/// Publishes by the schedule, whatever becomes of it: who is late does not leave out what was due meanwhile. It gives up
-/// only when the time is over, a tenth of it, and a second.
+/// Publishes by the schedule, whatever becomes of the events. A late publisher does not leave out
+/// what was due meanwhile. It gives up only after the whole time, a tenth of that time, and a
+/// second.
 fn publish(
     settings: &Settings,
     publisher: &Publisher<Sample>,
@@ -157,14 +159,15 @@ fn publish(
     done.asked = settings.load.events(length) as u64;
     if done.took < length {
         done.planned = done.took;
-        // What was due when it was to stop need not be published.
+        // Events that were due when the publisher was to stop need not be published.
         let due = settings.load.events(done.took.saturating_sub(NAP)) as u64;
         done.asked = due.max(done.accepted + done.refused);
     }
     Ok(done)
 }
 
-/// Says what time it is then; earlier only when it is to stop.
+/// Waits until this time, and returns the time after the wait. Returns earlier only if the
+/// publisher is to stop.
 fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
     loop {
         let now = floor.now();
@@ -175,11 +178,11 @@ fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
     }
 }
 
-/// `2.1 of 6 s, 6,300 events, 0 refused; lost: base 33.1 %, longer 0.0 %`.
+/// Returns a line such as `2.1 of 6.0 s, 6,300 events, 0 refused; lost base 33.1 % longer 0.0 %`.
 fn line(published: u64, elapsed: u64, settings: &Settings, stats: &BusStats) -> String {
     use std::fmt::Write as _;
 
-    /// So many watchers fit into a line.
+    /// The number of watchers that fit into a line.
     const SHOWN: usize = 4;
     let mut line = format!(
         "{:.1} of {:.1} s, {} events, {} refused; lost",
@@ -190,7 +193,7 @@ fn line(published: u64, elapsed: u64, settings: &Settings, stats: &BusStats) -> 
     );
     for watcher in stats.watchers.iter().take(SHOWN) {
         let name: String = plain(&watcher.name).chars().take(12).collect();
-        // A string takes everything.
+        // Writing to a string never fails.
         let _ = write!(line, " {name} {:.1} %", percent(watcher.dropped.total(), watcher.offered));
     }
     if stats.watchers.len() > SHOWN {

@@ -1,17 +1,19 @@
-//! What the queue of a watcher would have held if it had been long enough.
+//! The events that the queue of a watcher would have held if it had been long enough.
 //!
-//! When each event was published is known, and what it takes to handle, also if it was lost; so the run can be gone
-//! through again by arithmetic, with a queue that takes everything and a handler that is never late.
+//! The time of each publish is known, and so is the time that each event takes to handle, even if
+//! the event was lost. The run can therefore be gone through again by arithmetic, with a queue that
+//! takes everything and a handler that is never late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What comes of it.
+/// The result for one watcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shadow {
-    /// The most events that waited or were being handled: a queue of this length takes them all.
+    /// The largest number of events that waited or were being handled. A queue of this length takes
+    /// them all.
     pub(crate) needs: u64,
-    /// Time for all events together.
+    /// The time for all events together.
     pub(crate) work: Duration,
     /// The rush that the wanted event was part of.
     pub(crate) rush: Option<Rush>,
@@ -22,14 +24,15 @@ pub(crate) struct Shadow {
 pub(crate) struct Rush {
     pub(crate) events: u64,
     pub(crate) within: Duration,
-    /// Of them, those the handler has time for meanwhile.
+    /// The number of those events for which the handler has time meanwhile.
     pub(crate) handled: u64,
 }
 
-/// Goes through events that were published then (nanoseconds, in order), and take so long each.
+/// Goes through events that were published at these times (nanoseconds, in order), and take the
+/// given time each.
 pub(crate) fn shadow(published: &[u64], time: impl Fn(u64) -> Duration, wanted: Option<u64>) -> Shadow {
     let mut shadow = Shadow::default();
-    // When each that is there will be done with.
+    // The times when the events that are there will be done.
     let mut there: VecDeque<u64> = VecDeque::new();
     let (mut first, mut peak) = (0, (0, 0));
     for (number, &now) in published.iter().enumerate() {
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_burst_needs_its_length_less_what_is_handled_meanwhile() {
-        // Ten at once, ten time units later another five; each takes two.
+        // Ten events at once, and ten time units later another five. Each takes two.
         let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
         let found = shadow(&published, |_| NS * 2, Some(12));
         assert_eq!((found.needs, found.work), (10, NS * 30));
@@ -94,7 +97,7 @@ mod tests {
     fn a_handler_that_keeps_up_needs_room_for_one() {
         let published: Vec<u64> = (0..1000).map(|n| n * 10).collect();
         assert_eq!(shadow(&published, |_| NS * 10, None).needs, 1);
-        // And one that does not needs more and more: 1000 come while it can handle 500.
+        // A handler that does not keep up needs more and more: 1000 come while it can handle 500.
         let slow = shadow(&published, |_| NS * 20, Some(500));
         assert_eq!(slow.needs, 501);
         assert_eq!(slow.rush, Some(Rush { events: 1000, within: NS * 9990, handled: 499 }));
@@ -105,7 +108,8 @@ mod tests {
     fn one_long_event_holds_up_the_others() {
         let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
         let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
-        // Itself, and those that come in the meantime; the one that comes just when it is done is no more of them.
+        // The long event, and those that come in the meantime. The event that comes just when the
+        // long one is done does not count.
         assert_eq!(found.needs, 10);
     }
 }

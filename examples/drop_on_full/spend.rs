@@ -1,12 +1,15 @@
-//! A handler's time, really spent.
+//! The time of a handler, really spent.
 //!
-//! Each handler has a plan: it takes an event up when it is free and the event is there, and is free again when the time
-//! for it is over. It waits until that moment, asleep, and what the system lets it oversleep is made up for with the
-//! next events, so that over many of them it takes what it was asked to take. It never is quicker than its plan: what
-//! differs, differs to the worse, and is measured.
+//! Each handler has a plan. By the plan, the handler begins with an event when the handler is free
+//! and the event is there. It is free again when the time for the event has passed. The handler
+//! sleeps until that moment. If the system lets it oversleep, the handler makes up for that with
+//! the next events, so over many events it takes the time that it was asked to take. The handler is
+//! never quicker than its plan. If it differs from the plan, it is later, and the difference is
+//! measured.
 //!
-//! Less than a tenth of a millisecond is spun, as sleeping cannot be so short; but only by as many handlers at once as
-//! leave one processor free for the publisher and the bus. The others sleep, and make up for it.
+//! A handler spins for times below a tenth of a millisecond, because sleeping cannot be so short.
+//! Only as many handlers spin at once as leave one processor free for the publisher and the bus.
+//! The others sleep, and make up for it.
 
 use std::hint;
 use std::sync::Arc;
@@ -14,19 +17,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shorter than that is spun if a processor is free.
+/// The time below which a handler spins if a processor is free, in nanoseconds.
 const SHORT: u64 = 100_000;
-/// Who is called again so soon had the next event waiting, and could have begun it without having overslept.
+/// The time between two calls below which the next event was waiting, in nanoseconds. The handler
+/// could have begun that event if it had not overslept.
 const AT_ONCE: u64 = 20_000;
-/// How long a sleep is at most before the end is looked for.
+/// The longest sleep before the handler looks for the end.
 const NAP: Duration = Duration::from_millis(20);
 
-/// What the handlers of one run share.
+/// The clock and the limits that the handlers of one run share.
 #[derive(Clone)]
 pub(crate) struct Floor {
-    /// What all times are counted from.
+    /// The time from which all times are counted.
     start: Instant,
-    /// How many more may spin.
+    /// The number of further handlers that may spin.
     spinners: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
 }
@@ -41,17 +45,17 @@ impl Floor {
         }
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub(crate) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// From now on no handler waits.
+    /// Ends all waits: from now on no handler waits.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until then; the time is nanoseconds since the start.
+    /// Waits until this time, in nanoseconds since the start. Returns earlier if the end has come.
     fn wait(&self, until: u64) {
         loop {
             let left = until.saturating_sub(self.now());
@@ -75,10 +79,10 @@ impl Floor {
     }
 }
 
-/// One handler's plan.
+/// The plan of one handler.
 pub(crate) struct Plan {
     floor: Floor,
-    /// When it was to be done with the last event, and when it was.
+    /// The time when the handler was to be done with the last event, and the time when it was.
     free_at: u64,
     back_at: u64,
 }
@@ -88,8 +92,8 @@ impl Plan {
         Self { floor, free_at: 0, back_at: 0 }
     }
 
-    /// Takes this time for an event that was published then; says when it is done, and how late that is by the plan.
-    /// Nothing, if the end came first.
+    /// Takes this time for an event that was published then. Returns when the event is done, and
+    /// how late that is by the plan. Returns `None` if the end came first.
     pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
         let now = self.floor.now();
         let from = begin(now, published, self.free_at, self.back_at);
@@ -101,7 +105,8 @@ impl Plan {
     }
 }
 
-/// When the plan begins with an event that is taken up now: when the last one was to be done, if this one waited then.
+/// Returns when the plan begins with an event that is taken up now. If this event waited when the
+/// last one was to be done, the plan begins at that time.
 fn begin(now: u64, published: u64, free_at: u64, back_at: u64) -> u64 {
     if now.saturating_sub(back_at) < AT_ONCE { free_at.max(published).min(now) } else { now }
 }

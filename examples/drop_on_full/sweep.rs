@@ -1,4 +1,4 @@
-//! One setting over a range of values: a run for each, and a table of what came of them.
+//! One setting over a range of values: a run for each value, and a table of the results.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +20,10 @@ use super::support::table;
 use super::support::text::{plain, quoted};
 use super::times::shown;
 
-/// The most runs of a sweep.
+/// The largest number of runs of a sweep.
 pub(crate) const MAX_POINTS: u64 = 64;
 const USUAL_POINTS: u64 = 10;
-/// The longest handler of a sweep.
+/// The longest time of a handler in a sweep.
 const MAX_HANDLER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Swept {
     }
 }
 
-/// What is set, and the range of its values: events, or nanoseconds.
+/// The setting that a sweep changes, and the range of its values: events, or nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sweep {
     pub(crate) swept: Swept,
@@ -93,7 +93,8 @@ impl Sweep {
         Ok(Self { swept, from, to, points: USUAL_POINTS })
     }
 
-    /// Both ends and what is between, each the same factor more than the one before; no value twice.
+    /// Returns both ends and the values between them. Each is more than the one before by the same
+    /// factor, and no value comes twice.
     pub(crate) fn values(&self) -> Vec<u64> {
         let factor = (self.to as f64 / self.from as f64).powf(1.0 / (self.points - 1) as f64);
         let mut values: Vec<u64> = (0..self.points - 1)
@@ -122,7 +123,8 @@ impl Sweep {
         }
     }
 
-    /// A run for each value. Those before an interruption, without the one that it fell into.
+    /// Makes a run for each value. After an interruption, returns the runs before it, without the
+    /// interrupted one.
     pub(crate) fn run(
         &self,
         settings: &Settings,
@@ -146,7 +148,7 @@ impl Sweep {
         Ok(points)
     }
 
-    /// To a person.
+    /// Returns the result for a person.
     pub(crate) fn text(&self, settings: &Settings, points: &[Point]) -> String {
         if points.is_empty() {
             return "interrupted before the end of the first run\n".to_owned();
@@ -202,7 +204,7 @@ impl Sweep {
         text
     }
 
-    /// One of each kind, with how often there was one.
+    /// Returns one warning of each kind, with the number of runs that had one.
     fn warnings(&self, points: &[Point]) -> Vec<String> {
         let mut found: Vec<(Warning, u64, usize)> = Vec::new();
         for point in points {
@@ -220,7 +222,7 @@ impl Sweep {
         found.iter().map(line).collect()
     }
 
-    /// For each watcher where its losses begin or end.
+    /// Returns for each watcher where its losses begin or end.
     fn edges(&self, points: &[Point]) -> Vec<String> {
         let Some(point) = points.first() else { return Vec::new() };
         let edge = |index: usize| {
@@ -249,7 +251,7 @@ impl Sweep {
         (0..point.findings.len()).map(edge).collect()
     }
 
-    /// To a machine.
+    /// Returns the result for a machine.
     pub(crate) fn json(&self, points: &[Point], interrupted: bool) -> Value {
         let value = |point: &Point| match self.swept {
             Swept::Queue => json!(point.value),
@@ -267,7 +269,7 @@ impl Sweep {
     }
 }
 
-/// What does not add up, in any of the runs.
+/// Returns what does not add up, in any of the runs.
 pub(crate) fn faults(points: &[Point]) -> Vec<String> {
     points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
 }
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(sweep.values().len(), 10);
         let sweep = Sweep::parse("handler=1us..1ms").unwrap();
         assert_eq!(Sweep { points: 3, ..sweep }.values(), [1000, 31_623, 1_000_000]);
-        // Fewer than asked for where there are no more.
+        // Fewer values than asked for, because there are no more.
         assert_eq!(Sweep::parse("queue=1..3").unwrap().values(), [1, 2, 3]);
         assert_eq!(Sweep::parse("queue=1..16777216").unwrap().values().last(), Some(&16_777_216));
     }

@@ -1,4 +1,4 @@
-//! How long a handler takes for an event: always the same, or drawn.
+//! The time that a handler takes for an event: always the same, or drawn.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::support::text::quoted;
 
 /// The longest mean, or end of a range, that can be asked for.
 const MAX: Duration = Duration::from_secs(60);
-/// What every message about a bad handler ends with.
+/// The end of every message about a bad handler.
 const FORM: &str =
     "write a time up to 60s, as in 20us, or fixed:20us, exp:50us, uniform:10us..100us or pareto:50us";
-/// Of the heavy tail: a mean that exists, a variance that does not.
+/// The shape of the heavy tail: its mean exists, its variance does not.
 const SHAPE: f64 = 1.5;
-/// And where it is cut, in means.
+/// The time at which the tail is cut, in means.
 const TAIL: f64 = 1000.0;
-/// So many outcomes has the dice: as many as a float tells apart between 0 and 1.
+/// The number of outcomes of the dice: as many as a float distinguishes between 0 and 1.
 const SIDES: u64 = 1 << 53;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Times {
     Fixed(Duration),
-    /// Anything between the two, each equally likely.
+    /// Any time between the two, each equally likely.
     Uniform(Duration, Duration),
     /// Exponential, with this mean.
     Exp(Duration),
@@ -67,7 +67,7 @@ impl Times {
         }
     }
 
-    /// The same shape with another mean.
+    /// Returns the same shape with another mean.
     pub(crate) fn with_mean(self, mean: Duration) -> Self {
         match self {
             Self::Fixed(_) => Self::Fixed(mean),
@@ -80,8 +80,8 @@ impl Times {
         }
     }
 
-    /// What the event of this number takes. The same seed and number, the same time: so what an event that was lost
-    /// would have taken is known too.
+    /// Returns the time that the event of this number takes. The same seed and number give the same
+    /// time, so the time of a lost event is known too.
     pub(crate) fn of(self, seed: u64, number: u64) -> Duration {
         // More than 0, at most 1.
         let chance = || (Dice::new(seed, number).roll(SIDES) + 1) as f64 / SIDES as f64;
@@ -97,7 +97,7 @@ impl Times {
     }
 }
 
-/// As it is read.
+/// The form that `parse` reads.
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,9 +109,9 @@ impl fmt::Display for Times {
     }
 }
 
-/// As it is read: `1.5ms`, `20us`.
+/// Returns the time in the form that `parse` reads, such as `1.5ms` or `20us`.
 pub(crate) fn shown(time: Duration) -> String {
-    // Nothing below a tenth of a microsecond, which no machine keeps to.
+    // Nothing below a tenth of a microsecond, because no machine keeps to that.
     let time = Duration::from_nanos((time.as_nanos() as u64).div_ceil(100) * 100);
     format!("{time:?}").replace('µ', "u")
 }
@@ -184,7 +184,7 @@ mod tests {
         near(pareto[0], 1.0 / 3.0);
         near(pareto[50_000], 2.0_f64.powf(1.0 / 1.5) / 3.0);
         near(pareto[99_000], 100.0_f64.powf(1.0 / 1.5) / 3.0);
-        // A tail that is so heavy has its mean late, and here less what is cut off.
+        // Such a heavy tail reaches its mean late, and here the cut takes some of it away.
         assert!((0.85..1.1).contains(&mean(&pareto)), "{}", mean(&pareto));
         assert!(pareto[99_999] > 100.0 && pareto[99_999] <= 1000.0);
         assert!(drawn(Times::Uniform(US * 10, US * 100))[0] >= 10.0 / 55.0);

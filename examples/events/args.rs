@@ -1,4 +1,4 @@
-//! The command line: what may be asked of a store, and what to say when it is wrong.
+//! The command line: the requests to a store, and the messages about wrong ones.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -63,10 +63,10 @@ pub(crate) enum Form {
     Json,
 }
 
-/// What `--version` prints.
+/// The output of `--version`.
 const VERSION: &str = concat!("events (eventcast ", env!("CARGO_PKG_VERSION"), ")\n");
 
-/// `None`: help is asked for.
+/// Reads the arguments. Returns `None` if help is asked for.
 pub(crate) fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     let mut store = PathBuf::from("events.db");
     let (mut query, mut namespace, mut form) = (EventQuery::new(), String::new(), Form::Table);
@@ -164,7 +164,7 @@ fn text(parser: &mut Parser, missing: &str) -> Result<String, String> {
     }
 }
 
-/// `KIND/NAME`, or a kind alone.
+/// Reads `KIND/NAME`, or a kind alone.
 fn reference(text: &str) -> Result<ObjectReference, String> {
     let (kind, name) = match text.split_once('/') {
         None => (text, ""),
@@ -174,7 +174,7 @@ fn reference(text: &str) -> Result<ObjectReference, String> {
     Ok(ObjectReference::new(kind.to_owned(), name.to_owned()))
 }
 
-/// The two usual ones in upper and lower case alike, others as they are.
+/// Reads a type: the two usual ones in upper and lower case alike, others as they are.
 fn type_(text: String) -> Result<String, String> {
     if text.contains(',') {
         return Err(format!(

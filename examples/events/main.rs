@@ -1,4 +1,5 @@
-//! Lists, describes and follows the events in a SQLite store, while another program may be writing it.
+//! Lists, describes and follows the events in a SQLite store. Another program may be writing the
+//! store meanwhile.
 //!
 //! ```sh
 //! cargo run --release --features sqlite --example supervise -- --store events.db --for 5s 'sleep 0.3' 'false'

@@ -10,7 +10,8 @@ use super::args::Form;
 use super::support::output::{complain, say};
 use super::support::text::harmless_json;
 
-/// How many events are printed together. The first part says how wide a table's columns are.
+/// The number of events that are printed together. The first part decides how wide a table's
+/// columns are.
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, query: &EventQuery, form: Form) -> Result<(), Box<dyn Error>> {
@@ -46,7 +47,8 @@ fn table(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
     out.flush()
 }
 
-/// Whether the table needs the column that says which namespace an event is in. Reads until the second namespace.
+/// Returns whether the table needs the column for the namespace of an event. Reads until the second
+/// namespace.
 fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
     let mut first = None;
     for event in store.stream(query)? {
@@ -58,7 +60,7 @@ fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool
     Ok(false)
 }
 
-/// A core/v1 `EventList`, an event on each line.
+/// Prints a core/v1 `EventList`, with an event on each line.
 fn list(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
     let mut out = Out::new();
     let mut before = "{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[\n";
@@ -75,7 +77,7 @@ fn list(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
     out.flush()
 }
 
-/// Stdout, for as long as somebody reads it.
+/// A writer to stdout, for as long as somebody reads it.
 struct Out(BufWriter<StdoutLock<'static>>);
 
 impl Out {
@@ -83,7 +85,7 @@ impl Out {
         Self(BufWriter::new(io::stdout().lock()))
     }
 
-    /// Whether anybody still reads.
+    /// Writes the text. Returns whether anybody still reads.
     fn write(&mut self, text: &str) -> Result<bool, Box<dyn Error>> {
         is_read(self.0.write_all(text.as_bytes()))
     }
@@ -93,7 +95,8 @@ impl Out {
     }
 }
 
-/// A reader that has gone, as in `| head`, is no failure.
+/// Returns whether anybody still reads. A reader that has closed the pipe, as in `| head`, is not a
+/// failure.
 pub(crate) fn is_read(written: io::Result<()>) -> Result<bool, Box<dyn Error>> {
     match written {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! What is in the store, and then what is written to it, line by line.
+//! Prints what is in the store, and then what is written to it, line by line.
 
 use std::error::Error;
 use std::fs;
@@ -17,7 +17,7 @@ use super::show::is_read;
 use super::support::output::complain;
 use super::support::text::{harmless_json, plain};
 
-/// How long Ctrl-C may have to wait.
+/// The longest time that Ctrl-C may have to wait.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(
@@ -33,7 +33,7 @@ pub(crate) fn watch(
             .map_err(|error| format!("cannot wait for signals: {error}"))?;
     }
     let mut file = identity(store.path());
-    // The limit is about what is there.
+    // The limit is about the events that are there at first.
     let mut first = limit.map(|limit| query.clone().limit(limit));
     let mut seen = 0;
     loop {
@@ -54,10 +54,11 @@ pub(crate) fn watch(
         if !print_out()? || !rest(interval, &is_over) {
             return Ok(());
         }
-        // Who has a file open goes on to see it when it has been removed, and nothing comes there any more.
+        // A program that has a file open still sees the file after its removal, and nothing is
+        // written there any more.
         let now = identity(store.path());
         if now.is_some() && now != file {
-            // One that is still being made is no store yet.
+            // A file that is still being made is not a store yet.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
             complain("events: there is another file in its place");
             (store, file, seen) = (other, now, 0);
@@ -65,7 +66,8 @@ pub(crate) fn watch(
     }
 }
 
-/// Which file there is at a path, where files can be told apart.
+/// Returns which file there is at a path, as far as files can be distinguished, or `None` if there
+/// is none.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     #[cfg(unix)]
     {
@@ -76,17 +78,18 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|_| (0, 0))
 }
 
-/// Whether anybody still reads.
+/// Prints an event. Returns whether anybody still reads.
 fn print(event: &Event, form: Form) -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().write_all((line(event, form) + "\n").as_bytes()))
 }
 
-/// As [`print`], of what is still in the buffer.
+/// Prints what is still in the buffer, as [`print`] does.
 fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
 
-/// Whether to go on: nobody has told it to end, and somebody may still read.
+/// Waits for the interval. Returns whether to go on: nobody has asked the program to end, and
+/// somebody may still read.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -101,15 +104,16 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     false
 }
 
-/// Waits so long, and no longer than there is a reader of stdout. A file and a terminal always have one.
+/// Waits for this time at most, and only while stdout has a reader. Returns whether stdout has no
+/// reader any more. A file and a terminal always have one.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = io::stdout();
-    // Nothing is asked for: that the other end was closed is always told.
+    // No events are asked for, because the system always reports that the other end was closed.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
     let nap = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
-    // An error is a signal that came.
+    // An error means that a signal came.
     poll(&mut pipe, Some(&nap)).is_ok() && !pipe[0].revents().is_empty()
 }
 
@@ -119,7 +123,7 @@ fn has_no_reader_within(nap: Duration) -> bool {
     false
 }
 
-/// An event on one line.
+/// Returns an event on one line.
 fn line(event: &Event, form: Form) -> String {
     if form == Form::Json {
         return harmless_json(&event.to_json());

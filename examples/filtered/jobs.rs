@@ -1,4 +1,5 @@
-//! The job system: workers that take jobs from a queue, and a board that knows how each of them stands.
+//! The job system: workers that take jobs from a queue, and a board that knows the state of each
+//! job.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use eventcast::{Broadcaster, BuildError, BusOptions, Delivery, OverflowPolicy, WatchError, Watcher};
 
-/// How often a job is tried.
+/// The number of times that a job is tried.
 const ATTEMPTS: u32 = 3;
 
 /// A sum to be read from a text, for one of the system's users.
@@ -19,7 +20,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Every eleventh has a text that cannot be read; every fifth one meets a busy store at first.
+    /// Creates a job. Every eleventh job has a text that cannot be read. Every fifth job meets a
+    /// busy store at first.
     pub(crate) fn new(number: u64) -> Self {
         let tenant = ["acme", "globex", "initech"][(number % 3) as usize];
         let text = if number % 11 == 7 { "1 2 x" } else { "1 2 3" };
@@ -38,7 +40,7 @@ impl Job {
     }
 }
 
-/// What happens to a job.
+/// A change in the life of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     Queued,
@@ -48,7 +50,7 @@ pub(crate) enum Change {
     GivenUp,
 }
 
-/// What travels on the bus: the change, and of which job.
+/// An event on the bus: the change, and the job that has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobEvent {
     pub(crate) job: Job,
@@ -78,7 +80,7 @@ impl fmt::Display for JobEvent {
     }
 }
 
-/// How each job stands: its last event.
+/// The state of each job: its last event.
 pub(crate) type Board = BTreeMap<u64, JobEvent>;
 
 pub(crate) struct JobSystem {
@@ -87,7 +89,7 @@ pub(crate) struct JobSystem {
 }
 
 impl JobSystem {
-    /// Watchers lose nothing here, unless they ask for another policy.
+    /// Creates a system whose watchers lose nothing, unless they ask for another policy.
     pub(crate) fn new() -> Result<Self, BuildError> {
         let options = BusOptions::default().queue_len(64).overflow(OverflowPolicy::Wait);
         Ok(Self { bus: Broadcaster::with_options(options)?, board: Mutex::default() })
@@ -98,7 +100,7 @@ impl JobSystem {
         queue.send(job)
     }
 
-    /// What a worker does: jobs until nobody has any more to submit.
+    /// Does jobs, as a worker, until nobody has any more to submit.
     pub(crate) fn work(&self, queue: &Mutex<Receiver<Job>>) {
         loop {
             let Ok(job) = lock(queue).recv() else { return };
@@ -123,16 +125,18 @@ impl JobSystem {
     fn note(&self, job: &Job, change: Change) {
         let event = JobEvent { job: job.clone(), change };
         let mut board = lock(&self.board);
-        // Nothing to do about an error: the bus is closed only when the jobs are done.
+        // An error needs no handling: the bus is closed only when the jobs are done.
         let _ = self.bus.publisher().publish(event.clone());
         board.insert(job.number, event);
     }
 
-    /// A watcher that begins with how things stand, and goes on with what changes.
+    /// Registers a watcher that begins with the state of the jobs, and goes on with what changes.
+    /// Returns the watcher and the number of jobs that it begins with.
     ///
-    /// Nothing comes twice and nothing is left out between the two, because no change can happen between the look at
-    /// the board and the registration. Not for a thread that reads another `Wait` watcher of this bus: whoever changes
-    /// something holds the board and may be waiting for that one to be read.
+    /// Nothing comes twice and nothing is left out between the two, because no change can happen
+    /// between the look at the board and the registration. Do not call this on a thread that reads
+    /// another `Wait` watcher of this bus: a thread that changes something holds the board, and may
+    /// be waiting for that watcher to be read.
     pub(crate) fn follow(&self, name: &str) -> Result<(Watcher<JobEvent>, usize), WatchError> {
         let board = lock(&self.board);
         let now: Vec<JobEvent> = board.values().cloned().collect();
@@ -145,7 +149,7 @@ impl JobSystem {
     }
 }
 
-/// The board that a follower of events arrives at.
+/// Returns the board that a follower of events arrives at.
 pub(crate) fn picture(watcher: &mut Watcher<JobEvent>) -> Board {
     let mut board = Board::new();
     for delivery in watcher {

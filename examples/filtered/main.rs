@@ -1,14 +1,16 @@
-//! A job system whose watchers each see what they are there for: one the failures, one a single user's jobs, one
-//! everything; and one that comes late and begins with how things stand.
+//! A job system with watchers that each see only what they are there for: one the failures, one a
+//! single user's jobs, and one everything. Another watcher comes late and begins with the state of
+//! the jobs.
 //!
 //! ```sh
 //! cargo run --release --example filtered
 //! cargo run --release --example filtered -- --jobs 1000 --workers 8
 //! ```
 //!
-//! A filter runs where events are distributed: what it refuses costs the watcher neither room nor a wake-up, and is
-//! counted as filtered. A prefix is delivered before everything else. Names show in the statistics and name the
-//! threads of handlers. At the end the program compares what the watchers saw with the board.
+//! The dispatcher calls the filters. An event that a filter refuses costs the watcher neither room
+//! nor a wake-up, and is counted as filtered. A prefix is delivered before everything else. Names
+//! show in the statistics and name the threads of handlers. At the end the program compares what
+//! the watchers saw with the board.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod jobs;
@@ -64,15 +66,15 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// False when something does not add up.
+/// Runs the program. Returns whether everything adds up.
 fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let system = JobSystem::new()?;
     let builder = || system.bus.watch_builder();
 
-    // A handler on a thread of its own, which is called `failures` too.
+    // A handler on its own thread, which is called `failures` too.
     let failures = builder().name("failures").filter(JobEvent::is_failure).spawn(|delivery| {
         if let Delivery::Event(event) = delivery {
-            // Whoever reads this may go: the jobs go on.
+            // The reader of this output may end: the jobs go on.
             let _ = say(&format!("failures: {event}\n"));
         }
     })?;
@@ -86,7 +88,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
                 total.fetch_add(*sum, Ordering::Relaxed);
             }
         })?;
-    // Without a name it is `watcher-2`: the third one of this bus, counted from 0.
+    // Without a name the watcher is called `watcher-2`: the third one of this bus, counted from 0.
     let mut progress = system.bus.watch()?;
 
     let (jobs, queue) = mpsc::channel();
@@ -96,7 +98,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let (console, progress) = thread::scope(|scope| -> Result<_, Box<dyn Error>> {
         let progress = scope.spawn(move || {
             let ends = progress.events().filter(JobEvent::is_end);
-            // Only the first one is waited for.
+            // The program waits only for the first end.
             let ended = ends.inspect(|_| first_end.send(()).unwrap_or_default()).count() as u64;
             (ended, progress.stats())
         });
@@ -107,7 +109,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         if half > 0 {
             wait_for_first_end.recv()?;
         }
-        // At least one of these jobs is done by now; the workers go on with the others while this looks.
+        // At least one of these jobs is done by now. The workers go on with the others meanwhile.
         let (mut watcher, known) = system.follow("console")?;
         let console = scope.spawn(move || (picture(&mut watcher), known, watcher.stats()));
         for number in half..settings.jobs {

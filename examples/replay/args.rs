@@ -59,7 +59,7 @@ pub(crate) enum Request {
 
 #[derive(Default)]
 pub(crate) struct Options {
-    /// None is standard input.
+    /// The file, or `None` for standard input.
     pub(crate) file: Option<PathBuf>,
     pub(crate) correlator: CorrelatorOptions,
     pub(crate) is_expanded: bool,

@@ -9,32 +9,33 @@ use serde_json::Value;
 use super::lines::{Lines, json_error};
 use super::text::plain;
 
-/// So many problems are shown one by one, each so long.
+/// The number of problems that are shown one by one, and the length of each in characters.
 pub(crate) const SHOWN: usize = 5;
 const LENGTH: usize = 200;
-/// The largest list, in bytes: it is read at one go.
+/// The largest list, in bytes, because a list is read as a whole.
 const MAX_LIST: u64 = 1 << 30;
-/// The most events that counts may be expanded to.
+/// The largest number of events that counts may be expanded to.
 const MAX_EVENTS: usize = 5_000_000;
 
 #[derive(Default)]
 pub(crate) struct Input {
-    /// In the order of their times.
+    /// The events, in the order of their times.
     pub(crate) events: Vec<(Timestamp, Event)>,
     pub(crate) problems: Vec<String>,
     pub(crate) unreadable: usize,
-    /// What the counts of the events add up to, before they were set to 1.
+    /// The sum of the counts of the events, before they were set to 1.
     pub(crate) occurrences: u64,
     pub(crate) is_expanded: bool,
 }
 
-/// Fails where there is nothing to go on with; what is wrong with single events is in the result.
+/// Reads all events. Fails if the input as a whole cannot be used. Problems with single events are
+/// in the result.
 pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
     let cannot = |error: std::io::Error| format!("cannot read: {error}");
     let mut lines = Lines::new(&mut reader);
     let mut first = lines.next().map_err(cannot)?;
-    // Blank lines before the first one.
+    // Skip blank lines before the first one.
     while first.as_ref().is_some_and(|(_, line)| line.as_ref().is_ok_and(|line| line.trim().is_empty())) {
         first = lines.next().map_err(cannot)?;
     }
@@ -51,7 +52,7 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
                 MAX_LIST >> 20
             ));
         }
-        // One byte that is no UTF-8 spoils its own character.
+        // A byte that is not UTF-8 spoils only its own character.
         let text = String::from_utf8(text)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let value =
@@ -74,18 +75,19 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
             next = lines.next().map_err(cannot)?;
         }
     }
-    // Stable: events of one moment stay in their order.
+    // The sort is stable: events of one moment stay in their order.
     input.events.sort_by_key(|(at, _)| *at);
     Ok(input)
 }
 
-/// Whether it is the beginning of JSON that goes on in the next line.
+/// Returns whether the line is the beginning of JSON that goes on in the next line.
 fn is_incomplete(line: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
 }
 
-/// The same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder reads it.
-/// Such a half is no character, and with it nothing of the whole document could be read.
+/// Returns the same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder
+/// reads it. Such a half is not a character, and with it nothing of the whole document could be
+/// read.
 fn without_halves(json: String) -> String {
     let unit = |escape: &[u8]| -> Option<u16> {
         let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
@@ -102,16 +104,16 @@ fn without_halves(json: String) -> String {
                 bytes[at + 2..at + 6].copy_from_slice(b"fffd");
                 6
             }
-            // Two, so that a backslash that is escaped begins nothing.
+            // Two bytes, so that a backslash that is escaped does not begin another escape.
             _ => 2,
         };
     }
-    // It still is UTF-8: digits have become digits.
+    // The bytes are still UTF-8: digits have become digits.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
 impl Input {
-    /// A list of events, or one event.
+    /// Adds a list of events, or one event.
     fn add_document(&mut self, place: &str, mut value: Value) -> Result<(), String> {
         let is_list = value["kind"].as_str().is_none_or(|kind| kind.ends_with("List"));
         match value.get_mut("items").filter(|_| is_list).map(Value::take) {
@@ -158,7 +160,7 @@ impl Input {
         self.occur(event, last)
     }
 
-    /// As often as it is to be replayed.
+    /// Adds an event as often as it is to be replayed.
     fn occur(&mut self, mut event: Event, last: Timestamp) -> Result<(), String> {
         let count = event.series().map_or(event.count, |series| series.count).max(1).unsigned_abs();
         self.occurrences += u64::from(count);
@@ -198,7 +200,7 @@ fn at_time(mut event: Event, at: Timestamp) -> Event {
     event
 }
 
-/// When it was last seen, as far as it says.
+/// Returns when the event was last seen, or `None` if it has no time.
 fn time_of(event: &Event) -> Option<Timestamp> {
     event
         .last_timestamp
@@ -208,7 +210,7 @@ fn time_of(event: &Event) -> Option<Timestamp> {
         .or_else(|| event.metadata.creation_timestamp())
 }
 
-/// The same on the clock.
+/// Returns the same time on the system's clock.
 pub(crate) fn system_time(at: Timestamp) -> SystemTime {
     let zero = Timestamp::UNIX_EPOCH;
     if at < zero {

@@ -1,4 +1,5 @@
-//! Shows what the correlator would have made of a cluster's events, and draws what other options would do:
+//! Shows what the correlator would have made of a cluster's events, and draws what other options
+//! would do.
 //!
 //! ```sh
 //! kubectl get events -A -o json | cargo run --release --example replay
@@ -32,16 +33,16 @@ use args::{Options, Request};
 use input::Input;
 use text::{plain, quoted};
 
-/// Fewer events than this are over before a bar is seen.
+/// The number of events below which a run ends before a bar is seen.
 const LONG: usize = 20_000;
 
-/// Why it ends early.
+/// The reason why the program ends early.
 pub(crate) enum Stop {
-    /// The reader of the output has gone.
+    /// Nobody reads the output any more.
     NobodyReads,
-    /// It cannot be done.
+    /// The program cannot do what was asked.
     Failed(String),
-    /// What was asked for, or put in, is wrong.
+    /// The arguments or the input are wrong.
     Input(String),
 }
 
@@ -114,7 +115,7 @@ fn read(options: &Options) -> Result<Input, Stop> {
     input::read(reader, options.is_expanded).map_err(|error| Stop::Input(plain(&error)))
 }
 
-/// Only where somebody looks, and only where it takes long.
+/// Returns a progress bar, which is hidden unless stderr is a terminal and the run takes long.
 fn bar(events: usize) -> ProgressBar {
     if events < LONG || !io::stderr().is_terminal() {
         return ProgressBar::hidden();

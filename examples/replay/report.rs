@@ -1,4 +1,4 @@
-//! What is shown of a run: one screen for a person, or JSON.
+//! The result of a run: one screen for a person, or JSON.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use super::number::grouped;
 use super::run::{Key, Outcome, Tally};
 use super::text::plain;
 
-/// So many of the noisiest.
+/// The number of noisiest keys that are shown.
 const NOISIEST: usize = 10;
-/// How much of an object, and of the other names, is shown.
+/// The length of an object, and of the other names, in characters.
 const OBJECT: usize = 56;
 const WIDTH: usize = 28;
 
 pub(crate) fn text(input: &Input, outcome: &Outcome) -> String {
     let mut out = String::new();
-    // A string takes everything.
+    // Writing to a string never fails.
     let _ = write_text(&mut out, input, outcome);
     out
 }
@@ -101,7 +101,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The two largest units.
+/// Returns a span in its two largest units.
 fn shown_span(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds}s"),
@@ -111,7 +111,8 @@ fn shown_span(seconds: u64) -> String {
     }
 }
 
-/// Without its middle if it is longer: the ends tell names apart.
+/// Returns the text without its middle, if it is longer than `width`, because names differ at their
+/// ends.
 fn cut(text: &str, width: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     if chars.len() <= width {

@@ -1,4 +1,4 @@
-//! Events through a correlator, with a store behind it that takes everything.
+//! A run of events through a correlator, with a store behind it that takes everything.
 
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -11,17 +11,17 @@ use indicatif::ProgressBar;
 
 use super::input::system_time;
 
-/// How many events between two steps of the bar.
+/// The number of events between two steps of the bar.
 const STEP: usize = 1024;
 
-/// What came of it.
+/// The outcome of a run.
 pub(crate) struct Outcome {
     pub(crate) stats: CorrelatorStats,
-    /// The most events first.
+    /// The counts of each key, with the most events first.
     pub(crate) keys: Vec<(Key, Tally)>,
 }
 
-/// Who says what about whom.
+/// The object, reason and source by which events are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) object: String,
@@ -42,7 +42,8 @@ impl Outcome {
         self.stats.created + self.stats.updated + self.stats.filtered
     }
 
-    /// Writes to the store: one for each event that is not skipped, and one for each summary.
+    /// Returns the number of writes to the store: one for each event that is not skipped, and one
+    /// for each summary.
     pub(crate) fn calls(&self) -> u64 {
         self.stats.created + self.stats.updated + self.stats.summaries
     }
@@ -88,7 +89,7 @@ fn key_of(event: &Event) -> Key {
     Key { object: event.involved_object.to_string(), reason: event.reason.clone(), source: source.clone() }
 }
 
-/// Tells the correlator what a store would have answered.
+/// Confirms to the correlator what a store would have answered.
 fn store(correlator: &EventCorrelator, decision: Correlation, writes: &mut u64) {
     let (mut stored, key): (Event, CorrelationKey) = match decision {
         Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),

@@ -1,4 +1,4 @@
-//! One option over a range of values, and what comes of it, as a drawing.
+//! One option over a range of values, with the results as a drawing.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use super::run::{self, Outcome};
 use super::text::quoted;
 use super::{Stop, plain};
 
-/// The most values of a range that are tried, evenly spread.
+/// The largest number of values of a range that are tried, evenly spread.
 const POINTS: u64 = 64;
 
 /// An option, and the range of its values.
@@ -75,7 +75,7 @@ impl Sweep {
         Ok(Self { option, from, to })
     }
 
-    /// All of the range, or as many as are worth drawing.
+    /// Returns all values of the range, or as many as are worth drawing.
     pub(crate) fn values(&self) -> Vec<u32> {
         let (from, span) = (u64::from(self.from), u64::from(self.to - self.from));
         let steps = span.min(POINTS - 1);
@@ -116,7 +116,8 @@ const SERIES: [Series; 4] = [
     ("aggregated", RGBColor(0x94, 0x67, 0xbd), |outcome| outcome.stats.aggregated),
 ];
 
-/// Writes the drawing, or with `--json` the figures behind it, and then the drawing only if it has a file.
+/// Writes the drawing. With `--json`, writes the figures behind the drawing, and then the drawing
+/// only if it has a file.
 pub(crate) fn write(sweep: &Sweep, points: &[(u32, Outcome)], options: &Options) -> Result<(), Stop> {
     let mut out = io::stdout().lock();
     if options.json {

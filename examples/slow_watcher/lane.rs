@@ -1,4 +1,5 @@
-//! One bus with one policy: a slow reader, a neighbour that keeps up, and what became of each event.
+//! One bus with one policy. It has a slow reader, a neighbour that keeps up, and an account of each
+//! event.
 
 use std::error::Error;
 use std::thread;
@@ -12,7 +13,7 @@ use super::reader::{Reader, Sample, Seen};
 
 pub(crate) struct Lane {
     policy: OverflowPolicy,
-    /// What the slow reader takes for an event.
+    /// The time that the slow reader takes for an event.
     time: Duration,
     bus: Broadcaster<Sample>,
     publisher: Publisher<Sample>,
@@ -41,7 +42,8 @@ impl Lane {
         })
     }
 
-    /// Publishes one event without waiting. What is refused leaves no hole: the next one gets its number.
+    /// Publishes one event without waiting. A refused event leaves no hole: the next one gets its
+    /// number.
     pub(crate) fn publish(&mut self, at: Instant) -> Result<(), Box<dyn Error>> {
         match self.publisher.try_publish(Sample { number: self.accepted, at }) {
             Ok(()) => self.accepted += 1,
@@ -55,14 +57,15 @@ impl Lane {
         self.bus.close();
     }
 
-    /// Lets the readers finish what was accepted, as far as the time allows, and in any case the event in hand.
+    /// Lets the readers finish what was accepted, as far as the time allows, and in any case the
+    /// event that they are handling.
     pub(crate) fn end(self, timeout: Duration) -> Outcome {
         self.bus.shutdown_timeout(timeout);
         let account = |reader: &Reader| {
-            // Whatever else the machine has to do meanwhile.
+            // Long enough, whatever else the machine has to do meanwhile.
             let patience = self.time + Duration::from_secs(30);
             let ended = reader.handle.join(patience);
-            // The dispatcher counts what it gives up at the deadline, and does so on its own thread.
+            // The dispatcher counts the events that it gives up at the deadline, on its own thread.
             let until = Instant::now() + patience;
             let is_settled = |stats: &WatcherStats| stats.offered == self.accepted && stats.lag == 0;
             while !is_settled(&reader.handle.stats()) && Instant::now() < until {
@@ -81,11 +84,11 @@ impl Lane {
     }
 }
 
-/// What became of the events of one bus, counted by everybody who had them in hand.
+/// An account of the events of one bus, as each party counted them.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) policy: OverflowPolicy,
-    /// As the publisher counted.
+    /// The counts of the publisher.
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) bus: BusStats,
@@ -93,7 +96,7 @@ pub(crate) struct Outcome {
     pub(crate) neighbour: Account,
 }
 
-/// What the bus says of a reader, and what the reader says itself.
+/// The counts of the bus about a reader, and the reader's own counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     /// Whether the reader has returned.
@@ -130,7 +133,8 @@ impl Outcome {
         ]
     }
 
-    /// `drop oldest: accepted 900 + refused 0; offered 900 = delivered 500 + dropped 400 (oldest 400); ..`.
+    /// Returns a line of sums, such as
+    /// `drop oldest: published 900 = accepted 900 + refused 0; offered 900 = ..`.
     pub(crate) fn sums(&self) -> String {
         let stats = &self.slow.stats;
         format!(
@@ -147,7 +151,7 @@ impl Outcome {
         )
     }
 
-    /// What does not add up.
+    /// Returns what does not add up.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut check = |who: &str, what: &str, left: u64, right: u64| {
@@ -168,7 +172,7 @@ impl Outcome {
             );
             check(who, "events in hand = delivered", seen.events, stats.delivered);
             check(who, "events that were not where the gaps say", seen.misplaced, 0);
-            // A reader that gives up at the end is not told what is missing there.
+            // A reader that gives up at the end does not learn what is missing there.
             let DropCounts { stopped, abandoned, .. } = stats.dropped;
             if stopped + abandoned == 0 {
                 check(who, "lost as told = dropped", seen.lost, stats.dropped.total());

@@ -1,13 +1,15 @@
-//! One slow reader under each overflow policy, side by side: what each lost, where, and who had to wait for it.
+//! One slow reader under each overflow policy, side by side: what each reader lost, where, and who
+//! had to wait for it.
 //!
 //! ```sh
 //! cargo run --release --example slow_watcher
 //! cargo run --release --example slow_watcher -- --rate 20000 --handler 500us --queue 256 --for 3s
 //! ```
 //!
-//! Four buses get the same events at the same time. On each there is a reader that is too slow, with a policy of its
-//! own, and a neighbour that keeps up. A policy that drops costs the slow reader its events; one that waits costs the
-//! neighbour time and the publisher its room. At the end the program compares what everybody has counted.
+//! Four buses get the same events at the same time. Each bus has a reader that is too slow, with
+//! one of the policies, and a neighbour that keeps up. A policy that drops costs the slow reader
+//! its events. A policy that waits costs the neighbour time and the publisher its room. At the end
+//! the program compares all counts.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod lane;
@@ -54,11 +56,11 @@ second one the program.
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";
 
-/// How long a pause lasts at most before Ctrl-C is looked for.
+/// The longest pause before the program looks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
 
 struct Settings {
-    /// Between two events; zero is none.
+    /// The pause between two events, or zero for none.
     pause: Duration,
     handler: Duration,
     queue: usize,
@@ -107,11 +109,11 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// Publishes, ends, compares. False when something does not add up.
+/// Publishes, ends, and compares. Returns whether everything adds up.
 fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // The second one finds the flag set.
+        // The second signal finds the flag set, and ends the program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }
@@ -153,7 +155,8 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     Ok(faults.is_empty())
 }
 
-/// Publishes to all of them, in step, until it is time to stop; says how many.
+/// Publishes to all buses, in step, until it is time to stop. Returns the number of events
+/// published to each.
 fn publish(lanes: &mut [Lane], settings: &Settings, stop: &AtomicBool) -> Result<u64, Box<dyn Error>> {
     let start = Instant::now();
     let (mut published, mut due) = (0, start);

@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, WatchError, WatchHandle};
 
-/// How many gaps a reader remembers at each end; it counts all.
+/// The number of gaps that a reader remembers at each end. The reader counts all gaps.
 const REMEMBERED: usize = 2;
 
-/// What is published: a number, without a hole among those that a bus accepted, and when.
+/// An event: a number, without a hole among those that a bus accepted, and the time of its publish.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) number: u64,
     pub(crate) at: Instant,
 }
 
-/// So many events were lost, the first of them this one.
+/// The number of events in a gap, and the first one of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Gap {
     pub(crate) first: u64,
     pub(crate) lost: u64,
 }
 
-/// What came to a reader, counted by itself.
+/// The counts that a reader makes itself of what came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
@@ -37,7 +37,8 @@ pub(crate) struct Seen {
     pub(crate) next: u64,
     /// The last event that came.
     pub(crate) newest: Option<u64>,
-    /// How often another one came: never, or a gap was not where it was told.
+    /// The number of times that another event came than the expected one. It stays 0 unless a gap
+    /// was not where the bus reported it.
     pub(crate) misplaced: u64,
     /// The longest time that an event was on its way.
     pub(crate) slowest: Duration,
@@ -71,7 +72,7 @@ impl Seen {
         }
     }
 
-    /// Where the gaps were, those in the middle left out: `64-118, 122, .., 3920-3995`.
+    /// Returns where the gaps were, without those in the middle: `64-118, 122, .., 3920-3995`.
     pub(crate) fn places(&self) -> String {
         let show = |gap: &Gap| match gap.lost {
             1 => gap.first.to_string(),

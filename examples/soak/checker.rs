@@ -1,7 +1,8 @@
-//! One watcher's checks: order (G1), gaps at their place (G7), its own accounting (G6).
+//! The checks of one watcher: order (G1), gaps at their place (G7) and its accounting (G6).
 //!
-//! The journal, a watcher that loses nothing, gives each event its place. Between two events that another watcher gets
-//! one after the other there are exactly as many places as it was told it had missed.
+//! The journal, a watcher that loses nothing, gives each event its place. Between two events that
+//! another watcher receives one after the other there are exactly as many places as the gap between
+//! them says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,19 +16,20 @@ use super::tick::{Place, Tick};
 pub(crate) struct Checker {
     ledger: Arc<Ledger>,
     name: String,
-    /// The only class that it is offered.
+    /// The only class that the watcher is offered, or `None` for all classes.
     class: Option<usize>,
-    /// Events accepted before it was registered.
+    /// The number of events accepted before the registration.
     before: u64,
     prefix: u64,
     prefix_seen: u64,
-    /// What was received and has no place yet, each with what is missing before it.
+    /// The received events that have no place yet, each with the number of events missing before
+    /// it.
     unplaced: VecDeque<(Arc<Place>, u64)>,
     last: Option<u64>,
     missing: u64,
     received: u64,
     lagged: u64,
-    /// It ended before it had read everything.
+    /// Whether the watcher ended before it had read everything.
     pub(crate) gave_up: bool,
 }
 
@@ -84,19 +86,20 @@ impl Checker {
         add(&self.ledger.lagged, count);
     }
 
-    /// An event whose `Clone` panicked: it is delivered, but nobody knows which it was.
+    /// Counts an event whose `Clone` panicked. The event is delivered, but nobody knows which one
+    /// it was.
     pub(crate) fn unclonable(&mut self) {
         self.received += 1;
         self.missing += 1;
         add(&self.ledger.received, 1);
     }
 
-    /// How much has come.
+    /// Returns how many events have come, those of the prefix included.
     pub(crate) fn seen(&self) -> u64 {
         self.received + self.prefix_seen
     }
 
-    /// Compares what has a place by now; true: all of it.
+    /// Compares the events that have a place by now. Returns whether all of them have one.
     fn settle(&mut self) -> bool {
         while let Some((place, missing)) = self.unplaced.front() {
             let Some(at) = place.get(self.class.is_some()) else { return false };
@@ -118,17 +121,20 @@ impl Checker {
         true
     }
 
-    /// Whether the accounting of one that has ended is right. False also for a while after that: its events may not have
-    /// their places yet, and the dispatcher, which may have been offering it something when it went, takes that out of
-    /// its queue again and counts it later.
+    /// Returns whether the accounting of a watcher that has ended is right. For a while after the
+    /// end, the result may still be `false`:
+    ///
+    /// - The watcher's events may not have their places yet.
+    /// - The dispatcher may have been offering it something when it ended. Then the dispatcher
+    ///   takes that out of the queue again and counts it later.
     pub(crate) fn finish(&mut self, stats: Option<&WatcherStats>) -> bool {
         self.settle() && stats.is_none_or(|stats| self.agrees(stats))
     }
 
     fn agrees(&self, stats: &WatcherStats) -> bool {
         let dropped = stats.dropped.total();
-        // Of what is lost by the stop itself it may be told or not; and of a batch that was being offered at that moment
-        // a part may be counted as lost by the policy.
+        // The gaps may or may not include what is lost by the stop itself. If a batch was being
+        // offered at that moment, a part of the batch may be counted as lost by the policy.
         let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
         let told = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
         stats.queued == 0
@@ -137,7 +143,7 @@ impl Checker {
             && (told..=dropped).contains(&self.lagged)
     }
 
-    /// It did not finish in time.
+    /// Records as a fault that the watcher did not finish in time.
     pub(crate) fn stuck(&self, stats: Option<&WatcherStats>) {
         let Self { unplaced, received, lagged, .. } = self;
         let stats = stats.map(ToString::to_string).unwrap_or_default();

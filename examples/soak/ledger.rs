@@ -1,4 +1,4 @@
-//! What the program counts itself, and what it found wrong.
+//! The program's own counts, and the faults that it found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,34 +6,34 @@ use std::sync::{Mutex, PoisonError};
 
 use eventcast::BusStats;
 
-/// More are counted, but not kept.
+/// The number of faults that are kept. Further faults are only counted.
 const FAULTS: usize = 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Publishes that returned `Ok`, in events.
+    /// The number of events that publishes accepted.
     pub(crate) accepted: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) stopped: AtomicU64,
-    /// Events that readers and handlers were given, prefixes not counted.
+    /// The number of events that readers and handlers were given, except those of prefixes.
     pub(crate) received: AtomicU64,
-    /// The sum of the gaps that they were told of.
+    /// The sum of the gaps that readers and handlers received.
     pub(crate) lagged: AtomicU64,
-    /// What the journal was given.
+    /// The number of events that the journal was given.
     pub(crate) journal: AtomicU64,
-    /// Watchers that came, and went.
+    /// The number of watchers that came and went.
     pub(crate) visits: AtomicU64,
-    /// Panics on purpose.
+    /// The number of panics on purpose.
     pub(crate) panics: AtomicU64,
     pub(crate) flushes: AtomicU64,
-    /// The end has begun.
+    /// Whether the end has begun.
     pub(crate) over: AtomicBool,
-    /// Publishers rest while the books are compared.
+    /// Whether the publishers have to rest, while the counts are compared.
     pub(crate) lull: AtomicBool,
     pub(crate) resting: AtomicU64,
     faults: Mutex<Vec<String>>,
     more: AtomicU64,
-    /// Who is at work, and what at.
+    /// The threads and tasks at work, each with what it does.
     working: Mutex<BTreeMap<String, String>>,
 }
 
@@ -68,7 +68,7 @@ impl Ledger {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Says what somebody is at.
+    /// Notes what `who` is doing.
     pub(crate) fn work(&self, who: &str, what: String) {
         self.working.lock().unwrap_or_else(PoisonError::into_inner).insert(who.to_owned(), what);
     }
@@ -82,7 +82,8 @@ impl Ledger {
         working.iter().map(|(who, what)| format!("{who} ({what})")).collect()
     }
 
-    /// What of the accounting (G6) does not hold on a bus where nobody publishes and everybody has read everything.
+    /// Returns what of the accounting (G6) does not hold. On the bus nobody may be publishing, and
+    /// every watcher must have read everything.
     pub(crate) fn compare(&self, stats: &BusStats) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut equal = |what: &str, theirs: u64, ours: u64| {

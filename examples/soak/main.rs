@@ -1,14 +1,16 @@
-//! Every feature at once, for as long as you like, checked all the while: order, accounting, gaps, memory.
+//! Uses every feature at once, for as long as you like, and checks order, accounting, gaps and
+//! memory all the while.
 //!
 //! ```sh
 //! cargo run --release --all-features --example soak -- --for 60s
 //! cargo run --release --all-features --example soak -- --for 8h --seed 7
 //! ```
 //!
-//! Threads and tasks publish at rates that vary. Watchers of all policies come and go, are read in every way there is,
-//! panic, and have filters, hooks and prefixes that panic; events have a `Clone` or a `Drop` that does. Recorders feed a
-//! store and a sink that fails. Every two seconds the publishers rest, and what the bus has counted must be what the
-//! program has counted. `docs/verification.md` says what this sees and what it cannot see.
+//! Threads and tasks publish at rates that vary. Watchers of all policies come and go. They are
+//! read in every way there is, they panic, and they have filters, hooks and prefixes that panic.
+//! Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a sink
+//! that fails. Every two seconds the publishers rest, and the counts of the bus must equal the
+//! counts of the program. `docs/verification.md` says what this sees and what it cannot see.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod checker;
@@ -62,7 +64,7 @@ A DURATION is a number and a unit: 500ms, 60s, 8h. Ctrl-C ends it early, a secon
 Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
 ";
 
-/// How often memory is looked at, and how often the publishers rest.
+/// The time between two samples of memory, and between two rests of the publishers.
 const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
 const LULL: Duration = Duration::from_secs(2);
 
@@ -70,7 +72,7 @@ const INCOMING: u64 = 64;
 const MAX_BATCH: u64 = 32;
 const JOURNAL: u64 = 256;
 
-/// Publishers and visitors: so many threads, and as many tasks.
+/// The numbers of publishers and of visitors on threads. There are as many again in tasks.
 const SOURCES: usize = 2;
 const VISITORS: u64 = 5;
 
@@ -100,11 +102,11 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// Runs, ends, and says what was violated. False when something was.
+/// Runs the soak, ends it, and prints what was violated. Returns whether nothing was violated.
 fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // The second one finds the flag set.
+        // The second signal finds the flag set, and ends the program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }
@@ -152,7 +154,8 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     Ok(faults.is_empty())
 }
 
-/// Panics on purpose are counted; others are shown as usual, and are violations.
+/// Sets a panic hook that only counts panics on purpose. Other panics are shown as usual, and are
+/// violations.
 fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     let usual = panic::take_hook();
     let ledger = ledger.clone();
@@ -169,7 +172,7 @@ fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     }));
 }
 
-/// The watcher that loses nothing, and gives each event its place.
+/// Spawns the watcher that loses nothing and gives each event its place.
 fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box<dyn Error>> {
     let ledger = ledger.clone();
     let (mut in_class, mut last) = ([0; tick::CLASSES], [0; 2 * SOURCES]);
@@ -196,10 +199,10 @@ fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box
     Ok(())
 }
 
-/// How many threads and tasks are at work.
+/// The number of threads and tasks at work.
 type Working = Arc<AtomicU64>;
 
-/// Says, when it goes, that one is not at work any more.
+/// A mark that one thread or task is at work, until the mark is dropped.
 struct Worker(Working);
 
 impl Worker {
@@ -257,7 +260,8 @@ fn start(
     Ok(working)
 }
 
-/// Until it is time: a line each second, the books compared every other, memory sampled in between.
+/// Watches until it is time to end. Prints a line each second, lets the counts be compared every
+/// two seconds, and samples memory in between. Returns the samples, in bytes.
 fn watch_over(
     bus: &Broadcaster<Tick>,
     ledger: &Ledger,
@@ -304,7 +308,8 @@ fn watch_over(
     Ok(samples)
 }
 
-/// No more events may live than the bus's bound (G5) and what publishers and readers hold themselves.
+/// Checks that the living events are no more than the bus's bound (G5) and those that publishers
+/// and readers hold themselves.
 fn look_at_live_events(ledger: &Ledger) {
     let watchers = 2 * VISITORS + 1;
     let bus = INCOMING * MAX_BATCH + JOURNAL + 2 * VISITORS * plan::QUEUE + 2 * MAX_BATCH * (watchers + 1);
@@ -315,7 +320,8 @@ fn look_at_live_events(ledger: &Ledger) {
     }
 }
 
-/// Nobody publishes, everybody reads: soon everything has been read, and the books agree. False: they never did.
+/// Lets the publishers rest until every watcher has read everything and the counts agree. Returns
+/// `false` if they do not agree in time.
 fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     let start = Instant::now();
     ledger.lull.store(true, Ordering::SeqCst);
@@ -335,7 +341,7 @@ fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     wrong.is_empty()
 }
 
-/// Closes the bus and waits for everybody; true: all have ended.
+/// Closes the bus and waits for all threads and tasks. Returns whether all of them have ended.
 fn end(bus: &Broadcaster<Tick>, ledger: &Ledger, working: Working) -> bool {
     ledger.over.store(true, Ordering::SeqCst);
     let report = bus.shutdown_timeout(PATIENCE);

@@ -1,18 +1,20 @@
-//! Whether the memory that the program takes levels off.
+//! A check whether the memory that the program takes levels off.
 
-/// Samples a second.
+/// The number of samples per second.
 pub(crate) const RATE: u64 = 4;
 
-/// With fewer samples nothing is said: the first seconds belong to queues, caches and stores that fill up.
+/// The number of samples that a verdict needs, because the first seconds belong to queues, caches
+/// and stores that fill up.
 const ENOUGH: usize = 20 * RATE as usize;
 
-/// What the last third may take more than the second one, in bytes. In runs of a minute in which nothing leaks, the medians
-/// differ by less than 1 MiB either way: allocators keep freed pages, and each thread that comes brings an arena. One
-/// leaked event in 500 is more than this in the 20 seconds between the thirds of a minute; what leaks more slowly shows in
-/// a longer run. (Events themselves are counted, so that one alone that stays behind is noticed at the end.)
+/// The most that the last third may take more than the second one, in bytes. In runs of a minute in
+/// which nothing leaks, the medians differ by less than 1 MiB either way: allocators keep freed
+/// pages, and each new thread brings an arena. One leaked event in 500 is more than this in the 20
+/// seconds between the thirds of a minute. A slower leak shows in a longer run. (Events themselves
+/// are counted, so a single event that stays behind is noticed at the end.)
 const TOLERANCE: u64 = 4 << 20;
 
-/// The resident size in bytes; none where the system does not say so in `/proc`.
+/// Returns the resident size in bytes, or `None` if the system does not say so in `/proc`.
 pub(crate) fn resident() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
@@ -24,7 +26,8 @@ pub(crate) fn resident() -> Option<u64> {
     None
 }
 
-/// In words, and whether it is well: `None` where there is nothing to go by.
+/// Returns the sizes in words, and whether they level off. The second value is `None` if there are
+/// too few samples.
 pub(crate) fn judge(samples: &[u64]) -> (String, Option<bool>) {
     if samples.is_empty() {
         return ("not known on this system".to_owned(), None);

@@ -1,4 +1,4 @@
-//! What one watcher of the soak is like: its options, how it is read, and how it ends.
+//! The plan of one watcher of the soak: its options, how it is read, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::dice::Dice;
 use super::ledger::{Ledger, get};
 use super::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
 
-/// The longest queue, and the longest prefix.
+/// The upper bounds of a queue and of a prefix, in events.
 pub(crate) const QUEUE: u64 = 256;
 pub(crate) const PREFIX: u64 = 6;
 
-/// How it goes when it has seen enough.
+/// The way in which a watcher ends when it has seen enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leave {
     /// Stopped, and read to the end.
@@ -31,19 +31,19 @@ pub(crate) struct Plan {
     queue: u64,
     name: Option<String>,
     class: Option<usize>,
-    /// After so many events its filter panics.
+    /// The number of the call in which the filter panics, counted from 1.
     filter_panics: Option<u64>,
-    /// Its hook panics once in so many calls.
+    /// The number of calls of the hook of which one panics.
     hook_panics: Option<u64>,
     prefix: u64,
     prefix_panics: bool,
     pub(crate) stop_on_panic: bool,
-    /// A handler panics at this event.
+    /// The number of the call in which a handler panics, counted from 1.
     pub(crate) handler_panics: Option<u64>,
-    /// How many events it wants to see.
+    /// The number of events that the watcher wants to see.
     pub(crate) enough: u64,
     pub(crate) leave: Leave,
-    /// It naps once in so many events.
+    /// The number of events of which, on average, one is followed by a nap.
     pub(crate) nap: u64,
 }
 
@@ -76,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// The watcher's builder and checker; none where the prefix panics.
+    /// Returns the watcher's builder and checker, or `None` if the prefix panics.
     pub(crate) fn build<'b>(
         &self,
         bus: &'b Broadcaster<Tick>,
@@ -117,7 +117,7 @@ impl Plan {
         Some((builder, Checker::new(ledger, &name, class, get(&ledger.accepted), length)))
     }
 
-    /// The nap that is due, if one is.
+    /// Returns the nap that is due, or `None` if none is.
     pub(crate) fn nap(&self, dice: &mut Dice) -> Option<Duration> {
         dice.once_in(self.nap).then(|| dice.micros(400))
     }

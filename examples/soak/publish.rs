@@ -11,10 +11,10 @@ use super::dice::Dice;
 use super::ledger::{Ledger, add};
 use super::tick::{CLASSES, Mood, Tick};
 
-/// The largest batch that is published here.
+/// The upper bound of a batch that is published here, in events.
 pub(crate) const BATCH: u64 = 48;
 
-/// A phase at one rate lasts so long at most, in microseconds.
+/// The longest phase at one rate, in microseconds.
 const PHASE: u64 = 300_000;
 
 pub(crate) struct Source {
@@ -23,7 +23,7 @@ pub(crate) struct Source {
     dice: Dice,
     number: usize,
     next: u64,
-    /// Between two publishes; and until when.
+    /// The pause between two publishes, and the time until which it stays the same.
     pause: Duration,
     until: Instant,
 }
@@ -67,13 +67,13 @@ impl Source {
         };
         add(counter, refused.len() as u64);
         add(&self.ledger.accepted, (events - refused.len()) as u64);
-        // What comes back goes here, and would panic here.
+        // Refused events are dropped here, and some of them would panic.
         for tick in &mut refused {
             tick.mood = Mood::Calm;
         }
     }
 
-    /// How long to pause now; none: it is over.
+    /// Returns how long to pause now, or `None` after the end.
     fn pace(&mut self) -> Option<Duration> {
         if self.ledger.is_over() && self.publisher.is_closed() {
             return None;
@@ -154,7 +154,7 @@ impl Source {
         }
     }
 
-    /// Says so when a rest begins or ends.
+    /// Counts this publisher as resting, or no longer as resting, when a rest begins or ends.
     fn rest(&self, rests: &mut bool) {
         if *rests != self.wants_rest() {
             *rests = !*rests;

@@ -1,4 +1,5 @@
-//! The recorder's half: recorders, a log, a handler, and recordings to a store and to a sink that fails in every way.
+//! The recorder's half: recorders, a log, a handler, and recordings to a store and to a sink that
+//! fails in every way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::ledger::{Ledger, add, get};
 use super::tick::ON_PURPOSE;
 use super::visit::PATIENCE;
 
-/// Events that the store holds at most.
+/// The largest number of events that the store holds.
 const STORED: usize = 500;
 
 #[derive(Debug, Default)]
@@ -25,9 +26,9 @@ struct Counts {
     accepted: AtomicU64,
     full: AtomicU64,
     stopped: AtomicU64,
-    /// What the hook was told of.
+    /// The number of losses that the hook received.
     told: AtomicU64,
-    /// What the handler was given, and panicked at.
+    /// The number of events that the handler was given, and of those at which it panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
     lines: AtomicU64,
@@ -41,7 +42,7 @@ pub(crate) struct Recording {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// Passes most of what it is given on to a store; fails, naps and panics now and then.
+/// A sink that passes most calls on to a store. Now and then it fails, naps or panics.
 #[derive(Clone)]
 struct Flaky {
     store: MemorySink,
@@ -133,7 +134,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// A thread that records, at rates that vary.
+    /// Starts a thread that records at rates that vary.
     fn record(&mut self, seed: u64, number: u64) -> std::io::Result<()> {
         let (ledger, counts) = (self.ledger.clone(), self.counts.clone());
         let recorder = self.events.new_recorder(format!("soak-{number}"));
@@ -164,7 +165,7 @@ impl Recording {
         Ok(())
     }
 
-    /// A thread whose recordings start, stop and are flushed.
+    /// Starts a thread whose recordings start, stop and are flushed.
     fn come_and_go(&mut self, seed: u64) -> Result<(), Box<dyn std::error::Error>> {
         let (ledger, events) = (self.ledger.clone(), self.events.clone());
         let store = small_store()?;
@@ -194,7 +195,8 @@ impl Recording {
         Ok(())
     }
 
-    /// The end: everything handled, everything accounted for.
+    /// Ends the recordings. By then everything must be handled and accounted for. Returns a
+    /// summary.
     pub(crate) fn end(self) -> String {
         let Self { ledger, counts, events, store, threads } = self;
         for thread in threads {
@@ -213,7 +215,8 @@ impl Recording {
                 ledger.fault(format!("recorder: {what}: {theirs} in the statistics, {ours} counted"));
             }
         };
-        // A recording that was stopped tries once what it still has; what fails then makes the report incomplete.
+        // A recording that was stopped tries each event that it still has once. If that fails, the
+        // report is incomplete.
         let abandoned = stats.recordings.iter().any(|recording| recording.abandoned > 0);
         equal("incomplete", u64::from(!report.complete), u64::from(abandoned));
         equal("accepted", stats.bus.accepted, get(&counts.accepted));
@@ -230,7 +233,8 @@ impl Recording {
             lost +=
                 recording.already_existed + recording.rejected + recording.exhausted + recording.abandoned;
         }
-        // What a stopped recording throws away itself is counted, and not told.
+        // Events that a stopped recording discards itself are counted, but the hook does not
+        // receive them.
         let told = get(&counts.told);
         equal(
             "told of losses",

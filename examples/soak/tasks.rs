@@ -1,4 +1,5 @@
-//! Watchers that come and go as tasks: received from, streamed, given up in the middle of a wait, and awaited runners.
+//! Watchers that come and go as tasks. They are received from, streamed, cancelled in the middle of
+//! a wait, or awaited as runners.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +19,12 @@ use super::visit::{PATIENCE, Visitor, handler, leave_in_panic, lock, panicked, t
 enum Form {
     Recv,
     Stream,
-    /// A receive that is given up after a while and begun anew.
+    /// A receive that is cancelled after a while and begun anew.
     Cancelled,
 }
 
 impl Visitor {
-    /// As [`run`](Visitor::run), for a task.
+    /// Makes one visit after the other, as [`run`](Visitor::run) does, in a task.
     pub(crate) async fn run_async(mut self) {
         while self.visit_async().await {
             add(&self.ledger.visits, 1);
@@ -84,7 +85,8 @@ impl Visitor {
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
         let (checker, on_enough) = (Arc::new(Mutex::new(checker)), Arc::default());
         let handler = handler(plan, &checker, &on_enough);
-        // It may wait for room, which may not come before another task of this thread has read something.
+        // The registration may wait for room, which may not come before another task of this thread
+        // has read something.
         let runner = match tokio::task::block_in_place(|| builder.runner(handler)) {
             Ok(runner) => runner,
             Err(error) => return self.is_open(&error),
@@ -97,7 +99,7 @@ impl Visitor {
     }
 }
 
-/// Receives once; true: the end.
+/// Receives once. Returns whether the watcher has ended.
 async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> bool {
     let received = match form {
         Form::Recv => AssertUnwindSafe(watcher.recv_async()).catch_unwind().await.map(Result::ok),
@@ -120,7 +122,7 @@ async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) ->
     false
 }
 
-/// Waits until all that the checker wants to know is there.
+/// Waits until the accounting is right, or too much time has passed.
 async fn finish(checker: &Mutex<Checker>, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !lock(checker).finish(stats().as_ref()) {

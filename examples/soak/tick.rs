@@ -1,23 +1,25 @@
-//! The events of the soak: each knows who published it, and gets its place in the order from the journal.
+//! The events of the soak. Each knows who published it, and gets its place in the order from the
+//! journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
-/// Events are of so many classes; some watchers want only one.
+/// The number of classes of events. Some watchers want only one class.
 pub(crate) const CLASSES: usize = 4;
 
-/// What a panic says that is meant to be.
+/// The text with which every panic on purpose begins.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
-/// How many events live.
+/// The number of events alive.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 pub(crate) fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Where an event stands, from 1: among all, and among those of its class. Zero until the journal has come to it.
+/// The place of an event among all events and among those of its class, counted from 1. Both
+/// numbers are 0 until the journal has read the event.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     all: AtomicU64,
@@ -25,10 +27,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The journal's: each event once.
+    /// Sets the place. Only the journal calls this, once for each event.
     pub(crate) fn assign(&self, all: u64, class: u64) {
         self.class.store(class, Ordering::Relaxed);
-        // Release: who sees the place sees the one in the class.
+        // Release: pairs with the load of `all` in `get`. A reader that sees the place also sees
+        // the one in the class.
         self.all.store(all, Ordering::Release);
     }
 
@@ -39,19 +42,19 @@ impl Place {
     }
 }
 
-/// What an event does to those who handle it.
+/// The behaviour of an event when it is cloned or dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mood {
     Calm,
     /// Its `Clone` panics.
     Unclonable,
-    /// Its `Drop` panics, but that of its copies does not.
+    /// Its `Drop` panics, but the `Drop` of its copies does not.
     Explosive,
 }
 
 #[derive(Debug)]
 pub(crate) struct Tick {
-    /// Who published it; none: it comes from a prefix.
+    /// The number of the publisher, or `None` if the event comes from a prefix.
     pub(crate) publisher: Option<usize>,
     pub(crate) number: u64,
     pub(crate) class: usize,

@@ -1,4 +1,4 @@
-//! Watchers that come, read in one of the ways there are, and go: on threads of the program.
+//! Watchers that come, are read in one of the ways there are, and go, on threads of the program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,10 +16,10 @@ use super::ledger::{Ledger, add};
 use super::plan::{Leave, Plan};
 use super::tick::{ON_PURPOSE, Tick};
 
-/// What nobody takes who is not stuck.
+/// A time that nothing takes unless it is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How a watcher is read.
+/// The way in which a watcher is read.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Recv,
@@ -31,7 +31,7 @@ enum Form {
     Select,
 }
 
-/// What a step came to.
+/// The result of a step.
 pub(crate) enum Step {
     More,
     Empty,
@@ -51,7 +51,7 @@ impl Visitor {
         Self { ledger: ledger.clone(), bus: bus.clone(), dice: Dice::new(seed, 2000 + number), name }
     }
 
-    /// One visit after the other, until the bus has ended.
+    /// Makes one visit after the other, until the bus has ended.
     pub(crate) fn run(mut self) {
         while self.visit() {
             add(&self.ledger.visits, 1);
@@ -69,7 +69,7 @@ impl Visitor {
         }
     }
 
-    /// False: the bus is closed.
+    /// Makes one visit. Returns `false` if the bus is closed.
     fn visit(&mut self) -> bool {
         let plan = Plan::new(&mut self.dice);
         match self.dice.roll(9) {
@@ -122,7 +122,7 @@ impl Visitor {
         true
     }
 
-    /// A handler on a thread of the bus.
+    /// Runs a handler on a thread of the bus. Returns `false` if the bus is closed.
     fn spawn(&mut self, plan: &Plan) -> bool {
         self.ledger.work(&self.name, format!("spawn, {plan:?}"));
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
@@ -132,7 +132,7 @@ impl Visitor {
             Err(error) => return self.is_open(&error),
         };
         let _ = on_enough.set(handle.clone());
-        // It stops itself, but for the one that had enough before it knew its handle.
+        // The handler stops its own watcher, except if it had enough before its handle was set.
         while !handle.join(Duration::from_millis(5)) {
             let Ok(seen) = checker.try_lock().map(|checker| checker.seen()) else { continue };
             if seen >= plan.enough {
@@ -147,7 +147,7 @@ impl Visitor {
         true
     }
 
-    /// A handler on this thread.
+    /// Runs a handler on this thread. Returns `false` if the bus is closed.
     fn run_handler(&mut self, plan: &Plan) -> bool {
         self.ledger.work(&self.name, format!("runner, {plan:?}"));
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
@@ -163,7 +163,8 @@ impl Visitor {
         true
     }
 
-    /// Whether the visits go on: only the end may be a reason for not being registered.
+    /// Returns `false`, so that the visits end. Only the end of the bus may be a reason for not
+    /// being registered. Any other reason is a fault.
     pub(crate) fn is_open(&self, error: &WatchError) -> bool {
         if !matches!(error, WatchError::Stopped) || !self.ledger.is_over() {
             self.ledger.fault(format!("{}: {error}", self.name));
@@ -172,7 +173,7 @@ impl Visitor {
     }
 }
 
-/// What a handler does: it stops its own watcher when it has seen enough.
+/// Returns a handler that stops its own watcher when it has seen enough.
 pub(crate) fn handler(
     plan: &Plan,
     checker: &Arc<Mutex<Checker>>,
@@ -198,7 +199,7 @@ pub(crate) fn handler(
     }
 }
 
-/// Receives once; true: the end.
+/// Receives once. Returns whether the watcher has ended.
 fn receive(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> bool {
     let copies = !matches!(form, Form::Ref | Form::Batch);
     match catch_unwind(AssertUnwindSafe(|| step(form, watcher, checker))) {
@@ -260,7 +261,7 @@ fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> Step 
     }
 }
 
-/// Waits until all that the checker wants to know is there.
+/// Waits until the accounting is right, or too much time has passed.
 fn finish(checker: &mut Checker, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !checker.finish(stats().as_ref()) {
@@ -278,7 +279,7 @@ pub(crate) fn take(delivery: Delivery<&Tick>, checker: &mut Checker) {
     }
 }
 
-/// After a panic in a receive, which only an event's `Clone` may be.
+/// Notes a panic in a receive. Only an event's `Clone` may panic there.
 pub(crate) fn panicked(copies: bool, checker: &mut Checker) {
     if copies {
         checker.unclonable();

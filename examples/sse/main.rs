@@ -1,4 +1,5 @@
-//! A web service that passes on to all clients, as server-sent events, what anybody publishes.
+//! A web service that sends everything that anybody publishes to all clients, as server-sent
+//! events.
 //!
 //! ```sh
 //! cargo run --release --example sse
@@ -7,10 +8,12 @@
 //! curl localhost:8080/stats
 //! ```
 //!
-//! Each client is a watcher with a queue of its own, read by the task that writes to its connection: no thread, no
-//! copy of the texts. Who reads too slowly loses events, is told how many at the place where they are missing, and
-//! delays nobody. A new client first gets the newest text of each topic. Routes and answers are in `service.rs`. At
-//! Ctrl-C nothing more is accepted, what was accepted is sent, and the program says what became of every event.
+//! Each client is a watcher with its own queue. The task that writes to the client's connection
+//! reads this queue, so a client needs no thread and no copy of the texts. A client that reads too
+//! slowly loses events and delays nobody. The client learns how many are missing at the place where
+//! they are missing. A new client first gets the newest text of each topic. Routes and answers are
+//! in `service.rs`. At Ctrl-C the service accepts nothing more, sends what it has accepted, and
+//! prints what became of every event.
 
 mod limit;
 mod service;
@@ -81,13 +84,14 @@ fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
     Ok(Some(settings))
 }
 
-/// False when something does not add up.
+/// Runs the service until it is interrupted. Returns whether everything adds up.
 fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let files = limit::raise();
     let service = Arc::new(Service::new(settings.queue)?);
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(settings, &service, files))?;
-    // Whoever still has not read to the end is cut off here: with the tasks go the connections and the watchers.
+    // Clients that still have not read to the end are cut off here: the runtime drops their tasks,
+    // and with them the connections and the watchers.
     let left = service.bus.stats().watchers.len();
     runtime.shutdown_timeout(Duration::from_secs(1));
     let (account, right) = service.account();
@@ -98,7 +102,8 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     Ok(right)
 }
 
-/// Until it is interrupted, and the clients have read what was accepted before, or have had their time for it.
+/// Serves until the program is interrupted, and then until the clients have read what was accepted
+/// before, or have had their time for it.
 async fn serve(
     settings: &Settings,
     service: &Arc<Service>,
@@ -121,12 +126,12 @@ async fn serve(
         () = interrupt.wait() => {}
     }
     complain("stopping");
-    // No new connections. Those that publish are answered that it is too late, and those that watch come to their end
-    // when they have been sent what they were offered.
+    // The server takes no new connections. Publishers get the answer that it is too late. Watchers
+    // end when they have been sent what they were offered.
     drop(stop);
     service.bus.shutdown_async(settings.grace).await;
     tokio::select! {
-        // Ran out of time: see above for those who are left.
+        // The time has run out: `run` cuts off the clients that are left.
         done = timeout(settings.grace, server) => done.unwrap_or(Ok(Ok(())))??,
         () = interrupt.wait() => {}
     }

@@ -1,4 +1,4 @@
-//! The service: what clients may ask for, and what they get.
+//! The service: the requests of clients, and the answers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,12 +21,12 @@ use tokio::sync::Mutex;
 const LONGEST_TEXT: usize = 64 * 1024;
 /// The longest name of a topic, in bytes.
 const LONGEST_TOPIC: usize = 100;
-/// How many topics there may be. The newest text of each is kept for those who come later.
+/// The number of topics that there may be. The newest text of each is kept for later clients.
 const TOPICS: usize = 1000;
 
-/// What travels on the bus. All clients share it.
+/// An event on the bus: a text on a topic. All clients share it.
 pub(crate) struct Post {
-    /// Counted from 1, without a hole.
+    /// The number of the post, counted from 1 without a hole.
     id: u64,
     topic: String,
     text: String,
@@ -34,13 +34,14 @@ pub(crate) struct Post {
 
 #[derive(Default)]
 struct Latest {
-    /// The id of the newest one.
+    /// The id of the newest post, or 0 if there is none.
     id: u64,
     by_topic: BTreeMap<String, Arc<Post>>,
 }
 
 impl Latest {
-    /// What somebody who comes now should know: the newest of each topic, in the order of their publishing.
+    /// Returns what a client that connects now should know: the newest post of each topic, in the
+    /// order of their publishing.
     fn posts(&self) -> Vec<Arc<Post>> {
         let mut posts: Vec<Arc<Post>> = self.by_topic.values().cloned().collect();
         posts.sort_by_key(|post| post.id);
@@ -51,13 +52,13 @@ impl Latest {
 pub(crate) struct Service {
     pub(crate) bus: Broadcaster<Arc<Post>>,
     latest: Mutex<Latest>,
-    /// Counted here, to be compared with what the bus says.
+    /// The number of posts sent, counted here to be compared with what the bus says.
     sent: AtomicU64,
     gaps: AtomicU64,
 }
 
 impl Service {
-    /// One whose clients may each be so many events behind.
+    /// Creates a service whose clients may each be `queue_len` events behind.
     pub(crate) fn new(queue_len: usize) -> Result<Self, BuildError> {
         Ok(Self {
             bus: Broadcaster::with_options(BusOptions::default().queue_len(queue_len))?,
@@ -76,7 +77,8 @@ impl Service {
             .with_state(self.clone())
     }
 
-    /// What became of every event, and whether it adds up. For when all clients have gone.
+    /// Returns what became of every event, and whether it adds up. Call it after the last client
+    /// has been disconnected.
     pub(crate) fn account(&self) -> (String, bool) {
         let BusStats { accepted, watchers, departed, .. } = self.bus.stats();
         // Relaxed: the runtime that counted them has ended.
@@ -88,7 +90,7 @@ impl Service {
             && departed.offered == departed.delivered + dropped.total() + departed.queued
             && departed.queued == 0
             && departed.delivered == sent
-            // Who vanishes with a full queue has not heard of the last ones.
+            // A client that vanishes with a full queue has not learned of the last losses.
             && gaps <= dropped.incoming;
         let text = format!(
             "published {accepted}; offered to clients {} = sent {sent} + lost in gaps {} + not read {}",
@@ -107,14 +109,16 @@ fn closing() -> Refusal {
     (StatusCode::SERVICE_UNAVAILABLE, "the service is closing\n".to_owned())
 }
 
-/// The newest of each topic, and then everything as it comes. A client that does not keep up gets an event `gap` where
-/// events are missing, with their number. One that goes takes its watcher with it.
+/// Sends the newest post of each topic, and then every post as it is published. A client that does
+/// not keep up gets an event `gap` where events are missing, with their number. When a client
+/// disconnects, its watcher is dropped with the stream.
 async fn events(
     State(service): App,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
     let (watcher, known) = {
-        // Held until the watcher is registered, so that nothing is published between the look and the registration.
+        // Held until the watcher is registered, so that nothing is published between the reading of
+        // the posts and the registration.
         let latest = service.latest.lock().await;
         let builder = service.bus.watch_builder().name(&client.to_string()).prefix(latest.posts());
         (builder.watch_async().await.map_err(|_| closing())?, latest.id)
@@ -122,7 +126,7 @@ async fn events(
     let stream = watcher.map(move |delivery| {
         Ok(match delivery {
             Delivery::Event(post) => {
-                // Relaxed: counts. What was known before does not come through the bus.
+                // Relaxed: counts. The posts of the prefix do not come through the bus.
                 service.sent.fetch_add(u64::from(post.id > known), Ordering::Relaxed);
                 let data = json!({"topic": post.topic, "text": post.text});
                 sse::Event::default().id(post.id.to_string()).data(data.to_string())
@@ -133,12 +137,12 @@ async fn events(
             }
         })
     });
-    // A comment now and then tells of connections that have broken without a word.
+    // A comment now and then reveals connections that have broken silently.
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// Publishes the body on `?topic=`, and answers with its id. A client that goes before that may find that nothing was
-/// published, but never half of it.
+/// Publishes the body on `?topic=`, and answers with its id. If the client disconnects before the
+/// answer, either nothing was published, or the text was published and noted: never half of it.
 async fn publish(
     State(service): App,
     Query(query): Query<BTreeMap<String, String>>,
@@ -154,14 +158,14 @@ async fn publish(
         return Err((StatusCode::INSUFFICIENT_STORAGE, format!("there are {TOPICS} topics already\n")));
     }
     let post = Arc::new(Post { id: latest.id + 1, topic: topic.clone(), text });
-    // When this task is dropped while it waits, nothing is published, and nothing is noted below.
+    // If this task is dropped while it waits, nothing is published, and nothing is noted below.
     service.bus.publisher().publish_async(post.clone()).await.map_err(|_| closing())?;
     latest.id = post.id;
     latest.by_topic.insert(topic, post.clone());
     Ok((StatusCode::ACCEPTED, format!("{}\n", post.id)))
 }
 
-/// What the bus has done so far, one entry for each client that is connected.
+/// Returns what the bus has done so far, with one entry for each client that is connected.
 async fn stats(State(service): App) -> Result<impl IntoResponse, Refusal> {
     let stats = service.bus.stats();
     let text = serde_json::to_string(&json!({"clients": stats.watchers.len(), "bus": stats}))

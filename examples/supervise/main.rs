@@ -1,10 +1,11 @@
-//! Runs commands, starts those that end again, and records what happens to them as events: try it with
+//! Runs commands, starts those that end again, and records what happens to them as events. Try it
+//! with
 //!
 //! ```sh
 //! cargo run --release --example supervise -- --for 5s 'sleep 0.3' 'false' 'echo hello'
 //! ```
 //!
-//! Process groups and signals are Unix's, so the program is `unix/mod.rs`.
+//! Only Unix has process groups and signals, so the program itself is `unix/mod.rs`.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 #[cfg(unix)]

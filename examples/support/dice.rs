@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// `SplitMix64`: small, and good enough to choose with.
+/// A `SplitMix64` generator: small, and good enough to choose with.
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// The dice of one part of the program: the same seed and part, the same choices.
+    /// Creates the dice of one part of the program. The same seed and part give the same choices.
     pub(crate) fn new(seed: u64, part: u64) -> Self {
         let mut dice = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
@@ -21,7 +21,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// One of `0..sides`.
+    /// Returns one of `0..sides`.
     pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.next() % sides
     }

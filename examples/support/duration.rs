@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::text::quoted;
 
-/// What every message about a bad duration ends with.
+/// The end of the messages about a text that is not a duration.
 const FORM: &str = "write a number and a unit, as in 500ms, 5s, 2m or 1h";
 
-/// Reads one duration, or says what is wrong with it and what to write instead.
+/// Reads one duration. Returns what is wrong with the text and what to write instead, if it is not
+/// a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -27,7 +28,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{} is too long: write a shorter one, as in 500ms, 5s, 2m or 1h", quoted(text)))
 }
 
-/// Writes a duration in the largest unit that leaves it whole, down to milliseconds.
+/// Returns a duration in the largest unit that leaves it whole, down to milliseconds.
 pub(crate) fn show(duration: Duration) -> String {
     let millis = duration.as_millis();
     match millis {

@@ -10,11 +10,11 @@ use super::duration;
 use super::output::{complain, say};
 use super::text::{plain, quoted};
 
-/// What comes before the first argument that is looked at.
+/// The parser of a command line, from which each function below reads.
 pub(crate) use lexopt::Parser;
 
-/// Runs a program: `read` makes settings of the arguments (none when help is asked for), and `run` says whether all
-/// is well. Exit status 2 is bad usage, 1 everything else that is wrong.
+/// Runs a program. `read` makes settings of the arguments, or `None` if help is asked for. `run`
+/// returns whether all is well. Exit status 2 means bad usage, and 1 everything else that is wrong.
 pub(crate) fn main<S>(
     name: &str,
     help: &str,
@@ -39,23 +39,23 @@ pub(crate) fn main<S>(
     }
 }
 
-/// The next argument, or what is wrong with it.
+/// Returns the next argument, or what is wrong with it.
 pub(crate) fn next(parser: &mut Parser) -> Result<Option<lexopt::Arg<'_>>, String> {
     parser.next().map_err(|error| plain(&error.to_string()))
 }
 
-/// That there is no such argument.
+/// Returns the message that there is no such argument.
 pub(crate) fn unknown(argument: lexopt::Arg<'_>) -> String {
     plain(&argument.unexpected().to_string())
 }
 
-/// The value of an option that takes a duration.
+/// Reads the value of an option that takes a duration.
 pub(crate) fn duration(parser: &mut Parser, option: &str) -> Result<Duration, String> {
     let text = parser.value().map_err(|_| format!("{option} needs a duration, as in {option} 5s"))?;
     duration::parse(&utf8(text)?).map_err(|error| format!("{option}: {error}"))
 }
 
-/// The value of an option that takes a number.
+/// Reads the value of an option that takes a number.
 pub(crate) fn number(parser: &mut Parser, option: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let range = format!("a number from {} to {}", allowed.start(), allowed.end());
     let text = utf8(parser.value().map_err(|_| format!("{option} needs {range}"))?)?;

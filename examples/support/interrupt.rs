@@ -5,7 +5,8 @@ use std::io;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The wish that the program end. From its making on, a signal ends the program only through it.
+/// A handle that waits for a signal to end the program. Once the handle exists, a signal ends the
+/// program only through it.
 pub(crate) struct Interrupt {
     #[cfg(unix)]
     int: Signal,
@@ -19,7 +20,7 @@ impl Interrupt {
         Ok(Self { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.int.recv() => {}
@@ -34,7 +35,7 @@ impl Interrupt {
         Ok(Self {})
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn wait(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

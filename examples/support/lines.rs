@@ -1,11 +1,11 @@
-//! Lines of an input that nobody has looked at: counted, bounded, UTF-8.
+//! The lines of an input that nobody has checked: counted, bounded, UTF-8.
 
 use std::io::{self, BufRead, Read as _};
 
-/// The longest line: an event is limited to about a megabyte by every server.
+/// The longest line, in bytes. Every server limits an event to about a megabyte.
 const MAX_LINE: u64 = 16 << 20;
 
-/// What is wrong with the JSON of a line, whose number is said elsewhere.
+/// Returns what is wrong with the JSON of a line. The caller names the number of the line.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
@@ -23,10 +23,10 @@ impl<R: BufRead> Lines<R> {
         Self { reader, number: 0 }
     }
 
-    /// The next line, without its end; `None` after the last.
+    /// Returns the next line, without its end, or `None` after the last one.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut bytes = Vec::new();
-        // One byte more, to tell a line of just this length from one that goes on.
+        // One byte more, to distinguish a line of just this length from one that goes on.
         if self.reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }

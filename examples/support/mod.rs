@@ -1,4 +1,4 @@
-//! What several examples need around what they show: flags, durations, output, text for a terminal, choices.
+//! The parts that several examples share: flags, durations, output, text for a terminal, choices.
 #![allow(dead_code, reason = "each example uses its part")]
 
 pub(crate) mod dice;

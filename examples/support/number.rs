@@ -1,6 +1,6 @@
 //! Numbers for people.
 
-/// `12,345`.
+/// Returns the number with separators, such as `12,345`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::with_capacity(digits.len() + digits.len() / 3);

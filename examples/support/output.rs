@@ -1,9 +1,9 @@
-//! Output that is no failure when nobody reads it.
+//! Output that does not fail when nobody reads it.
 
 use std::error::Error;
 use std::io::{self, Write};
 
-/// Writes to stdout. A reader that has gone, as in `| head`, is no failure.
+/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
 pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -14,7 +14,8 @@ pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes a line to stderr, if anybody listens; in one piece, because others may write there too.
+/// Writes a line to stderr, if anybody listens. The line is written in one piece, because others
+/// may write there too.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,6 +1,7 @@
 //! Rows in columns.
 
-/// The rows in columns as wide as their longest cell, two blanks apart. Cells that are numbers stand to the right.
+/// Returns the rows in columns as wide as their longest cell, two blanks apart. Cells that are
+/// numbers stand to the right.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -4,22 +4,23 @@ use std::fmt::Write as _;
 
 use eventcast::Escaped;
 
-/// In quotes, with everything escaped that could do something to a terminal or could not be seen; quotes and
-/// backslashes stay as typed.
+/// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
+/// not be seen. Quotes and backslashes stay as typed.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", plain(text))
 }
 
-/// As [`quoted`], without the quotes around it.
+/// Returns the text as [`quoted`] does, without the quotes around it.
 pub(crate) fn plain(text: &str) -> String {
     Escaped::new(text).to_string()
 }
 
-/// JSON with the same content, and with the same characters escaped as in a text: JSON itself lets most of them stand.
+/// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
+/// itself lets most of them stand.
 pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // Outside of strings there are only the newlines between lines.
+        // Outside of strings, the only such characters are the newlines between lines.
         if Escaped::is_needed(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(shown, "\\u{unit:04x}");

@@ -1,4 +1,4 @@
-//! The bus itself: starting it, watching it, flushing it, ending it.
+//! The bus itself: starting, watching, flushing and ending it.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,22 +16,26 @@ use super::state::{Lifecycle, Refusal};
 use super::wait::TimedOut;
 use super::watch::{WatchBuilder, Watcher};
 
-/// Events travel by value, through the stacks of the threads that move them.
+/// The largest size of an event, in bytes. Events travel by value, through the stacks of the
+/// threads that move them.
 const MAX_EVENT_SIZE: usize = 16 * 1024;
 
-/// A bounded in-process event bus: many publishers, any number of watchers, each with its own queue and policy.
+/// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
+/// its own queue and policy.
 ///
-/// It owns one dispatcher thread. Every method takes `&self`; share it in an `Arc`. Publishers and watchers do not keep
-/// it open: dropping it closes the bus and waits for nobody, [`shutdown`](Self::shutdown) closes it and waits.
+/// A bus owns one dispatcher thread. Every method takes `&self`, so the bus can be shared in an
+/// `Arc`. Publishers and watchers do not keep the bus open. Dropping the bus closes it and waits
+/// for nobody. [`shutdown`](Self::shutdown) closes the bus and waits.
 ///
-/// Events travel by value; one of more than 16 KiB does not compile and belongs in a `Box` or an `Arc`.
+/// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
+/// `Box` or an `Arc`.
 ///
 /// # Fork
 ///
-/// Only the thread that forks exists in the child of a `fork` without `exec`. The child's copy of a
-/// bus has no dispatcher: it offers nothing, and [`flush`](Self::flush),
-/// [`shutdown`](Self::shutdown) and a publish that waits for room do not come back. Build the bus
-/// after the fork.
+/// In the child of a `fork` without `exec`, only the thread that forked exists. The child's copy of
+/// a bus has no dispatcher, so it offers nothing. [`flush`](Self::flush),
+/// [`shutdown`](Self::shutdown) and a publish that waits for room may never return there. Build the
+/// bus after the fork.
 ///
 /// # Examples
 ///
@@ -56,12 +60,12 @@ pub struct Broadcaster<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
-    /// Starts a bus with the [default options](BusOptions): queues of 1000, and a watcher whose queue is full loses the
-    /// incoming event, as in client-go's recorder.
+    /// Starts a bus with the [default options](BusOptions). The queues have length 1000, and a
+    /// watcher whose queue is full loses the incoming event, as in client-go's recorder.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// [`BuildError`] if the system grants no thread.
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "NewLongQueueBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {
@@ -72,13 +76,17 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range, or says that the system gives no thread, or no memory
-    /// for [`incoming_len`](BusOptions::incoming_len).
+    /// [`BuildError`] in these cases:
+    ///
+    /// - An option is out of range. The error names the option.
+    /// - The system grants no thread.
+    /// - The system has no memory for [`incoming_len`](BusOptions::incoming_len).
     pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Starts a bus whose timeouts run by this clock: a [`FakeClock`](crate::FakeClock) lets a test step through them.
+    /// Starts a bus whose timeouts run by this clock. With a [`FakeClock`](crate::FakeClock), a
+    /// test can step through them.
     ///
     /// # Errors
     ///
@@ -96,12 +104,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Ok(Self { incoming: Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch)), options })
     }
 
-    /// A handle to publish with. It does not keep the bus open.
+    /// Returns a handle that publishes events. The handle does not keep the bus open.
     pub fn publisher(&self) -> Publisher<T> {
         Publisher::new(self.incoming.clone())
     }
 
-    /// A watcher with the bus's default queue length and policy. See [`WatchBuilder::watch`].
+    /// Registers a watcher with the bus's default queue length and policy. See
+    /// [`WatchBuilder::watch`].
     ///
     /// # Errors
     ///
@@ -115,25 +124,30 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         self.watch_builder().watch()
     }
 
-    /// A watcher with its own queue, policy, filter, prefix, name; or a handler.
+    /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
+    /// handler.
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
         WatchBuilder::new(&self.incoming, &self.options)
     }
 
-    /// Waits until everything that was accepted before this call has been offered to every watcher, and handled by every
-    /// handler. It does not wait for watchers that you read yourself, except that one whose policy is to wait holds up
-    /// the offering as always.
+    /// Waits until everything that was accepted before this call has been offered to every watcher,
+    /// and handled by every handler.
     ///
-    /// After the end of the bus it returns at once.
+    /// A flush does not wait for watchers that you read yourself. If the policy of such a watcher
+    /// is to wait, it delays the offering as always.
+    ///
+    /// After the end of the bus a flush returns at once.
     ///
     /// # Errors
     ///
-    /// [`FlushError::Timeout`] names who is waited for, [`FlushError::WouldDeadlock`] on a thread of this bus,
-    /// [`FlushError::Abandoned`] when a shutdown by deadline gave something up.
+    /// - [`FlushError::Timeout`] if the timeout expires. It names the watchers and handlers for
+    ///   which the flush waited.
+    /// - [`FlushError::WouldDeadlock`] on a thread of this bus.
+    /// - [`FlushError::Abandoned`] if a shutdown by deadline gave something up.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `flush_async`.
+    /// Waits for at most `timeout`. In an async task, use `flush_async`.
     ///
     /// # Examples
     ///
@@ -164,7 +178,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         match self.incoming.push(Entry::Flush(ticket.clone()), deadline) {
             Ok(()) => {}
             Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
-            // All that was accepted before is offered and handled at the end, if not given up.
+            // Everything accepted before has been offered and handled at the end, if it was not
+            // given up.
             Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
         }
         let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || flushed(lifecycle, &ticket));
@@ -177,7 +192,11 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
 
-    /// As [`flush`](Self::flush), for a task. It begins when it is first polled; the timeout runs from there.
+    /// Flushes as [`flush`](Self::flush) does, for a task. The flush and its timeout begin when the
+    /// future is first polled.
+    ///
+    /// A thread of the bus keeps the deadline. If the system starts no thread, the poll blocks
+    /// until the flush is through or the deadline.
     ///
     /// # Errors
     ///
@@ -223,46 +242,54 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
     }
 
-    /// Stops accepting: publishes return `Stopped` from here on. What was accepted is still offered. Never waits.
+    /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
+    /// events that were accepted. Never waits.
     pub fn close(&self) {
         self.incoming.lifecycle.close();
     }
 
-    /// Closes the bus, and waits until everything accepted has been offered to every watcher and handled by every
-    /// handler. Watchers that you read yourself keep what is queued until they have read it.
+    /// Closes the bus, and waits until everything accepted has been offered to every watcher and
+    /// handled by every handler. Watchers that you read yourself keep their queued events until you
+    /// have read them.
     ///
-    /// Idempotent: every call waits for the same end and gets the same report. On a thread of this bus it closes, does
-    /// not wait, and returns a report that is not complete.
+    /// A shutdown is idempotent: every call waits for the same end and returns the same report. On
+    /// a thread of this bus it closes the bus, does not wait, and returns a report that is not
+    /// complete.
     ///
     /// # Blocking
     ///
-    /// As long as it takes: for ever, if a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait) is neither read
-    /// nor dropped, or a handler does not return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an
-    /// async task, use `shutdown_async`: a runner that is awaited on the thread which this blocks
-    /// never comes to its end.
+    /// Waits without a deadline. The wait never ends if a watcher whose policy is
+    /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
+    /// return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an async task, use
+    /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
         self.incoming.lifecycle.shutdown(None, None)
     }
 
-    /// As [`shutdown`](Self::shutdown), but returns by the deadline, and then reports what was abandoned.
+    /// Closes the bus as [`shutdown`](Self::shutdown) does, but returns by the deadline and then
+    /// reports what was abandoned.
     ///
-    /// The last tenth of the timeout, at most 50 ms, is kept for giving up in good order: watchers that are waited for
-    /// lose what finds no room, handlers finish the event in hand and give up the rest. With a timeout of zero, or
-    /// where user code does not return, the report is a snapshot that may still move.
+    /// The last tenth of the timeout, at most 50 ms, is reserved for giving up in good order. In
+    /// this time the watchers for which the dispatcher waits lose the events that find no room.
+    /// Each handler finishes its current event and gives up the rest. With a timeout of zero, or if
+    /// user code does not return, the report is a snapshot that may still change.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `shutdown_async`.
+    /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         let (deadline, give_up) = self.deadlines(timeout);
         self.incoming.lifecycle.shutdown(deadline, give_up)
     }
 
-    /// As [`shutdown_timeout`](Self::shutdown_timeout), for a task. It begins when it is first polled; the timeout runs
-    /// from there. Dropped before it is ready, the bus is closed, and nothing has been given up.
+    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. The
+    /// shutdown and its timeout begin when the future is first polled. If the future is dropped
+    /// after that, the bus stays closed. If the future is dropped before the reserved last tenth of
+    /// the timeout, nothing has been given up.
     ///
-    /// The deadline is kept by a thread of the bus that lives until then.
+    /// A thread of the bus keeps the deadline, and lives as long as the future waits. If the system
+    /// starts no thread, the poll blocks until the end or the deadline.
     ///
     /// # Examples
     ///
@@ -284,14 +311,16 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
     }
 
-    /// When a shutdown has to return, and when it has to begin giving up.
+    /// Returns the moment at which a shutdown has to return, and the moment at which it has to
+    /// begin giving up.
     fn deadlines(&self, timeout: Duration) -> (Deadline, Deadline) {
         let clock = &self.incoming.lifecycle.clock;
         let reserve = (timeout / 10).min(Duration::from_millis(50));
         (clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
     }
 
-    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this bus it does not wait.
+    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
+    /// bus this does not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
         let lifecycle = &self.incoming.lifecycle;
@@ -300,21 +329,23 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
     }
 
-    /// Whether the running thread is one of this bus's own.
+    /// Returns whether the running thread is one of this bus's own.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {
         self.incoming.lifecycle.is_current()
     }
 
-    /// What the bus has done so far. Never waits for a publisher, a watcher or the dispatcher.
+    /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the
+    /// dispatcher.
     pub fn stats(&self) -> BusStats {
         self.incoming.lifecycle.stats()
     }
 }
 
-/// Whether a flush is through, or never will be.
+/// Returns the result of a flush, or `None` while the flush has to wait.
 fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
-    // In this order: a bus that has ended without coming to the ticket never will.
+    // The end is read before the ticket. A bus that has ended without reaching the ticket never
+    // will.
     let ended = lifecycle.registry.has_ended();
     match ticket.waiting_for() {
         _ if lifecycle.is_abandoned() => Some(Err(FlushError::Abandoned)),
@@ -323,7 +354,8 @@ fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), Flu
     }
 }
 
-/// What the end of the bus means to a flush that came too late for a place of its own.
+/// Returns the result that the end of the bus means for a flush that came too late to enter the
+/// incoming queue, or `None` while the flush has to wait.
 fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
     match lifecycle.ending() {
         Some(true) => Some(Ok(())),
@@ -333,7 +365,8 @@ fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
 }
 
 impl<T> Drop for Broadcaster<T> {
-    /// Closes the bus and waits for nobody. What was accepted is still offered, by the dispatcher's thread.
+    /// Closes the bus and waits for nobody. The dispatcher's thread still offers the events that
+    /// were accepted.
     fn drop(&mut self) {
         self.incoming.lifecycle.close();
     }

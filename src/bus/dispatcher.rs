@@ -1,12 +1,21 @@
-//! The dispatcher: one thread that takes what publishers put into the incoming queue and hands it to the watchers.
+//! The dispatcher: one thread that takes entries out of the incoming queue, and offers their events
+//! to the watchers.
 //!
-//! One round: take what waits, up to a batch or a control entry; offer the batch to every watcher without waiting; one
-//! fence; wake the watchers that sleep and the publishers that wait for room; only then wait, for those watchers that
-//! must be waited for, all deadlines counted from the same moment; then perform the control entry. So control entries
-//! stand in the same order as events, and a watcher that is slow on purpose delays nobody's share of the same batch.
+//! One round of the dispatcher:
 //!
-//! It never blocks in a channel, and it takes no lock that a publisher takes. User code that runs here (filters, hooks,
-//! `Clone`, `Drop`) is caught when it panics.
+//! 1. Take the waiting entries, up to a batch or a control entry.
+//! 2. Offer the batch to every watcher, without waiting.
+//! 3. Fence once.
+//! 4. Wake the readers that sleep, and the publishers that wait for room.
+//! 5. Wait for those watchers that must be waited for. Each deadline counts from the offer.
+//! 6. Carry out the control entry.
+//!
+//! Control entries therefore stand in the same order as events. A slow watcher for which the
+//! dispatcher waits does not delay the events of the same batch for the other watchers.
+//!
+//! The dispatcher never blocks in a channel. It takes no lock that a publisher takes, except the
+//! lock of the wait queue for room. If user code that runs here (filters, hooks, `Clone`, `Drop`)
+//! panics, the dispatcher catches the panic.
 
 use std::collections::HashMap;
 
@@ -24,11 +33,11 @@ pub(super) struct Dispatcher<T> {
     max_batch: usize,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
     senders: Vec<Box<MailboxSender<T>>>,
-    /// Where each watcher stands in `senders`.
+    /// The index in `senders` of each watcher, by the watcher's id.
     index: HashMap<u64, usize>,
-    /// Those in `senders` that have to be waited for.
+    /// The indices in `senders` of the watchers that must be waited for.
     pending: Vec<usize>,
-    /// An entry that was taken but belongs to the next round.
+    /// An entry that the dispatcher has taken, but that belongs to the next round.
     carried: Option<Entry<T>>,
     accepted: u64,
 }
@@ -53,7 +62,8 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// Runs until the bus is closed and empty, and to the end of all destructors.
+    /// Runs until the bus is closed and the incoming queue is empty, and until all destructors have
+    /// run.
     pub(super) fn run(self) {
         on_bus_thread(self.lifecycle.id, move || {
             let mut this = self;
@@ -62,7 +72,7 @@ impl<T: Clone> Dispatcher<T> {
         });
     }
 
-    /// Works until the bus is closed and empty.
+    /// Works until the bus is closed and the incoming queue is empty.
     fn work(&mut self) {
         while let Some(first) = self.next_entry() {
             let mut taken = 1;
@@ -80,7 +90,7 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// The next entry, when there is one; `None` when there never will be.
+    /// Waits for the next entry. Returns `None` if there will never be another.
     fn next_entry(&mut self) -> Option<Entry<T>> {
         if let Some(entry) = self.carried.take() {
             return Some(entry);
@@ -90,7 +100,8 @@ impl<T: Clone> Dispatcher<T> {
                 return Some(entry);
             }
             if self.lifecycle.is_quiet() {
-                // All pushes happened before the quiet, so this look is the last that is needed.
+                // All pushes happened before the gate became quiet, so this is the last look that
+                // is needed.
                 return self.incoming.try_recv();
             }
             if self.lifecycle.registry.must_reap() {
@@ -113,7 +124,8 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// Looks on for the next entry, as long as the options say and nothing else is to be done.
+    /// Keeps looking for the next entry, for as long as the options say. Returns `None` if no entry
+    /// came, or if the dispatcher has something else to do.
     fn spin(&self) -> Option<Entry<T>> {
         if self.lifecycle.spin.is_zero() || self.lifecycle.room.is_waited_for() {
             return None;
@@ -125,19 +137,23 @@ impl<T: Clone> Dispatcher<T> {
         spin_for(self.lifecycle.spin, found).flatten()
     }
 
-    /// Before the dispatcher sleeps: who was given a turn may be a task that is not polled, so room
-    /// that is still there is the turn of the next one as well. True: somebody was woken, so the
-    /// dispatcher looks again.
+    /// Gives the next waiting publisher a turn if there is room. The dispatcher calls this before
+    /// it sleeps. The publisher that got the last turn may be a task that is not polled. While
+    /// there is still room, the next publisher therefore gets a turn as well. Returns whether there
+    /// was room and a publisher waited for it. The dispatcher then looks again.
     fn pass_turn_on(&self) -> bool {
         let is_wanted = self.lifecycle.room.is_waited_for() && !self.incoming.is_full();
         if is_wanted {
-            // No fence: whoever waits had found the queue full before the last round's fence.
+            // No fence: a publisher that waits had found the queue full before the last round's
+            // fence.
             self.lifecycle.room.wake(1);
         }
         is_wanted
     }
 
-    /// Collects events behind the first entry, until a batch is full, nothing waits, or something else comes.
+    /// Collects events from the first entry on, until a batch is full, no entry waits, or an entry
+    /// does not belong to the batch. Returns the events, and the entry that does not belong to
+    /// them. Adds the number of entries taken behind the first to `taken`.
     fn gather(&mut self, first: Entry<T>, taken: &mut usize) -> (Vec<T>, Option<Entry<T>>) {
         let mut events = match first {
             Entry::Event(event) => {
@@ -186,20 +202,21 @@ impl<T: Clone> Dispatcher<T> {
         }
         self.lifecycle.room.wake(taken);
         if !self.pending.is_empty() {
-            // The events live on in the parts that are pending.
+            // The pending parts keep their events alive.
             drop(batch);
             self.wait_for_room();
         }
     }
 
-    /// Waits until everything pending has found room, or was given up.
+    /// Waits until every pending event has found room or was given up.
     fn wait_for_room(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         loop {
             let abandoned = self.lifecycle.is_abandoned();
             for &i in &pending {
                 let sender = &mut self.senders[i];
-                // What fits is not lost, even at the last moment; a watcher that has been stopped is offered no more.
+                // An event that fits is not lost, even at the last moment. A stopped watcher is
+                // offered nothing more.
                 if !sender.state.is_stopped() {
                     sender.push_pending();
                 }
@@ -216,7 +233,7 @@ impl<T: Clone> Dispatcher<T> {
                 break;
             }
             if self.pass_turn_on() {
-                // Time to take the turn up.
+                // Time for the woken publisher to use its turn.
                 let _ = spin_until(|| self.incoming.is_full().then_some(()));
             } else {
                 self.park_for_room(&pending);
@@ -229,7 +246,7 @@ impl<T: Clone> Dispatcher<T> {
         let pending = || pending.iter().map(|&i| &*self.senders[i]);
         pending().for_each(MailboxSender::want_room);
         self.lifecycle.dispatcher.arm();
-        // The second look, behind the fence: at all that can end the wait.
+        // The second look, behind the fence in `arm`, at everything that can end the wait.
         let ready = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
         let deadline = pending().filter_map(MailboxSender::deadline).min();
         if !self.lifecycle.is_abandoned()
@@ -244,7 +261,8 @@ impl<T: Clone> Dispatcher<T> {
 
     fn register(&mut self, sender: Box<MailboxSender<T>>) {
         if sender.state.is_stopped() {
-            // It will not be found when its stop is reaped, which may be over already.
+            // The reap that belongs to the stop does not find this sender, and may be over already.
+            // The mailbox is therefore closed here.
             return sender.close(&self.lifecycle);
         }
         self.index.insert(sender.state.id, self.senders.len());
@@ -252,15 +270,16 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     fn answer(&self, ticket: &FlushTicket) {
-        // Those that have been stopped but still handle what is queued count, too: the list is the hub's. One that is
-        // registered behind the flush has position zero, and is not waited for.
+        // Handlers that were stopped but still handle queued events count too, because the list is
+        // the registry's. A handler that is registered behind the flush has position zero, so the
+        // flush does not wait for it.
         let position = |state: Arc<WatcherState>| (state.decided(), state);
         ticket.reach(self.lifecycle.registry.unfinished().into_iter().map(position).collect());
-        // No fence: who waits for it looks under the ticket's lock, see `WaitQueue::wake`.
+        // No fence: a flush looks at its condition under the ticket's lock, see `WaitQueue::wake`.
         self.lifecycle.done.wake_all();
     }
 
-    /// Takes the ends of stopped watchers out.
+    /// Reaps the stopped watchers: removes their senders, and closes their mailboxes.
     fn reap(&mut self) {
         for id in self.lifecycle.registry.take_reapable() {
             let Some(i) = self.index.remove(&id) else { continue };
@@ -270,8 +289,8 @@ impl<T: Clone> Dispatcher<T> {
             }
             sender.close(&self.lifecycle);
         }
-        // When most have gone, so does the room for them; not so soon that those who come next would have to make it
-        // again.
+        // When most watchers have been removed, their memory is freed too. Some spare capacity
+        // stays, so that the next watchers need not allocate it again.
         let held = self.senders.len();
         if self.senders.capacity() > 64 && held < self.senders.capacity() / 4 {
             self.senders.shrink_to(2 * held);
@@ -282,8 +301,8 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Dispatcher<T> {
-    /// Counts as abandoned what was accepted and will not be offered, because this thread unwinds.
-    /// It comes back, so that the events' destructors run last.
+    /// Counts as abandoned the events that were accepted and will not be offered, because this
+    /// thread unwinds. Returns the events, so that their destructors run last.
     #[cold]
     fn give_up(&mut self) -> Vec<T> {
         self.lifecycle.abandon();
@@ -310,18 +329,18 @@ impl<T> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// The end, also if something unforeseen unwinds this thread: nobody may be left waiting for
-    /// it.
+    /// Ends the bus, even if something unforeseen unwinds this thread, because nobody may be left
+    /// waiting for the end.
     fn drop(&mut self) {
         self.lifecycle.close();
-        // A publisher inside the gate waits for nobody, and leaves. When `work` has come to its end, all
+        // A publisher inside the gate waits for nobody, so it leaves. When `work` has returned, all
         // have left.
         while !self.lifecycle.is_quiet() {
             thread::yield_now();
         }
         let events = if thread::panicking() { self.give_up() } else { Vec::new() };
-        // All readers see the end before the first of the user's destructors runs: that may wait
-        // for one of them.
+        // All readers see the end before the first of the user's destructors runs, because that
+        // destructor may wait for a reader.
         let left: Vec<_> =
             self.senders.iter_mut().map(|sender| announce_end(&self.lifecycle, sender)).collect();
         for mut sender in self.senders.drain(..) {
@@ -333,7 +352,8 @@ impl<T> Drop for Dispatcher<T> {
     }
 }
 
-/// After the fence that follows an offer: wakes a reader that sleeps, and empties the queue of one that has gone.
+/// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
+/// fenced since its offer.
 fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
     sender.state.wake_cell.wake();
     if sender.state.is_gone() {
@@ -342,8 +362,8 @@ fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
     }
 }
 
-/// As [`MailboxSender::close`], before anything of the user's goes. What the queue of a reader that has gone still
-/// held comes back.
+/// Closes a mailbox as [`MailboxSender::close`] does, before any value of the user's is dropped.
+/// Returns the slices that were still in the queue of a reader that is gone.
 fn announce_end<T>(lifecycle: &Lifecycle, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
     let left = if sender.state.is_gone() { sender.drain(lifecycle.is_abandoned()) } else { Vec::new() };
     lifecycle.sender_closed(&sender.state);

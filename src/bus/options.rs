@@ -1,4 +1,4 @@
-//! Options of a bus and of its watchers: plain data, checked when something is built from it.
+//! Options of a bus and of its watchers: plain data, checked when a bus or a watcher is built.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,20 +9,25 @@ use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-/// The longest queue that can be asked for, in events or entries.
+/// The largest length of a queue, in events or entries.
 const MAX_QUEUE: usize = 1 << 24;
-/// The longest time that anybody can be told to spin.
+/// The longest time for which a thread may spin.
 const MAX_SPIN: Duration = Duration::from_secs(1);
-/// The largest batch that can be asked for, in events.
+/// The largest length of a batch, in events.
 const MAX_BATCH: usize = 1 << 16;
-/// The most bytes that an incoming queue may take: 4 GiB.
+/// The largest size of an incoming queue, in bytes: 4 GiB.
 const MAX_INCOMING: u64 = 1 << 32;
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
-/// Memory is bounded by `incoming_len` × `max_batch` events on their way in, the queues of the watchers, and two batches
-/// of `max_batch` for the dispatcher and for each watcher: one in its hand and one that the oldest part of its queue
-/// belongs to. In bytes that is times the size of an event and of what it owns.
+/// Memory is bounded by the sum of these numbers of events:
+///
+/// - `incoming_len` × `max_batch` events in the incoming queue.
+/// - The events in the queues of the watchers.
+/// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
+///   one to which the oldest part of the queue belongs.
+///
+/// The bound in bytes is this sum times the size of an event and of what an event owns.
 ///
 /// # Examples
 ///
@@ -35,9 +40,9 @@ const MAX_INCOMING: u64 = 1 << 32;
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file, with the setters' names as keys. What is left out has its default, and a key that
-does not exist is an error. A value out of range, such as a queue of zero, is an error that names it when the bus is
-built, wherever it came from:
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that is left out
+has its default, and a key that does not exist is an error. A value out of range, such as a queue of
+zero, is an error that names the option when the bus is built:
 
 ```
 use eventcast::{BusOptions, OverflowPolicy};
@@ -50,7 +55,7 @@ assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
 
 let options = serde_json::from_str(r#"{"queue_len": 0}"#)?;
 let error = eventcast::Broadcaster::<u8>::with_options(options).unwrap_err();
-assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
 # Ok::<(), serde_json::Error>(())
 ```"##
 )]
@@ -73,7 +78,8 @@ pub struct BusOptions {
 impl Default for BusOptions {
     fn default() -> Self {
         Self {
-            // 1000 and 1000, and giving up the incoming event, are what client-go's recorder uses.
+            // As in client-go's recorder: both lengths are 1000, and the incoming event is given
+            // up.
             incoming_len: 1000,
             queue_len: 1000,
             overflow: OverflowPolicy::DropIncoming,
@@ -85,53 +91,54 @@ impl Default for BusOptions {
 }
 
 impl BusOptions {
-    /// How many entries wait for the dispatcher at most, an entry being one event or one published batch. 1 to
-    /// 16,777,216, default 1000.
+    /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
+    /// as the default. An entry is an event, a piece of a published batch, a registration or a
+    /// flush.
     ///
-    /// This queue takes its memory at once, however little waits in it: for each entry the larger
-    /// of an event and 24 bytes, and up to 16 bytes more. A million entries for events of 128 bytes
-    /// take 144 MB. More than 4 GiB, and what the system does not grant, is an error of
-    /// [`with_options`](crate::Broadcaster::with_options). That does not find out a system that
-    /// grants more than it has, as Linux may.
+    /// The queue takes its memory at once, even if few entries wait in it. Each entry takes the
+    /// larger of an event and 24 bytes, and up to 16 bytes more. A million entries for events of
+    /// 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options) returns an error
+    /// if the queue needs more than 4 GiB, or more than the system grants. The check does not
+    /// detect a system that grants more than it has, as Linux may.
     pub fn incoming_len(mut self, entries: usize) -> Self {
         self.incoming_len = entries;
         self
     }
 
-    /// How many events wait for a watcher at most, where the watcher does not say so itself. 1 to 16,777,216, default
-    /// 1000.
+    /// Sets the largest number of events that wait for a watcher, unless the watcher sets its own:
+    /// 1 to 16,777,216, with 1000 as the default.
     pub fn queue_len(mut self, events: usize) -> Self {
         self.queue_len = events;
         self
     }
 
-    /// What happens when a watcher's queue is full, where the watcher does not say so itself.
+    /// Sets what happens when a watcher's queue is full, unless the watcher sets its own policy.
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.overflow = policy;
         self
     }
 
-    /// How many events are distributed at once at most, and the largest piece of a published batch. 1 to 65,536,
-    /// default 256.
+    /// Sets the largest number of events that the dispatcher offers at once, and the largest piece
+    /// of a published batch: 1 to 65,536, with 256 as the default.
     pub fn max_batch(mut self, events: usize) -> Self {
         self.max_batch = events;
         self
     }
 
-    /// How long the dispatcher, the handlers' threads and receives that block go on looking before they sleep. At most a
-    /// second, default zero.
+    /// Sets how long the dispatcher, the handlers' threads and blocking receives keep looking
+    /// before they sleep: at most one second, default zero.
     ///
-    /// They always look about seven times, within a few microseconds. More buys latency at low
-    /// rates, because nobody has to be woken (which takes tens of microseconds), and costs a
-    /// processor for each of them for that long after each event. It pays only where there are more
-    /// processors than such threads. What waits as a task never spins. A deadline, and the end of
-    /// the bus, end the wait while it spins.
+    /// These threads always look about seven times, within a few microseconds. A longer time lowers
+    /// the latency at low rates, because no thread has to be woken, which takes tens of
+    /// microseconds. Each of these threads then occupies a processor for this time after each
+    /// event. The option pays only if there are more processors than such threads. A task never
+    /// spins. A deadline or the end of the bus ends the wait even while a thread spins.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self
     }
 
-    /// The name of the dispatcher's thread. Default `eventcast`.
+    /// Sets the name of the dispatcher's thread. Default `eventcast`.
     pub fn thread_name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.thread_name);
         self
@@ -152,8 +159,9 @@ impl BusOptions {
     }
 }
 
-/// Options of one watcher, as far as they are plain data. What they leave out stays as the
-/// [builder](crate::WatchBuilder::options) has it, which is at first as the bus's options say.
+/// Options of one watcher, as far as they are plain data. An option that is left out keeps the
+/// value in the [builder](crate::WatchBuilder::options), which begins with the value of the bus's
+/// options.
 ///
 /// # Examples
 ///
@@ -169,8 +177,9 @@ impl BusOptions {
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not exist is an error; a value out of
-range, such as a queue of zero, is one that names it when the watcher is made, wherever it came from:
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not
+exist is an error. A value out of range, such as a queue of zero, is an error that names the option
+when the watcher is made:
 
 ```
 use eventcast::{Broadcaster, WatchOptions};
@@ -182,7 +191,7 @@ assert!(bus.watch_builder().options(options).watch().is_ok());
 
 assert!(read(r#"{"queue": 64}"#).is_err());
 let error = bus.watch_builder().options(read(r#"{"queue_len": 0}"#)?).watch().unwrap_err();
-assert_eq!(error.to_string(), "queue_len is 0, allowed is 1 to 16777216 events");
+assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```"##
 )]
@@ -207,41 +216,44 @@ pub struct WatchOptions {
 object_only!(BusOptions, WatchOptions);
 
 impl WatchOptions {
-    /// See [`WatchBuilder::name`](crate::WatchBuilder::name).
+    /// Sets the name. See [`WatchBuilder::name`](crate::WatchBuilder::name).
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
+    /// Sets the queue length. See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
     pub fn queue_len(mut self, events: usize) -> Self {
         self.queue_len = Some(events);
         self
     }
 
-    /// See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
+    /// Sets the overflow policy. See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.overflow = Some(policy);
         self
     }
 
-    /// See [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
+    /// Sets whether a panic of the handler ends its watcher. See
+    /// [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
     pub fn stop_on_panic(mut self, stops: bool) -> Self {
         self.stop_on_panic = Some(stops);
         self
     }
 }
 
-/// Whether there is memory for an incoming queue of so many entries, which takes it at once.
+/// Checks that there is memory for an incoming queue of this many entries, which takes its memory
+/// at once.
 pub(super) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
-    // With the mark that the queue keeps with each.
+    // The queue keeps a mark with each entry.
     let size = size_of::<(usize, E)>();
     let most = MAX_INCOMING / size as u64;
     let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_len", entries, allowed));
     if entries as u64 > most {
         return refuse(format_args!("up to {most} entries of {size} bytes, which the queue takes at once"));
     }
-    // Allocated and freed again, because the queue itself would end the process.
+    // Allocated and freed again, because a failed allocation of the queue itself would end the
+    // process.
     let mut room: Vec<(usize, E)> = Vec::new();
     let granted = room.try_reserve_exact(entries);
     std::hint::black_box(&mut room);
@@ -255,7 +267,8 @@ pub(super) fn check_queue_len(events: usize) -> Result<(), BuildError> {
     check_len("queue_len", events, MAX_QUEUE, "events")
 }
 
-/// Names become thread names, which the system ends at the first NUL.
+/// Checks a name, which must not contain NUL. Names become thread names, which the system ends at
+/// the first NUL.
 pub(super) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
     if name.contains('\0') {
         return Err(BuildError::new(option, escaped(name), "a name without NUL"));

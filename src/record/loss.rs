@@ -1,7 +1,8 @@
-//! Events that somebody will not get, and who is told: one hook for all of a broadcaster's losses.
+//! Losses: events that somebody will not get. One hook reports all losses of a broadcaster.
 //!
-//! Every loss is counted where it happens; this is for programs that want to know at once. The hook is the user's, so a
-//! panic in it ends there, and what it loses itself is not told to it again.
+//! Every loss is also counted where it happens. The hook is for programs that want to know at once.
+//! The hook is the user's code. A panic in the hook ends there, and events that the hook itself
+//! loses are not reported to it again.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -14,7 +15,7 @@ use crate::stats::DropReason;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 
-/// Why an event was lost.
+/// The reason why an event was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -22,21 +23,25 @@ pub enum LossReason {
     QueueFull,
     /// A recorder found the broadcaster closed.
     Stopped,
-    /// A recorder was given no reason.
+    /// A recorder was called with an empty reason.
     EmptyReason,
-    /// The `scrub` hook panicked, so the event may still hold what it must not.
+    /// The `scrub` hook panicked, so the event may still hold data that must not be shown.
     ScrubPanicked,
-    /// A watcher, handler or recording lost it before it got there.
+    /// A watcher, handler or recording lost the event before the event reached it.
     Dropped(DropReason),
-    /// A handler, or a log, was given it and panicked. It counts as delivered, and the handler goes on with the next.
+    /// A handler or a log panicked at the event. The event counts as delivered. The handler goes on
+    /// with the next event, unless `stop_on_panic` ends it.
     HandlerPanicked,
-    /// The sink has an event of this name.
+    /// The sink already has an event of this name.
     AlreadyExists,
-    /// The sink will never take it, or it panicked, or a function of the correlator's options did.
+    /// The sink will never accept the event, the sink panicked, or a function of the correlator's
+    /// options panicked.
     Rejected,
-    /// The sink failed as often as the retry policy allows.
+    /// The sink failed as often as the retry policy allows, or the recording's `retry_if` refused
+    /// another attempt.
     Exhausted,
-    /// The sink failed, and the end came before it could be tried again.
+    /// The sink failed and the end left no further attempt, or the deadline of a shutdown passed
+    /// before the event was written.
     Abandoned,
 }
 
@@ -57,9 +62,10 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// One or more events that were lost together, as `on_loss` sees them.
+/// One or more events that were lost together, as `on_loss` receives them.
 ///
-/// It shows object and reason, but not messages, which may hold what does not belong into a log.
+/// `Display` and `Debug` show the object and the reason, but not the message, which may hold data
+/// that does not belong in a log.
 #[derive(Clone, Copy)]
 pub struct Loss<'a> {
     reason: LossReason,
@@ -70,17 +76,17 @@ pub struct Loss<'a> {
 }
 
 impl<'a> Loss<'a> {
-    /// At `place`: the name of a watcher or recording, or a recorder's component.
+    /// Creates a loss at `place`: the name of a watcher or recording, or a recorder's component.
     pub(crate) fn new(reason: LossReason, place: &'a str, events: &'a [Event]) -> Self {
         Self { reason, place, events, count: events.len() as u64, cause: None }
     }
 
-    /// So many that nobody has any more.
+    /// Creates a loss of `count` events that nobody has any more.
     pub(crate) fn of(reason: LossReason, place: &'a str, count: u64) -> Self {
         Self { reason, place, events: &[], count, cause: None }
     }
 
-    /// Of several that were folded into one, which is at hand.
+    /// Sets the number of lost events, if several were folded into the one that is given.
     pub(crate) fn times(mut self, count: u64) -> Self {
         self.count = count;
         self
@@ -91,28 +97,31 @@ impl<'a> Loss<'a> {
         self
     }
 
-    /// Why.
+    /// Returns the reason for the loss.
     pub fn reason(&self) -> LossReason {
         self.reason
     }
 
-    /// Where: the name of the watcher or recording, or the component of the recorder.
+    /// Returns the place of the loss: the name of the watcher or recording, or the component of the
+    /// recorder.
     pub fn place(&self) -> &'a str {
         self.place
     }
 
-    /// The events; empty where only their number is known. Where several occurrences of one event were counted in one
-    /// write, that event, once.
+    /// Returns the lost events. The slice is empty if only their number is known. If several
+    /// occurrences of one event were counted in one write, the slice holds that event once.
     pub fn events(&self) -> &'a [Event] {
         self.events
     }
 
-    /// How many.
+    /// Returns the number of lost events.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// What the sink said, or how it panicked: a [`SinkError`](crate::SinkError). Of losses at a sink there always is one.
+    /// Returns the cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's
+    /// answer, the text of a panic, or the deadline that passed. Returns `None` for every other
+    /// loss.
     pub fn cause(&self) -> Option<&'a (dyn Error + 'static)> {
         self.cause
     }
@@ -142,10 +151,10 @@ impl fmt::Debug for Loss<'_> {
     }
 }
 
-/// The hook.
+/// The user's hook for losses.
 pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 
-/// Whom a broadcaster's parts tell of what is lost.
+/// The reporter of losses that the parts of a broadcaster share.
 #[derive(Default)]
 pub(crate) struct LossHook {
     hook: Option<OnLoss>,
@@ -155,13 +164,14 @@ pub(crate) struct LossHook {
 }
 
 thread_local! {
-    /// Whether this thread is telling of a loss: what is lost by that is not told.
+    /// Whether this thread is reporting a loss. Losses that this report causes are not reported.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
     static TELLING: Cell<bool> = Cell::new(false);
 }
 
 impl LossHook {
-    /// Without a hook nobody is told; with the feature `tracing`, the log.
+    /// Creates a reporter. Without a hook, losses are logged if the feature `tracing` is enabled,
+    /// and otherwise not reported.
     pub(crate) fn new(hook: Option<OnLoss>, clock: &crate::clock::Clock) -> Self {
         #[cfg(not(feature = "tracing"))]
         let _ = clock;
@@ -173,9 +183,9 @@ impl LossHook {
         }
     }
 
-    /// Tells of a loss, on this thread. No lock of the library's own is held while the hook runs.
+    /// Reports a loss, on this thread. The library holds none of its locks while the hook runs.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
-        // A thread that is being torn down has lost its cell, and tells nobody.
+        // A thread that is being torn down has lost its cell, so its losses are not reported.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
         }
@@ -196,7 +206,7 @@ impl LossHook {
         }
     }
 
-    /// How often the hook panicked.
+    /// Returns how often the hook panicked.
     pub(crate) fn panics(&self) -> u64 {
         // Relaxed: a count.
         self.panics.load(Ordering::Relaxed)
@@ -209,7 +219,7 @@ impl fmt::Debug for LossHook {
     }
 }
 
-/// What happens without a hook: a line in the log, at most one each second for each reason.
+/// The log of losses if there is no hook: at most one line a second for each reason.
 #[cfg(feature = "tracing")]
 mod warnings {
     use std::time::Duration;
@@ -223,7 +233,8 @@ mod warnings {
     #[derive(Default)]
     pub(super) struct Warnings {
         clock: Clock,
-        /// For each reason there was: until when it is silent, and how many were lost meanwhile.
+        /// For each reason seen so far: the end of its silence, and the number of events lost
+        /// meanwhile.
         silent: Mutex<Vec<(LossReason, Deadline, u64)>>,
     }
 

@@ -1,10 +1,12 @@
-//! The recorder on top of the bus. The folders stand in the order in which an event passes them: `event` (the data),
-//! `recorder` (makes events), `correlator` (aggregates, counts, limits), `delivery` (the way of a recording to its sink),
-//! `sink` (stores), and above all of them the `broadcaster`.
+//! The recorder on top of the bus.
+//!
+//! The folders stand in the order in which an event passes them: `event` (the data), `recorder`
+//! (makes events), `correlator` (aggregates, counts, limits), `delivery` (brings the events of a
+//! recording to its sink) and `sink` (stores). The `broadcaster` stands above all of them.
 //!
 //! # Memory orderings
 //!
-//! As in `bus`: each use carries a line that names its partner, and a test looks at every atomic.
+//! As in `bus`, each use carries a line that names its partner, and a test checks every atomic.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|

@@ -6,67 +6,78 @@ use crate::escape::escaped;
 use crate::record::event::Timestamp;
 use crate::stats::WatcherStats;
 
-/// What one recording has done with the events that its watcher delivered.
+/// The counters of one recording, for the events that its watcher delivered.
 ///
-/// Each delivered event has one of seven outcomes, so that, whenever the bus is quiet, exactly
+/// Each delivered event has one of seven outcomes. Whenever the bus is quiet, this holds exactly:
 ///
-/// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` + `exhausted` + `abandoned`
+/// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
+/// `exhausted` + `abandoned`
 ///
-/// which is what [`handled`](Self::handled) adds up. While it runs either side may be ahead: an outcome is counted before
-/// its event is, and an event that was counted on one that waits to be tried again is delivered, and has its outcome with
-/// that one.
+/// [`handled`](Self::handled) returns the right-hand side. While the recording runs, either side
+/// may be ahead:
+///
+/// - The recording counts an outcome before it counts the event as delivered.
+/// - An event may be counted on another one that waits for its next attempt. The counted event is
+///   then delivered already, and gets its outcome together with the one that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
-    /// The recording's name, and what it was offered, got, and lost before it could handle it.
+    /// The recording's name, and how many events it was offered, received, and lost before it could
+    /// handle them.
     pub watcher: WatcherStats,
-    /// Stored as a new event.
+    /// Events that the sink stored as new.
     pub created: u64,
-    /// Counted on a stored event.
+    /// Events that were counted on a stored event.
     pub updated: u64,
-    /// Held back by the spam filter; counted with the next one that is stored.
+    /// Events that the spam filter held back. They are counted with the next one that is stored.
     pub skipped: u64,
-    /// Given up because the sink had an event of this name.
+    /// Events given up because the sink already had an event of this name.
     pub already_existed: u64,
-    /// Given up because the sink will never take it; or the sink, or a function of the correlator's options, panicked.
+    /// Events given up because the sink will never accept them, or because the sink or a function
+    /// of the correlator's options panicked.
     pub rejected: u64,
-    /// Given up because the sink failed as often as the retry policy allows.
+    /// Events given up because the sink failed as often as the retry policy allows, or because
+    /// `retry_if` refused another attempt.
     pub exhausted: u64,
-    /// Given up because the sink failed, and the recording or the bus was to end.
+    /// Events given up because the sink failed and the recording or the bus was to end, or because
+    /// the deadline of a shutdown passed before they were written.
     pub abandoned: u64,
-    /// Of `created`: those that were to be counted on a stored event, which had expired.
+    /// The part of `created` that was to be counted on a stored event which had expired.
     pub recreated: u64,
-    /// Of all delivered: those that were folded into an event for a group of similar ones.
+    /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,
-    /// Attempts beyond the first ones.
+    /// Attempts at a write beyond its first one.
     pub retried: u64,
-    /// Panics of the sink, or of a function of the correlator's options, that were caught.
+    /// Caught panics of the sink, of its errors' destructors, of `retry_if`, or of a function of
+    /// the correlator's options.
     pub panics: u64,
-    /// What the correlator forgot to make room. Where this grows, counts start again from one: its caches are too small.
+    /// Entries that the correlator evicted to make room. If this number grows, the correlator's
+    /// caches are too small, and counts start again from one.
     pub evicted: u64,
-    /// Why the sink last refused an event, or gave up on it: at most about 1,000 characters,
-    /// escaped.
+    /// The reason why the sink last refused an event, or the recording last gave one up: at most
+    /// about 1,000 characters, escaped. Abandoned events do not change this field.
     pub last_refusal: Option<String>,
-    /// Since when the store itself is away, by the time of day. `None` when it has answered since,
-    /// and when the recording has ended.
+    /// The time of day at which the store itself became unreachable. `None` if that never happened,
+    /// if the store has answered since, or if the recording has ended.
     pub unreachable_since: Option<Timestamp>,
-    /// The last attempt that failed and may work later. It is set at the first failure already, and
-    /// stays when the store works again.
+    /// The last attempt that failed and may work later. The recording sets this field at the first
+    /// failure already. The field stays set when the store works again.
     pub last_failure: Option<SinkFailure>,
 }
 
-/// Why an attempt to store an event failed, of those that may work later.
+/// The failure of an attempt to store an event that may work later.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SinkFailure {
-    /// What the sink said, as [`SinkError`](crate::SinkError) shows it: cut and escaped.
+    /// The sink's error, as [`SinkError`](crate::SinkError) shows it: cut and escaped.
     pub text: String,
-    /// When it began, by the time of day: when the store went away, or when the first attempt at
-    /// this event failed.
+    /// The time of day at which the failures began: when the store became unreachable, or when the
+    /// first attempt at this event failed.
     pub since: Timestamp,
-    /// How many attempts have failed since then: all, if the store is away, or those at this event.
+    /// The number of attempts that have failed since then: all attempts if the store is
+    /// unreachable, otherwise the attempts at this event.
     pub attempts: u64,
 }
 
@@ -80,13 +91,13 @@ impl fmt::Display for SinkFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, since, attempts } = self;
         let times = if *attempts == 1 { "attempt" } else { "attempts" };
-        // It may have come from a file.
+        // The text may have come from a file.
         write!(f, "{attempts} {times} since {since:.0}: {}", escaped(text))
     }
 }
 
 impl RecordingStats {
-    /// All outcomes together.
+    /// Returns the sum of all outcomes.
     pub fn handled(&self) -> u64 {
         self.created
             + self.updated
@@ -157,14 +168,14 @@ impl fmt::Display for RecordingStats {
             write!(f, ", store unreachable since {since:.0}")?;
         }
         match &self.last_failure {
-            // An event that was given up for it says the same.
+            // If an event was given up for this failure, its refusal says the same.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
                 write!(f, ", last failure: {failure}")?;
             }
             _ => {}
         }
         match &self.last_refusal {
-            // It may have come from a file.
+            // The text may have come from a file.
             Some(text) => write!(f, ", last refusal: {}", escaped(text)),
             None => Ok(()),
         }

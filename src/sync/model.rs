@@ -1,4 +1,4 @@
-//! The facade under loom: see the head of `sync.rs`.
+//! The facade under loom. See the head of `sync.rs`.
 
 #![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
 
@@ -13,11 +13,12 @@ use loom::sync::{Notify, mpsc};
 pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
 
-/// How much of the real bus a model has. Less makes its executions fewer. A model that no
-/// `testing::Exploration` runs has all of it.
+/// The detail in which a model has the real bus. With less detail, a model has fewer executions. A
+/// model that no `testing::Exploration` runs has full detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// The cells of the gate. With one, a model cannot see a dispatcher that looks at a cell too few.
+    /// The number of the gate's cells. With one, a model cannot see a dispatcher that looks at too
+    /// few cells.
     pub(crate) gate_cells: usize,
     /// Whether a parked thread may wake once without a reason.
     pub(crate) spurious_wakeups: bool,
@@ -38,7 +39,8 @@ pub(crate) mod atomic {
 }
 
 pub(crate) mod hint {
-    /// A spin loop would never end in a model that does not run the others meanwhile.
+    /// Yields, because a spin loop would never end in a model that does not run the other threads
+    /// meanwhile.
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
     }
@@ -46,7 +48,8 @@ pub(crate) mod hint {
 
 pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
-/// Few, so that a model is over before it is long.
+/// The number of deliveries that an awaited handler handles before it lets other tasks run. It is
+/// small, so that an execution is short.
 pub(crate) const TURN: usize = 2;
 
 pub(crate) mod thread {
@@ -61,7 +64,7 @@ pub(crate) mod thread {
     }
 }
 
-/// loom's lock without the poison, as `parking_lot`'s.
+/// loom's lock without poison, like `parking_lot`'s.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -75,11 +78,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and a wake-up
-/// that comes between them is noticed by the second step. The library registers one task at a time.
+/// A stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and the
+/// second step notices a wake-up that comes between them. The library registers one task at a time.
 #[derive(Debug)]
 pub(crate) struct AtomicWaker {
-    /// `REGISTERING` and `TAKING`.
+    /// The flags `REGISTERING` and `TAKING`.
     state: AtomicUsize,
     waker: UnsafeCell<Option<Waker>>,
 }
@@ -98,7 +101,8 @@ impl AtomicWaker {
     }
 
     pub(crate) fn register(&self, waker: &Waker) {
-        // Acquire: pairs with the Release of the `take` that emptied the cell. Relaxed: nothing is read then.
+        // Acquire: pairs with the Release of the `take` that emptied the cell.
+        // Relaxed: a failed exchange reads nothing.
         let begun = self.state.compare_exchange(0, REGISTERING, Ordering::Acquire, Ordering::Relaxed);
         if begun.is_err() {
             // A `take` is under way. It may have seen no waker, so the task looks again, which is a
@@ -110,8 +114,8 @@ impl AtomicWaker {
         // SAFETY: this thread set REGISTERING.
         let old = self.waker.with_mut(|cell| unsafe { std::mem::replace(&mut *cell, waker) });
         drop(old);
-        // Release: pairs with the Acquire of the `take` that finds this waker. Relaxed: the real cell
-        // promises more here, and the library does not need it.
+        // Release: pairs with the Acquire of the `take` that finds this waker.
+        // Relaxed: the real cell promises more here, and the library does not need it.
         let done = self.state.compare_exchange(REGISTERING, 0, Ordering::Release, Ordering::Relaxed);
         if done.is_err() {
             // SAFETY: TAKING came while REGISTERING was set, so the cell is still this thread's.
@@ -135,7 +139,7 @@ impl AtomicWaker {
     }
 }
 
-/// Padding means nothing to a model.
+/// A stand-in without padding, which means nothing to a model.
 #[derive(Debug, Default)]
 pub(crate) struct CachePadded<T>(T);
 
@@ -152,7 +156,7 @@ impl<T> std::ops::Deref for CachePadded<T> {
     }
 }
 
-/// A token, as crossbeam's. An unpark happens before the return from the park that it ends.
+/// A token like crossbeam's. An unpark happens before the return from the park that it ends.
 #[derive(Debug)]
 pub(crate) struct Parker(Unparker);
 
@@ -161,9 +165,10 @@ pub(crate) struct Unparker(Arc<Token>);
 
 #[derive(Debug)]
 enum Token {
-    /// Wakes for a reason only. A token too many, which the real thing would forget, wakes once more.
+    /// A token that wakes only for a reason. A superfluous unpark, which the real parker would
+    /// forget, wakes the thread once more.
     Exact(mpsc::Sender<()>, mpsc::Receiver<()>),
-    /// Also wakes once without a reason.
+    /// A token that also wakes once without a reason.
     Spurious(Notify),
 }
 
@@ -181,7 +186,7 @@ impl Parker {
         Self(Unparker(Arc::new(token)))
     }
 
-    /// The model does not tell the two kinds apart.
+    /// Creates the same token as `new`: the model does not distinguish the two kinds.
     pub(crate) fn for_one_thread() -> Self {
         Self::new()
     }
@@ -204,7 +209,7 @@ impl Unparker {
     }
 }
 
-/// A deadline that is not over never comes: the model has no time.
+/// Parks until unparked. Time does not pass in a model, so a deadline in the future never comes.
 pub(crate) fn park_until(parker: &Parker, _deadline: Option<std::time::Instant>) {
     match &*parker.0.0 {
         Token::Exact(_, rx) => drop(rx.recv()),
@@ -220,7 +225,8 @@ loom::thread_local! {
     static THREAD: Cell<usize> = Cell::new(usize::MAX);
 }
 
-/// A thread keeps the number that it drew. loom numbers threads the same way in each execution.
+/// Returns the number that this thread drew at its first call. loom numbers threads the same way in
+/// each execution.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|cell| {
         if cell.get() == usize::MAX {
@@ -232,7 +238,7 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
-/// Stand-in for crossbeam's queues (an array of stamped slots, after D. Vyukov's bounded queue).
+/// A stand-in for crossbeam's queues: an array of stamped slots, after D. Vyukov's bounded queue.
 #[derive(Debug)]
 struct ModelQueue<T> {
     slots: Box<[ModelSlot<T>]>,
@@ -242,7 +248,8 @@ struct ModelQueue<T> {
 
 #[derive(Debug)]
 struct ModelSlot<T> {
-    /// `2 * lap` when empty for that lap, `2 * lap + 1` when filled in it.
+    /// The state of the slot: `2 * lap` if it is empty for that lap, `2 * lap + 1` if it is filled
+    /// in that lap.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -253,9 +260,10 @@ pub(crate) struct Sender<T>(Arc<ModelQueue<T>>);
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<ModelQueue<T>>);
 
-// SAFETY: a slot's value is touched only between winning its index (one winner each) and publishing its stamp.
+// SAFETY: a thread touches a slot's value only between winning its index (one winner each) and
+// publishing its stamp.
 unsafe impl<T: Send> Send for ModelQueue<T> {}
-// SAFETY: as above; values are moved in and out, never shared.
+// SAFETY: as above. Values are moved in and out, never shared.
 unsafe impl<T: Send> Sync for ModelQueue<T> {}
 
 impl<T> ModelQueue<T> {
@@ -279,7 +287,7 @@ impl<T> Sender<T> {
     pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
         let queue = &*self.0;
         loop {
-            // Relaxed: an index, here and below. What is in a slot, its stamp publishes.
+            // Relaxed: an index, here and below. The slot's stamp publishes its value.
             let tail = queue.tail.load(Ordering::Relaxed);
             let slot = &queue.slots[tail % queue.slots.len()];
             let empty = 2 * (tail / queue.slots.len());
@@ -290,7 +298,7 @@ impl<T> Sender<T> {
                 }
                 continue;
             }
-            // Relaxed: who wins the index is decided here, no more.
+            // Relaxed: this only decides which thread wins the index.
             if queue.tail.compare_exchange(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 // SAFETY: this thread won the index, and the stamp says that the slot is empty.
                 slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
@@ -312,7 +320,7 @@ impl<T> Receiver<T> {
     pub(crate) fn try_recv(&self) -> Option<T> {
         let queue = &*self.0;
         loop {
-            // Relaxed: an index, here and below. What is in a slot, its stamp publishes.
+            // Relaxed: an index, here and below. The slot's stamp publishes its value.
             let head = queue.head.load(Ordering::Relaxed);
             let slot = &queue.slots[head % queue.slots.len()];
             let filled = 2 * (head / queue.slots.len()) + 1;
@@ -323,7 +331,7 @@ impl<T> Receiver<T> {
                 }
                 continue;
             }
-            // Relaxed: who wins the index is decided here, no more.
+            // Relaxed: this only decides which thread wins the index.
             if queue.head.compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 // SAFETY: this thread won the index, and the stamp says that the slot is filled.
                 let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
@@ -334,7 +342,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// A hint for sizes; always one, which is right for no length and safe for all.
+    /// Returns 1 always. Callers use the length only as a hint for sizes, and 1 is safe for every
+    /// length.
     #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
         1
@@ -351,7 +360,7 @@ impl<T> Clone for Receiver<T> {
     }
 }
 
-/// Of the bounded queue; that it never is full is what its users promise.
+/// A stand-in made of the bounded queue. Its users promise that it is never full.
 #[derive(Debug)]
 pub(crate) struct Segments<T>(Sender<T>, Receiver<T>);
 

@@ -1,18 +1,19 @@
-//! Stand-ins for the token that a `Select` waits for, and for crossbeam's `Select`, which loom cannot wake.
+//! Stand-ins for the token for which a `Select` waits, and for crossbeam's `Select`, which loom
+//! cannot wake.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use super::{Mutex, Parker, Unparker, park_until};
 
-/// A token, there when there may be something to receive.
+/// A token, which is there if there may be something to receive.
 #[derive(Debug)]
 pub(crate) struct Signal {
     token: Arc<Token>,
     waker: Waker,
 }
 
-/// As crossbeam's channel of one: the lock stands for the channel's own.
+/// The state of a token, like crossbeam's channel of one. The lock stands for the channel's own.
 #[derive(Debug, Default)]
 struct Token(Mutex<TokenState>);
 
@@ -42,7 +43,7 @@ impl Signal {
         Self { waker: Waker::from(token.clone()), token }
     }
 
-    /// Takes back a token that nobody has seen.
+    /// Takes the token back, if it is there.
     pub(crate) fn clear(&self) {
         self.token.0.lock().is_there = false;
     }
@@ -57,7 +58,8 @@ impl Signal {
     }
 }
 
-/// Stands in for crossbeam's `Select` in a model: it waits for watchers alone, and loom can wake it.
+/// A stand-in for crossbeam's `Select` in a model. It waits for watchers alone, and loom can wake
+/// it.
 ///
 /// The watchers are added with [`Watcher::add_to`](crate::Watcher::add_to).
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub struct Select<'a> {
 }
 
 impl Select<'_> {
-    /// Makes one that waits for nothing yet.
+    /// Creates a `Select` that waits for nothing yet.
     ///
     /// # Panics
     ///
@@ -78,13 +80,13 @@ impl Select<'_> {
         Self { signals: Vec::new(), parker: Parker::new() }
     }
 
-    /// Waits until one of the watchers may have something to receive, and returns the index that it
-    /// was added with.
+    /// Waits until one of the watchers may have something to receive, and returns the index with
+    /// which that watcher was added.
     ///
     /// # Blocking
     ///
-    /// Until a watcher wakes it. Nothing that comes is a deadlock, which loom reports, and so is a
-    /// `Select` to which no watcher was added.
+    /// Waits until a watcher wakes it. If nothing comes, that is a deadlock, which loom reports. A
+    /// `Select` to which no watcher was added is a deadlock too.
     pub fn ready(&mut self) -> usize {
         loop {
             if let Some(index) = self.signals.iter().position(|signal| self.is_ready(signal)) {
@@ -94,7 +96,7 @@ impl Select<'_> {
         }
     }
 
-    /// Whether the token is there. If it is not, its coming ends this thread's sleep.
+    /// Returns whether the token is there. If it is not, its arrival ends this thread's sleep.
     fn is_ready(&self, signal: &Signal) -> bool {
         let mut state = signal.token.0.lock();
         if !state.is_there {

@@ -1,4 +1,4 @@
-//! A token that a crossbeam `Select` can wait for.
+//! A token for which a crossbeam `Select` can wait.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -13,12 +13,13 @@ pub(crate) struct Signal {
     waker: Waker,
 }
 
-/// Sends the token. It takes crossbeam's lock for an instant when somebody sleeps in a `Select`.
+/// A waker that sends the token. It takes crossbeam's lock for an instant if a thread sleeps in a
+/// `Select`.
 struct SendToken(Sender<()>);
 
 impl Wake for SendToken {
     fn wake(self: Arc<Self>) {
-        // Full: there is a token already.
+        // An error says that the channel is full: the token is already there.
         let _ = self.0.try_send(());
     }
 }
@@ -29,7 +30,7 @@ impl Signal {
         Self { tokens, waker: Waker::from(Arc::new(SendToken(tx))) }
     }
 
-    /// Takes back a token that nobody has seen.
+    /// Takes the token back, if it is there.
     pub(crate) fn clear(&self) {
         let _ = self.tokens.try_recv();
     }

@@ -1,9 +1,9 @@
-//! Says why a model failed, and ends it there.
+//! Reports why a model failed, and ends the process there.
 //!
-//! A panic of loom's own, at a deadlock say, unwinds a thread of the model. Its destructors take
-//! further steps, loom panics at those again, and the process aborts. A test's first message is
-//! lost then, because the test harness holds it back. So a panic hook prints it, and ends the
-//! process before anything unwinds.
+//! A panic of loom's own, for example at a deadlock, unwinds a thread of the model. The destructors
+//! of that thread take further steps, loom panics at those again, and the process aborts. The first
+//! message of the test is lost then, because the test harness holds it back. A panic hook therefore
+//! prints the message, and ends the process before anything unwinds.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ const FAILED: i32 = 101;
 struct Execution {
     preemptions: usize,
     number: usize,
-    /// Its panics. User code or the bus may have caught them.
+    /// The messages of its panics. User code or the bus may have caught these panics.
     panics: Vec<String>,
 }
 
@@ -31,12 +31,12 @@ thread_local! {
     static EXECUTION: RefCell<Option<Execution>> = const { RefCell::new(None) };
 }
 
-/// Counts the executions of one step while it lives.
+/// A guard that counts the executions of one step while it lives.
 #[derive(Debug)]
 pub(super) struct Step(());
 
 impl Step {
-    /// Begins a step with this bound.
+    /// Begins a step with this bound on preemptions.
     pub(super) fn begin(preemptions: usize) -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -58,7 +58,7 @@ impl Step {
         });
     }
 
-    /// Returns how many there were, on the thread that began the step.
+    /// Returns the number of executions in the step, on the thread that began it.
     pub(super) fn executions() -> usize {
         with(|execution| execution.number).unwrap_or_default()
     }
@@ -91,7 +91,8 @@ fn with<R>(act: impl FnOnce(&mut Execution) -> R) -> Option<R> {
     EXECUTION.with_borrow_mut(|execution| execution.as_mut().map(act))
 }
 
-/// Keeps a panic of a model. If it is one of loom's own, returns why the model failed.
+/// Keeps the message of a panic in a model. Returns why the model failed if the panic is one of
+/// loom's own.
 fn notice(info: &PanicHookInfo<'_>) -> Option<String> {
     with(|execution| {
         execution.panics.push(info.to_string());
@@ -100,7 +101,7 @@ fn notice(info: &PanicHookInfo<'_>) -> Option<String> {
     })?
 }
 
-/// Ends the process before the model is unwound.
+/// Reports the failure, and ends the process before the model is unwound.
 fn end(failure: &str) -> ! {
     // Not by a macro: the test harness would hold the text back, and the process ends here.
     let _ = writeln!(stderr(), "{failure}");
@@ -111,7 +112,7 @@ fn end(failure: &str) -> ! {
     exit(FAILED)
 }
 
-/// Whether the file is one of loom's, by its path in a registry or beside a program.
+/// Returns whether the file is one of loom's, by its path in a registry or beside a program.
 fn is_of_loom(file: &str) -> bool {
     let file = file.replace('\\', "/");
     file.contains("/loom-0.") || file.contains("/loom/src/rt/")

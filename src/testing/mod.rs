@@ -1,26 +1,26 @@
 //! Helpers for a model of your own program: a bus, your code around it, and
 //! [loom](https://docs.rs/loom), which runs the two in every order of their steps up to a bound.
 //!
-//! The module is there with `--cfg eventcast_loom` only. `docs/model-checking.md` in the repository
+//! The module exists only with `--cfg eventcast_loom`. `docs/model-checking.md` in the repository
 //! says how to begin, and `examples/model_checked` is a crate with a model that finds a bug.
 //!
 //! * [`Exploration`] runs a model, and refuses one that explored nothing, or less than it says.
-//! * [`rest`], [`begin`] and [`finish`] leave the set-up and the end of a model out of what is
-//!   explored.
-//! * [`Payload`] is an event that loom misses when it is leaked.
+//! * [`rest`], [`begin`] and [`finish`] exclude the set-up and the end of a model from the
+//!   exploration.
+//! * [`Payload`] is an event whose leak loom reports.
 //! * [`block_on`] polls a future, each time for a reason.
-//! * `Select`, with the feature `select`, waits for watchers in crossbeam's place.
-//! * [`Sign`] and [`Gone`] let a model wait for the drop of what holds one.
+//! * `Select`, with the feature `select`, waits for watchers in place of crossbeam's.
+//! * [`Sign`] and [`Gone`] let a model wait until the holder of a [`Sign`] is dropped.
 //!
-//! No signature names a type of loom. A model is written with loom's own threads and atomics, and
-//! they must come from the loom that eventcast has: any 0.7.
+//! No signature names a type of loom. A model uses loom's own threads and atomics, and they must
+//! come from the loom that eventcast has: any 0.7.
 //!
 //! # Examples
 //!
 //! A model of `examples/model_checked`:
 //!
 //! ```ignore
-//! /// All of it is explored: the start, a job, and the stop.
+//! /// Explores everything: the start, a job, and the stop.
 //! #[test]
 //! fn a_stop_is_never_lost() {
 //!     let explored = Exploration::default().run(|| {

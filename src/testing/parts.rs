@@ -1,4 +1,4 @@
-//! Parts of a model besides the bus: the border of the exploration, an event, and a sign.
+//! Parts of a model besides the bus: the limits of the exploration, an event, and a sign.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::bus::Broadcaster;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets the dispatcher do what it was given and go to sleep. A part of a set-up that is not
+/// Lets the dispatcher finish its work and go to sleep. It is a part of a set-up that is not
 /// explored.
 ///
 /// # Panics
 ///
 /// If the bus does not take a flush.
 pub fn rest<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) {
-    // This thread sleeps meanwhile, and runs again when the dispatcher sleeps. Yielding would not
-    // do: loom prefers any other thread to one that has yielded in vain, for as long as there is
-    // one.
+    // This thread sleeps meanwhile, and runs again when the dispatcher sleeps. Yielding is not
+    // enough: as long as there is any other thread, loom prefers it to one that has yielded in
+    // vain.
     bus.flush(Duration::from_secs(1)).expect("the dispatcher answers");
 }
 
-/// Begins to explore, behind a set-up of which one schedule is run. The model asks for it with
+/// Begins to explore, after a set-up that runs in one schedule. The model asks for this with
 /// [`Exploration::after_set_up`](super::Exploration::after_set_up).
 ///
 /// # Panics
@@ -42,9 +42,9 @@ pub fn finish() {
     loom::stop_exploring();
 }
 
-/// An event that loom misses when it is leaked, and that is told from others by its number.
+/// An event whose leak loom reports. Its number distinguishes it from others.
 ///
-/// An event of your own type is tracked if it holds one under `--cfg eventcast_loom`.
+/// An event of your own type is tracked if it holds a `Payload` under `--cfg eventcast_loom`.
 #[derive(Clone, Debug)]
 pub struct Payload {
     number: u32,
@@ -52,7 +52,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Makes an event of this number.
+    /// Creates an event with this number.
     ///
     /// # Panics
     ///
@@ -69,16 +69,16 @@ impl Payload {
     }
 }
 
-/// Says, when it is dropped, that whoever held it is no more.
+/// A value that signals by its drop that its holder has been dropped.
 #[derive(Debug)]
 pub struct Sign(Arc<(AtomicBool, Notify)>);
 
-/// Waits for the drop of a [`Sign`].
+/// A handle that waits for the drop of a [`Sign`].
 #[derive(Debug)]
 pub struct Gone(Arc<(AtomicBool, Notify)>);
 
 impl Sign {
-    /// Makes a sign, and what waits for it.
+    /// Creates a sign, and the handle that waits for its drop.
     ///
     /// # Panics
     ///
@@ -103,9 +103,10 @@ impl Gone {
     ///
     /// # Blocking
     ///
-    /// A sign that is never dropped is a deadlock, which loom reports.
+    /// Waits for ever if the sign is never dropped. That is a deadlock, which loom reports.
     pub fn wait(self) {
-        // Acquire: pairs with the Release of the drop. `wait` also returns for no reason.
+        // Acquire: pairs with the Release of the drop.
+        // `Notify::wait` may return spuriously, so this is a loop.
         while !self.0.0.load(Ordering::Acquire) {
             self.0.1.wait();
         }

@@ -10,7 +10,8 @@ use loom::sync::mpsc;
 /// A task that sleeps. The channel is empty while nobody has woken the task.
 struct Task {
     woken: mpsc::Sender<()>,
-    /// Received from by the task's own thread only. The task owns it so that a late wake-up is not a leak.
+    /// The receiver of `woken`, for the task's own thread only. The task owns it so that a late
+    /// wake-up is not a leak.
     sleep: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -21,11 +22,11 @@ impl Wake for Task {
     }
 }
 
-/// Polls a future on this thread until it is ready, each time for a reason: it begins, or its waker
-/// was called.
+/// Polls a future on this thread until it is ready, each time for a reason: the future begins, or
+/// its waker was called.
 ///
 /// loom's own `block_on` also polls once without a reason, and explores the reference count of its
-/// waker. A model that asks for that uses loom's.
+/// waker. A model that needs this uses loom's.
 ///
 /// # Blocking
 ///

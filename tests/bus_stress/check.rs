@@ -1,4 +1,4 @@
-//! The checks of a round that is over.
+//! The checks of a round that has ended.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::event::{Ident, Item, Payload, events_in, lagged_in};
 use crate::met::{self, Met};
 use crate::plan::{Handled, Made, Published, Read, Wanted};
 
-/// A round that is over, and what is known of it.
+/// A round that has ended, and what the test knows of it.
 pub(crate) struct Checked<'r> {
     pub(crate) bus: &'r Broadcaster<Payload>,
     pub(crate) report: &'r ShutdownReport,
@@ -20,7 +20,7 @@ pub(crate) struct Checked<'r> {
 }
 
 impl Checked<'_> {
-    /// Of the order, what a watcher wants.
+    /// Returns the events of the order that a watcher wants.
     pub(crate) fn wanted(&self, wanted: Wanted) -> Vec<Ident> {
         self.order.iter().copied().filter(|ident| wanted.has(*ident)).collect()
     }
@@ -30,7 +30,7 @@ impl Checked<'_> {
         let sum = |count: fn(&Published) -> u64| self.published.iter().map(count).sum::<u64>();
         assert_eq!(stats.accepted, sum(|told| told.accepted.len() as u64), "accepted");
         assert_eq!(stats.rejected_full, sum(|told| told.full), "rejected, full");
-        // One more was refused after the end.
+        // The round publishes one more event after the end, which is refused too.
         assert_eq!(stats.rejected_stopped, sum(|told| told.stopped) + 1, "rejected, stopped");
         assert_eq!(self.order.len() as u64, stats.accepted, "what was accepted was offered");
         for (told, number) in self.published.iter().zip(1..) {
@@ -42,7 +42,8 @@ impl Checked<'_> {
         }
     }
 
-    /// Each event stands in the one order, and each gap is as long as what is missing there.
+    /// Checks that each event has its place in the one order, and that each gap is as long as the
+    /// run of missing events.
     pub(crate) fn check_order(&self, log: &[Item], made: Made) {
         let wanted = self.wanted(made.wanted);
         let index: HashMap<Ident, usize> = wanted.iter().enumerate().map(|(i, ident)| (*ident, i)).collect();
@@ -128,7 +129,7 @@ impl Checked<'_> {
         }
     }
 
-    /// The first event, or the gap before it, is the first offer.
+    /// Checks that the first event, or the gap before it, is at the place of the first offer.
     pub(crate) fn check_begins_at(&self, first: usize, log: &[Item], made: Made) {
         let leading: u64 = lagged_in(
             &log.iter().copied().take_while(|item| matches!(item, Item::Lagged(_))).collect::<Vec<_>>(),
@@ -153,7 +154,7 @@ impl Checked<'_> {
             assert_eq!(stats.queued, 0);
             assert_eq!(stats.delivered, events_in(&log), "handled by {made:?}");
             assert!(stats.panics >= handler.thrown.load(Ordering::SeqCst), "panics are counted");
-            // A handler that is told to give up ends, and is offered no more.
+            // A handler that must stop or abandon ends, and nothing more is offered to it.
             if handler.was_stopped || made.ends_itself || !self.report.complete {
                 continue;
             }
@@ -194,7 +195,7 @@ impl Checked<'_> {
         met::add(Met::IncompleteShutdowns, u64::from(!self.report.complete));
     }
 
-    /// Checks the sums over all watchers that have gone.
+    /// Checks the sums over all watchers that are gone.
     pub(crate) fn check_departed(&self, read: &[Read], handlers: &[Handled]) {
         let stats = self.bus.stats();
         let departed = stats.departed;

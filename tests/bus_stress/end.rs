@@ -12,8 +12,9 @@ use crate::publish::Round;
 use crate::rng::Rng;
 use crate::tasks;
 
-/// Waits until enough has happened, or for a while: a stuck round goes no further by itself. Beside busy programs each
-/// yield may take some milliseconds, so the while is bounded in time, too.
+/// Waits until enough publishes have returned, or for a limited time, because a stuck round makes
+/// no progress. Beside busy programs each yield may take some milliseconds, so the wait is also
+/// bounded in time.
 pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     let began = Instant::now();
     for _ in 0..200 {
@@ -27,7 +28,7 @@ pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     }
 }
 
-/// While it runs, nothing is delivered or lost that was not offered.
+/// Checks that no event is delivered or lost that was not offered, while the bus runs.
 pub(crate) fn check_running(round: &Round) {
     let stats = round.bus.stats();
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
@@ -37,7 +38,8 @@ pub(crate) fn check_running(round: &Round) {
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// One of several ends at the same moment. None: one that was given up, or a close, which has no report.
+/// Ends the bus in one of several ways. Returns `None` for a shutdown that was cancelled, and for a
+/// close, which has no report.
 fn shut_down(bus: &Broadcaster<Payload>, mut rng: Rng) -> Option<ShutdownReport> {
     match rng.below(7) {
         0 | 1 => Some(bus.shutdown()),

@@ -7,18 +7,19 @@ use std::thread;
 
 use crate::rng::Rng;
 
-/// Which event it is. Also what every panic of this test carries.
+/// The identity of an event. Every panic of this test carries one, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ident {
     pub(crate) publisher: u32,
     pub(crate) number: u32,
 }
 
-/// Events that the publishers of a round share.
+/// The data that all events of a round share.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) alive: Arc<AtomicI64>,
-    /// `Clone`, `Drop`, filters and handlers take time now and then, or give their processor away.
+    /// Whether `Clone`, `Drop`, filters and handlers take some time now and then, or yield the
+    /// processor.
     pub(crate) is_noisy: bool,
 }
 
@@ -35,13 +36,13 @@ impl Origin {
 
 pub(crate) struct Payload {
     pub(crate) ident: Ident,
-    /// Its `Clone` panics.
+    /// Whether the event's `Clone` panics.
     is_poison: bool,
     origin: Origin,
 }
 
 impl Payload {
-    /// Takes some time at this event, or gives the processor away. The event and the place say which.
+    /// Takes some time or yields the processor, as the event and the place decide.
     pub(crate) fn noise(&self, place: u64) {
         if !self.origin.is_noisy {
             return;

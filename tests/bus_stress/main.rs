@@ -1,16 +1,17 @@
-//! Many small rounds of everything at once, each from a seed of its own, and each checked to the last event: against
-//! counts that the threads of the test kept themselves, and against the one order in which a watcher that never loses
-//! anything saw the events.
+//! Many small rounds of everything at once, each with a new seed, and each checked to the last
+//! event. The checks compare with the counts that the threads of the test kept, and with the one
+//! order in which a watcher that never loses anything saw the events.
 //!
-//! A round has publishers (all ways to publish), readers of every policy that come, go, stop, panic, handlers that
-//! panic, filters that panic, events whose `Clone` panics, flushes, snapshots, and in the middle of it the end, with or
-//! without a deadline, up to five times at the same moment. In every second round `Clone`, `Drop`, filters and handlers
-//! take time now and then. Some of these are tasks of tokio or smol, and some futures are dropped
-//! before they are ready. With `select` some readers wait in a `Select`.
+//! A round has publishers (all ways to publish), readers of every policy that come, leave, stop and
+//! panic, handlers that panic, filters that panic, events whose `Clone` panics, flushes and
+//! snapshots. In the middle comes the end, with or without a deadline, up to five times at the same
+//! moment. In every second round `Clone`, `Drop`, filters and handlers take time now and then. Some
+//! of these are tasks of tokio or smol, and some futures are dropped before they are ready. With
+//! `select` some readers wait in a `Select`.
 //!
-//! `EVENTCAST_STRESS_ROUNDS` sets how many rounds there are, `EVENTCAST_STRESS_SEED` with which seed they begin, and
-//! `EVENTCAST_STRESS_HANGS` after how many seconds a round counts as hanging. A failure names the seed of its round. The
-//! seed repeats the choices and not the timing.
+//! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, `EVENTCAST_STRESS_SEED` the first seed, and
+//! `EVENTCAST_STRESS_HANGS` the number of seconds after which a round counts as hanging. A failure
+//! names the seed of its round. The seed repeats the choices but not the timing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod check;
@@ -34,7 +35,8 @@ use std::time::Duration;
 
 use event::Ident;
 
-/// In seconds. A round takes some milliseconds, so only one that hangs takes this long.
+/// The time limit of a round, in seconds. A round takes some milliseconds, so only one that hangs
+/// takes this long.
 const HANGS: u64 = 180;
 const FOREVER: Duration = Duration::MAX;
 const MAX_PUBLISHERS: u64 = 3;
@@ -46,10 +48,10 @@ fn from_environment(name: &str, default: u64) -> u64 {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number.unwrap_or_else(|_| panic!("{name} is {text}, allowed is a number"))
+    number.unwrap_or_else(|_| panic!("{name} must be a number, got {text}"))
 }
 
-/// Runs one round with an eye on it.
+/// Runs one round under a watchdog.
 fn watched(seed: u64, run: fn(u64)) {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let (tx, rx) = mpsc::channel();
@@ -71,7 +73,7 @@ fn watched(seed: u64, run: fn(u64)) {
 
 #[test]
 fn everything_at_once() {
-    // The panics that belong to the test say nothing.
+    // The panics that belong to the test print nothing.
     let loud = take_hook();
     set_hook(Box::new(move |info| {
         if !info.payload().is::<Ident>() {

@@ -1,4 +1,5 @@
-//! How often the rounds came across what they are meant to. A test of everything at once that meets nothing is none.
+//! Counts how often the rounds met the cases that they are meant to meet. A test of everything at
+//! once that meets nothing tests nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

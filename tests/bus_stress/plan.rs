@@ -1,4 +1,4 @@
-//! A watcher of a round, and what is known of it and of a publisher in the end.
+//! A watcher of a round, and what the round knows of it and of a publisher at the end.
 
 use std::panic::panic_any;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use crate::event::{Ident, Item, Payload};
 use crate::rng::Rng;
 use crate::running::Running;
 
-/// The events that a watcher is offered, by their numbers: all, or all but each n-th.
+/// The events that a watcher is offered, by their numbers: all, or all except each n-th.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted(pub(crate) Option<u32>);
 
@@ -22,23 +22,26 @@ impl Wanted {
     }
 }
 
-/// How a watcher was made, and between which events of the registering publisher.
+/// The way in which a watcher was made, and the events of the registering publisher between which
+/// it was made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
     pub(crate) policy: OverflowPolicy,
     pub(crate) queue_len: u64,
     pub(crate) wanted: Wanted,
-    /// By which publisher, and how many of its events had been accepted before. None: before the first publish.
+    /// The publisher that registered the watcher, and the number of its events accepted before.
+    /// `None` if the watcher was registered before the first publish.
     pub(crate) by: Option<(u32, usize)>,
-    /// Its filter panics once, and so ends it.
+    /// Whether the watcher ends before the bus: its filter panics once, or a thread stops it.
     pub(crate) ends_itself: bool,
 }
 
-/// A reader at its end.
+/// A reader that has ended.
 pub(crate) struct Read {
     pub(crate) made: Made,
     pub(crate) log: Vec<Item>,
-    /// Still there, having read to the end of the bus; or gone before.
+    /// The watcher, if the reader has read to the end of the bus. `None` if the reader left
+    /// before, or if the watcher ended itself.
     pub(crate) kept: Option<Watcher<Payload>>,
 }
 
@@ -51,14 +54,15 @@ pub(crate) struct Handled {
     pub(crate) was_stopped: bool,
 }
 
-/// A publisher's own books.
+/// The counts that a publisher kept itself.
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) accepted: Vec<Ident>,
     pub(crate) full: u64,
     pub(crate) stopped: u64,
     pub(crate) readers: Vec<Running<Read>>,
-    /// A flush that succeeded: so many of my events were accepted before, and each handler had come to that position.
+    /// The flushes that succeeded: the number of this publisher's events accepted before the flush,
+    /// and the position that each handler had reached after it.
     pub(crate) flushes: Vec<(usize, Vec<u64>)>,
 }
 

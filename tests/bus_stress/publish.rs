@@ -1,4 +1,4 @@
-//! Publishers of a round, and what they do between two events.
+//! Publishers of a round, and their actions between two events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use crate::{FOREVER, HAMMER_EVENTS};
 pub(crate) struct Round {
     pub(crate) bus: Arc<Broadcaster<Payload>>,
     pub(crate) origin: Origin,
-    /// Publishes that have returned.
+    /// The number of publishes that have returned.
     pub(crate) progress: AtomicU64,
-    /// A watcher is not read before the end, so a long flush would wait for ever.
+    /// Whether a watcher is not read before the end. If so, a long flush would wait for ever.
     pub(crate) is_stuck: bool,
     pub(crate) poison: bool,
     pub(crate) positions: Vec<Arc<AtomicU64>>,
@@ -70,7 +70,7 @@ pub(crate) fn publisher(round: &Round, number: u32, mut rng: Rng) -> Published {
     told
 }
 
-/// Publishes one by one as fast as it can, so that the end comes in the middle of a publish.
+/// Publishes events one by one as fast as it can, so that the end comes in the middle of a publish.
 pub(crate) fn hammer(round: &Round, number: u32) -> Published {
     let publisher = round.bus.publisher();
     let mut told = Published::default();
@@ -123,7 +123,8 @@ pub(crate) fn note_batch(
     }
 }
 
-/// Registers a watcher between two of this publisher's events, so that its place in the order is known.
+/// Registers a watcher between two of this publisher's events, so that the watcher's place in the
+/// order is known.
 fn watch_in_between(round: &Round, told: &mut Published, number: u32, rng: &mut Rng) {
     let by = Some((number, told.accepted.len()));
     let (builder, made) = random_watcher(&round.bus, rng, by, false);
@@ -138,7 +139,7 @@ pub(crate) fn note_watcher(
 ) {
     match registered {
         Ok(watcher) if rng.once_in(6) => {
-            // Gone before it is registered, perhaps.
+            // The watcher may be dropped before the dispatcher has registered it.
             drop(watcher);
         }
         Ok(watcher) => {
@@ -168,7 +169,7 @@ fn flush_in_between(round: &Round, told: &mut Published, rng: &mut Rng) {
     note_flush(round, told, accepted, timeout, round.bus.flush(timeout));
 }
 
-/// Notes a flush that began when so many events of this publisher had been accepted.
+/// Notes a flush that began when this number of the publisher's events had been accepted.
 pub(crate) fn note_flush(
     round: &Round,
     told: &mut Published,

@@ -23,7 +23,8 @@ pub(crate) fn item(delivery: Delivery<&Payload>) -> Item {
     }
 }
 
-/// Notes the event whose `Clone` panicked in a receive: it counts as delivered. Returns whether there is more.
+/// Notes the event whose `Clone` panicked in a receive, because it counts as delivered. Returns
+/// whether there is more.
 pub(crate) fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> bool {
     match result {
         Ok(more) => more,
@@ -37,7 +38,7 @@ pub(crate) fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> boo
     }
 }
 
-/// One receive, in a random form. False: the end.
+/// Receives once, in a random form. Returns `false` at the end.
 pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) -> bool {
     let form = rng.below(8);
     let result = catch_unwind(AssertUnwindSafe(|| match form {
@@ -79,7 +80,7 @@ pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut V
     received(result, log)
 }
 
-/// Waits beside another channel, and takes all that is there.
+/// Waits beside another channel, and takes everything that is there.
 #[cfg(feature = "select")]
 fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) -> bool {
     let never = crossbeam_channel::never::<()>();
@@ -101,7 +102,7 @@ fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) ->
     }
 }
 
-/// A reader that wants no more: dropped, perhaps by a panic.
+/// Drops the watcher of a reader that wants no more, if `panics` by a panic.
 pub(crate) fn leave(watcher: Watcher<Payload>, panics: bool) {
     if !panics {
         return drop(watcher);
@@ -113,7 +114,7 @@ pub(crate) fn leave(watcher: Watcher<Payload>, panics: bool) {
     assert!(gone.is_err());
 }
 
-/// After how many deliveries a reader leaves.
+/// Returns the number of deliveries after which a reader leaves.
 pub(crate) fn patience(rng: &mut Rng, stays: bool) -> u64 {
     if stays || rng.once_in(2) { u64::MAX } else { rng.below(40) }
 }
@@ -141,7 +142,7 @@ fn read(mut watcher: Watcher<Payload>, made: Made, mut rng: Rng, stays: bool) ->
     Read { made, log, kept }
 }
 
-/// Reads a watcher to its end, or leaves before, on a thread or as a task.
+/// Starts a thread or a task that reads a watcher to its end, or leaves before.
 pub(crate) fn spawn_reader(
     watcher: Watcher<Payload>,
     made: Made,

@@ -1,6 +1,7 @@
-//! Chance with a seed.
+//! Random choices with a seed.
 
-/// A small generator of our own (splitmix64), so that a seed means the same everywhere.
+/// A small random generator (splitmix64) that is part of the test, so that a seed means the same
+/// everywhere.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -16,7 +17,7 @@ impl Rng {
         self.next() % limit
     }
 
-    /// True once in so many times.
+    /// Returns `true` once in `times` calls on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

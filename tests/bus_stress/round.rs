@@ -36,7 +36,7 @@ pub(crate) fn run_round(seed: u64) {
     let options = if rng.once_in(4) { options.spin(Duration::from_micros(5)) } else { options };
     let bus = Arc::new(Broadcaster::with_options(options).unwrap());
 
-    // The one that never loses anything, because nothing more can come than fits.
+    // This watcher never loses anything, because no more events are published than fit.
     let mut witness = bus.watch_builder().name("witness").queue_len(4096).watch().unwrap();
     let mut readers = Vec::new();
     for i in 0..rng.below(4) {
@@ -71,7 +71,8 @@ pub(crate) fn run_round(seed: u64) {
         }
     }
     wait_for_progress(&round, until + 10, &mut rng);
-    // Either the publishers come to their own end, for which nobody may be forgotten, or the bus ends under them.
+    // Either the publishers reach their own end, which requires that none of them waits for ever,
+    // or the bus ends under them.
     let comes_late = !is_stuck && rng.once_in(3);
     let join = |running: Vec<Running<_>>| running.into_iter().map(Running::join).collect();
     let (mut published, publishers): (Vec<Published>, _) =
@@ -81,7 +82,7 @@ pub(crate) fn run_round(seed: u64) {
     assert!(bus.publisher().try_publish(origin.event(Ident { publisher: 9, number: 0 }, false)).is_err());
     assert!(bus.watch().is_err());
 
-    // Everybody reads to the end.
+    // All watchers are read to the end.
     let mut order = Vec::new();
     while let Ok(delivery) = witness.recv_ref() {
         match delivery {
@@ -100,8 +101,8 @@ pub(crate) fn run_round(seed: u64) {
     for handler in &handlers {
         assert!(handler.handle.join(FOREVER));
     }
-    // Nothing moves any more when the bus has let go of all that have gone.
-    // Handlers that ended with the bus stay listed; that their books never balance would show as a round that hangs.
+    // Nothing changes any more when the bus has freed all watchers that are gone. Handlers that
+    // ended with the bus stay listed. If their counts never balance, the round hangs.
     let kept = 1 + read.iter().filter(|read| read.kept.is_some()).count();
     let handled: HashSet<String> = handlers.iter().map(|handler| handler.handle.stats().name).collect();
     let settled = || {

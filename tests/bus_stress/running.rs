@@ -1,16 +1,16 @@
-//! Threads and tasks whose results are waited for in the same way.
+//! Threads and tasks, with one way to wait for the results of both.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// The result of a thread or a task, once it is there.
+/// The result of a thread or a task, which may still be running.
 pub(crate) struct Running<T>(Receiver<T>);
 
 impl<T: Send + 'static> Running<T> {
     pub(crate) fn thread(run: impl FnOnce() -> T + Send + 'static) -> Self {
         let (tx, rx) = mpsc::channel();
         thread::spawn(move || {
-            // Nobody waits any more when the round has failed.
+            // If the round has failed, nobody waits for the result.
             let _ = tx.send(run());
         });
         Self(rx)

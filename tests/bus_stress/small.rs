@@ -12,8 +12,8 @@ use crate::publish::note_one;
 use crate::rng::Rng;
 use crate::{from_environment, watched};
 
-/// Three things at about the same moment, on a bus that is nearly idle: a publish or two, the drop of a watcher, the
-/// close. Their orders are what a busy round seldom meets.
+/// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the
+/// drop of a watcher, and the close. A busy round seldom meets all their orders.
 fn run_small_round(seed: u64) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));

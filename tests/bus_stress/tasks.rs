@@ -1,4 +1,5 @@
-//! The part of a round that runs as tasks of tokio and smol, and futures that are dropped before they are ready.
+//! The part of a round that runs as tasks of tokio and smol, and the futures that are dropped
+//! before they are ready.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -33,7 +34,7 @@ pub(crate) fn spawn(rng: &mut Rng, task: impl Future<Output = ()> + Send + 'stat
     }
 }
 
-/// Waits for a future on this thread, in the way of one of the three.
+/// Waits for a future on this thread, with one of the three executors.
 pub(crate) fn block_on<F: Future>(rng: &mut Rng, future: F) -> F::Output {
     match rng.below(3) {
         0 => futures::executor::block_on(future),
@@ -55,7 +56,8 @@ async fn rest() {
     .await;
 }
 
-/// Polls a future so many times and drops it then. None: it was not ready.
+/// Polls a future up to `polls` times and then drops it. Returns `None` if the future was not
+/// ready.
 pub(crate) async fn cancelled<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -67,7 +69,7 @@ pub(crate) async fn cancelled<F: Future>(future: F, polls: u64) -> Option<F::Out
     None
 }
 
-/// Writes a delivery down. None: the receive was given up.
+/// Notes a delivery. `None` stands for a receive that was cancelled.
 fn note(log: &mut Vec<Item>, delivery: Option<Delivery<&Payload>>) -> bool {
     match delivery {
         Some(delivery) => log.push(item(delivery)),
@@ -76,7 +78,7 @@ fn note(log: &mut Vec<Item>, delivery: Option<Delivery<&Payload>>) -> bool {
     true
 }
 
-/// One receive of a task, in a random form. False: the end.
+/// Receives once as a task, in a random form. Returns `false` at the end.
 pub(crate) async fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) -> bool {
     let polls = rng.below(4);
     let form = rng.below(6);
@@ -128,7 +130,7 @@ pub(crate) async fn read(mut watcher: Watcher<Payload>, made: Made, mut rng: Rng
     Read { made, log, kept }
 }
 
-/// A publisher that is a task. It does what one on a thread does, and gives up some of what it waits for.
+/// Publishes as a task. It does what a publisher on a thread does, and cancels some of its waits.
 pub(crate) async fn publisher(round: std::sync::Arc<Round>, number: u32, mut rng: Rng) -> Published {
     let publisher = round.bus.publisher();
     let mut told = Published::default();
@@ -178,7 +180,7 @@ pub(crate) async fn publisher(round: std::sync::Arc<Round>, number: u32, mut rng
     told
 }
 
-/// A publish that may be dropped before it is ready. Then it has not published.
+/// Publishes, and may drop the publish before it is ready. A dropped publish has not published.
 async fn give_up(publisher: &Publisher<Payload>, told: &mut Published, event: Payload, polls: u64) {
     let ident = event.ident;
     match cancelled(publisher.publish_async(event), polls).await {
@@ -187,7 +189,8 @@ async fn give_up(publisher: &Publisher<Payload>, told: &mut Published, event: Pa
     }
 }
 
-/// As the one of a thread. A registration that is dropped before it is ready leaves nothing behind.
+/// Registers a watcher as the function of the same name for threads does. A registration that is
+/// dropped before it is ready leaves nothing behind.
 async fn watch_in_between(round: &Round, told: &mut Published, number: u32, rng: &mut Rng) {
     let by = Some((number, told.accepted.len()));
     let (builder, made) = random_watcher(&round.bus, rng, by, false);

@@ -1,5 +1,5 @@
-//! What a server answers about events, and what becomes of it: each row of what was seen of a kube-apiserver that a sink
-//! can meet.
+//! A server's answers about events, and the sink's results: each answer of a real kube-apiserver
+//! that a sink can meet.
 
 use eventcast::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
 use eventcast::{Event, EventPatch, EventSeries, EventSink, ObjectReference, SinkError, SinkErrorKind};
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, Role};
 
-/// It was refused, this way, for a reason that has these words in it.
+/// Checks that a call was refused with this kind of error, and that the error's text has these
+/// words.
 #[track_caller]
 fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) -> SinkError {
     let error = answer.unwrap_err();
@@ -38,7 +39,7 @@ fn a_new_event_is_stored_with_all_that_it_has() {
     assert_eq!(Some(&stored), cluster.stored("web-0.1").as_ref());
     assert!(!stored.metadata.uid().is_empty() && !stored.metadata.resource_version().is_empty());
     assert!(stored.metadata.creation_timestamp().is_some());
-    // What the server has added is all that is different.
+    // Only the fields that the server has added are different.
     let mut same = stored;
     same.metadata.set_uid("");
     same.metadata.set_resource_version("");
@@ -56,7 +57,7 @@ fn an_event_without_a_namespace_goes_to_its_objects_or_to_default() {
     event.metadata.namespace = "".into();
     assert_eq!(sink.create(&event).unwrap().metadata.namespace, cluster.namespace.as_str());
     let mut event = Event::default();
-    // Its own, because `default` is shared.
+    // The name is unique, because the namespace `default` is shared.
     event.metadata.name = format!("node-1.{}", cluster.namespace).into();
     event.involved_object = ObjectReference::new("Node", "node-1");
     let stored = sink.create(&event).unwrap();
@@ -77,7 +78,7 @@ fn a_patch_changes_count_last_time_and_message() {
     assert_eq!(stored.first_timestamp, first.first_timestamp);
     assert_eq!(stored.metadata.uid(), first.metadata.uid());
     assert_ne!(stored.metadata.resource_version(), first.metadata.resource_version());
-    // The same again changes nothing, and that is success too.
+    // The same patch again changes nothing, which is success too.
     assert_eq!(sink.patch(&event, &patch).unwrap(), stored);
 }
 
@@ -123,7 +124,7 @@ fn an_update_creates_replaces_and_respects_a_version() {
     let (mut event, _) = cluster.patch_of("web-0.1");
     let second = sink.update(&event).unwrap();
     assert_eq!((second.count, second.metadata.uid()), (2, first.metadata.uid()));
-    // With a version it replaces that version alone.
+    // With a version, an update replaces only that version.
     event.count = 3;
     event.metadata.set_resource_version(first.metadata.resource_version().clone());
     refused(sink.update(&event), Rejected, &["409 Conflict", "the object has been modified"]);
@@ -141,7 +142,7 @@ fn a_name_that_is_taken_comes_with_the_event_that_has_it() {
     let words = ["already exists: 409 AlreadyExists: events \"web-0.1\" already exists"];
     let error = refused(sink.create(&other), AlreadyExists, &words);
     assert_eq!(error.stored(), Some(&stored));
-    // Reading it has changed nothing.
+    // The create and the read that followed it have changed nothing.
     assert_eq!(cluster.stored("web-0.1"), Some(stored));
 }
 
@@ -170,7 +171,7 @@ fn who_may_not_is_told_which_role_is_missing() {
         ("update", nobody.update(&event)),
         ("patch", nobody.patch(&event, &patch)),
     ] {
-        // The server's own words first, to their end: the user is a long name.
+        // The server's own words come first, in full, although the user has a long name.
         let cannot = format!(
             " is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
              \"{namespace}\""
@@ -187,7 +188,7 @@ fn who_may_only_create_creates_and_nothing_more() {
     creator.create(&cluster.event("web-0.1")).unwrap();
     let (event, patch) = cluster.patch_of("web-0.1");
     refused(creator.patch(&event, &patch), Rejected, &["cannot patch resource \"events\""]);
-    // The name is taken; which event has it cannot be read.
+    // The name is taken, but the sink may not read which event has it.
     let error = refused(creator.create(&event), AlreadyExists, &[]);
     assert_eq!(error.stored(), None);
 }
@@ -226,12 +227,12 @@ fn what_is_invalid_is_rejected_with_the_reason() {
     refused(sink.create(&changed(&cluster, other_kind)), Rejected, &["400 BadRequest"]);
 }
 
-/// A server that says 500 about the event itself would say so again.
+/// A 500 about the event itself is final, because the server would answer the same again.
 #[test]
 fn a_failure_that_is_about_the_event_is_a_refusal() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
-    // The server reads it, and cannot hand it on to etcd.
+    // The server reads the event, but cannot pass it on to etcd.
     let large = |event: &mut Event| event.message = "x".repeat(2_900_000).into();
     refused(sink.create(&changed(&cluster, large)), Rejected, &["500", "message larger than max"]);
     let versioned = |event: &mut Event| event.metadata.set_resource_version("7");
@@ -240,7 +241,7 @@ fn a_failure_that_is_about_the_event_is_a_refusal() {
     assert_eq!(cluster.stored("web-0.1"), None);
 }
 
-/// An event with an event time, as a server takes it.
+/// Returns an event with an event time, as a server accepts it.
 fn timed(cluster: &Cluster) -> Event {
     let mut event = cluster.event("web-0.1");
     event.set_event_time(Some("2026-11-22T03:48:14.992934Z".parse().unwrap()));
@@ -250,7 +251,8 @@ fn timed(cluster: &Cluster) -> Event {
     event
 }
 
-/// Given to the server and to a store in memory: both take it, or both refuse it for good.
+/// Gives an event to the server and to a store in memory. Both accept it, or both refuse it for
+/// good.
 #[track_caller]
 fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
     let (sink, memory) = (cluster.sink(), eventcast::MemorySink::new());
@@ -291,7 +293,7 @@ fn the_store_in_memory_refuses_the_texts_that_a_server_refuses() {
         let mut event = timed(&cluster);
         event.message = bytes(len).into();
         assert_admitted(&cluster, &event, is_taken);
-        // Without an event time none of it is looked at.
+        // Without an event time the server checks none of it.
         event.set_event_time(None);
         event.reason = bytes(129).into();
         event.reporting_controller = "a/b/c".into();
@@ -358,7 +360,7 @@ fn the_store_in_memory_takes_events_in_the_namespaces_that_a_server_takes_them_i
         for (mut event, is_taken) in
             [(cluster.event("web-0.1"), is_taken), (timed(&cluster), is_taken_with_time)]
         {
-            // Its own, because `default` and `kube-system` are shared.
+            // The name is unique, because the namespaces `default` and `kube-system` are shared.
             event.metadata.name = format!("web-0.{own}").into();
             event.metadata.namespace = namespace.to_owned().into();
             event.involved_object.namespace = object.to_owned().into();
@@ -386,7 +388,7 @@ fn without_an_event_time_nearly_everything_is_taken() {
         let mut event = cluster.event(&name);
         (event.type_, event.message) = (type_.into(), message.clone().into());
         assert_eq!(sink.create(&event).unwrap().message, message.as_str(), "{name}");
-        // And can be patched, by whatever name.
+        // The event can be patched too, whatever its name.
         event.count = 2;
         assert_eq!(sink.patch(&event, &EventPatch::new(&event)).unwrap().count, 2, "{name}");
     }
@@ -410,18 +412,11 @@ fn what_is_too_large_is_rejected_not_tried_for_ever() {
     refused(sink.create(&event), Rejected, &["500", "etcdserver: request is too large"]);
     event.message = "x".repeat(3 << 20).into();
     refused(sink.create(&event), Rejected, &["413 RequestEntityTooLarge"]);
-    // The sink is none the worse for it. The server hangs up after that answer, and may do so when the next request is
-    // already on its way: that one is to be tried again.
-    let event = cluster.event("web-0.2");
-    let answer = sink.create(&event);
-    if answer.as_ref().is_err_and(|error| error.kind() == Retry) {
-        sink.create(&event).unwrap();
-    } else {
-        answer.unwrap();
-    }
+    // The sink still works afterwards.
+    sink.create(&cluster.event("web-0.2")).unwrap();
 }
 
-/// Returns the names of those who wrote an event, as the server has noted them.
+/// Returns the names of the writers of an event, as the server has noted them.
 fn managers(cluster: &Cluster, name: &str) -> Vec<String> {
     let path = format!("/api/v1/namespaces/{}/events/{name}", cluster.namespace);
     let (code, event) = cluster.ask(Method::GET, &path, &Value::Null);
@@ -463,6 +458,6 @@ fn a_component_that_can_be_no_field_manager_is_made_one() {
     let mut event = cluster.event("web-0.1");
     event.source = format!("\u{1b}[2K größe\u{202e}\n{}", "c".repeat(200)).into();
     cluster.sink().create(&event).unwrap();
-    // At most 128 bytes, all of them printable.
+    // The name has at most 128 bytes, all of them printable.
     assert_eq!(managers(&cluster, "web-0.1"), [format!("[2K gre{}", "c".repeat(121))]);
 }

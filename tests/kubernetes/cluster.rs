@@ -1,4 +1,5 @@
-//! A cluster to write events to: the server of `support/api_server`, or the one that `EVENTCAST_TEST_KUBECONFIG` names.
+//! A cluster to write events to: the server of `support/api_server`, or the cluster that
+//! `EVENTCAST_TEST_KUBECONFIG` names.
 
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +14,10 @@ use tokio::runtime::Runtime;
 
 use super::api_server::{ADMIN, ApiServer, CREATOR, NOBODY};
 
-/// Long enough that only a hang reaches it.
+/// A timeout so long that only a hang reaches it.
 const LONG: Duration = Duration::from_secs(180);
 
-/// Who asks.
+/// The client that asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
     Admin,
@@ -24,14 +25,14 @@ pub(crate) enum Role {
     Creator,
     /// May do nothing.
     Nobody,
-    /// Is nobody that the cluster knows.
+    /// Is unknown to the cluster.
     Stranger,
 }
 
-/// A namespace of one's own in a cluster. Goes with everything in it.
+/// A new namespace in a cluster. Dropping this deletes the namespace with everything in it.
 pub(crate) struct Cluster {
     pub(crate) namespace: String,
-    /// None if it is a real one.
+    /// The server of this process. `None` for a real cluster.
     pub(crate) server: Option<ApiServer>,
     config: Config,
     runtime: Runtime,
@@ -52,7 +53,8 @@ impl Cluster {
         }
     }
 
-    /// The server of this process, whatever the environment says: for what no real one does when asked to.
+    /// Starts the server of this process, whatever the environment says, for behaviour that no real
+    /// server shows on request.
     pub(crate) fn fake() -> Self {
         let server = ApiServer::start();
         let mut config = Config::new(server.url().parse().unwrap());
@@ -79,7 +81,7 @@ impl Cluster {
         cluster
     }
 
-    /// The server, which must be the one of this process.
+    /// Returns the server. Panics if the cluster is not the one of this process.
     pub(crate) fn server(&self) -> &ApiServer {
         self.server.as_ref().expect("not for a real cluster")
     }
@@ -104,12 +106,12 @@ impl Cluster {
         KubernetesSink::new(config).unwrap()
     }
 
-    /// What the server calls a role that is a service account of the namespace.
+    /// Returns the server's name for a role, which is a service account of the namespace.
     pub(crate) fn user(&self, role: Role) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, account(role))
     }
 
-    /// An event about a pod of the namespace.
+    /// Returns an event about a pod of the namespace.
     pub(crate) fn event(&self, name: &str) -> Event {
         let mut event = Event::default();
         event.metadata.name = name.to_owned().into();
@@ -124,14 +126,14 @@ impl Cluster {
         event
     }
 
-    /// The stored event of this name.
+    /// Returns the stored event of this name, or `None` if there is none.
     pub(crate) fn stored(&self, name: &str) -> Option<Event> {
         let path = format!("/api/v1/namespaces/{}/events/{name}", self.namespace);
         let (code, body) = self.ask(Method::GET, &path, &Value::Null);
         (code == 200).then(|| Event::from_json(&body.to_string()).unwrap())
     }
 
-    /// What the administrator is answered.
+    /// Returns the status and the body of the answer that the administrator gets.
     pub(crate) fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -155,7 +157,8 @@ impl Cluster {
         self.must(Method::POST, "/api/v1/namespaces", &namespace);
     }
 
-    /// Deletes the namespace, which then stays on its way out, because something in it cannot go.
+    /// Deletes the namespace, which then stays in termination, because something in it cannot be
+    /// deleted.
     pub(crate) fn begin_termination(&self) {
         if self.server.is_none() {
             let held = json!({
@@ -167,7 +170,7 @@ impl Cluster {
         self.must(Method::DELETE, &format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
     }
 
-    /// A service account that may do so much, and a token for it.
+    /// Creates a service account with the rights of the role, and returns a token for it.
     fn real_token(&self, role: Role) -> String {
         let (core, rbac) = (
             format!("/api/v1/namespaces/{}", self.namespace),
@@ -197,7 +200,7 @@ impl Cluster {
         token
     }
 
-    /// A role takes a moment to reach the authorizer.
+    /// Waits until the authorizer knows the role, which takes a moment.
     fn wait_until_it_may(&self, user: &str) {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -213,7 +216,7 @@ impl Cluster {
         }
     }
 
-    /// As another writer would: count 2 and another message.
+    /// Returns the event and the patch of another writer: count 2 and another message.
     pub(crate) fn patch_of(&self, name: &str) -> (Event, EventPatch) {
         let mut event = self.event(name);
         event.count = 2;

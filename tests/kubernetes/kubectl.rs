@@ -1,4 +1,4 @@
-//! What `kubectl` shows of it. Skipped where there is none.
+//! The output of `kubectl` for the stored events. Skipped where there is no `kubectl`.
 
 use std::fs;
 use std::path::Path;
@@ -36,12 +36,12 @@ fn kubectl_events_shows_what_was_recorded() {
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
-    // As our own table of several namespaces.
+    // The columns are those of the library's own table of several namespaces.
     let all = String::from_utf8_lossy(&all.stdout);
     let head: Vec<&str> = all.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(head.join(" "), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE", "{all}");
     assert!(all.lines().nth(1).unwrap().starts_with(&cluster.namespace), "{all}");
-    // `2m (x3 over 7m)`, and then the rest.
+    // `2m (x3 over 7m)`, followed by the other columns.
     assert_eq!((rows[1][1], rows[1][2]), ("(x3", "over"), "{shown}");
     assert_eq!(rows[1][4..], ["Warning", "BackOff", "Pod/web-0", "restarts", "again"], "{shown}");
 }

@@ -1,8 +1,8 @@
 //! `KubernetesSink` against an API server: the one of `support/api_server`, or a real one.
 //!
-//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` run against the cluster that the file names, in
-//! namespaces of their own that they delete; the user in it must be allowed to make namespaces and roles. kube then
-//! needs TLS, which the library leaves to the program:
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` run against the cluster that the
+//! file names. They run in new namespaces, which they delete. The user in the file must be allowed
+//! to create namespaces and roles. kube then needs TLS, which the library leaves to the program:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \

@@ -1,4 +1,4 @@
-//! From a recorder to a cluster: what is stored in the end, and what the way there was.
+//! From a recorder to a cluster: the stored events, and the requests that stored them.
 
 use std::sync::mpsc;
 use std::thread;
@@ -30,7 +30,8 @@ fn at_once() -> RetryPolicy {
     policy
 }
 
-/// A broadcaster that records to a cluster, and what it lost: why, and with what words.
+/// A broadcaster that records to a cluster, and the events that it lost, each with the reason and
+/// the text.
 struct Running {
     cluster: Cluster,
     events: EventBroadcaster,
@@ -61,7 +62,7 @@ impl Running {
         ObjectReference::new("Pod", "web-0").in_namespace(self.cluster.namespace.clone())
     }
 
-    /// Records, and waits until it has been handled.
+    /// Records an event, and waits until it has been handled.
     fn record(&self, reason: &'static str) {
         assert!(self.recorder.event(self.pod(), Warning, reason, "restarts").is_accepted());
         self.events.flush(LONG).unwrap();
@@ -72,7 +73,7 @@ impl Running {
         self.cluster.server().events().iter().map(read).collect()
     }
 
-    /// `POST`, `PATCH` and so on, since the last time.
+    /// Returns the methods of the requests since the last call: `POST`, `PATCH` and so on.
     fn methods(&self) -> Vec<String> {
         self.cluster.server().take_seen().iter().map(|seen| seen.method.to_string()).collect()
     }
@@ -135,7 +136,7 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
     events.new_recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
-    // Until it waits for the clock, which is held.
+    // Wait until the recording waits for the clock, which stands still.
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(6_999));
     assert_eq!(server.seen_count(), 1);
@@ -164,7 +165,7 @@ fn what_may_work_later_is_tried_until_it_does() {
 fn what_is_refused_is_told_with_the_servers_words_and_stops_nobody() {
     let run = Running::start(Role::Creator);
     run.record("BackOff");
-    // May not patch.
+    // The role may not patch.
     run.record("BackOff");
     let mut elsewhere = run.pod();
     elsewhere.namespace = "eventcast-no-such-namespace".into();
@@ -187,7 +188,7 @@ fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
     const OBJECTS: usize = 40; // and so 200 events
     const REPEATS: i32 = 5;
     let run = Running::start(Role::Admin);
-    // Now and then, in no relation to what is asked.
+    // Faults come now and then, whatever the request is.
     run.cluster.server().fail((0..100).map(|number| match number % 5 {
         0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
         1 => Fault::HangUpBefore,
@@ -222,7 +223,7 @@ fn a_message_for_a_terminal_is_stored_as_it_is_and_told_harmlessly() {
     run.events.flush(LONG).unwrap();
     let stored = run.stored();
     assert_eq!((stored[0].message.as_str(), stored[0].reason.as_str()), (payload, payload));
-    // A server that throws it back at us.
+    // The server sends the payload back in its answer.
     run.cluster.server().fail([Fault::status(422, &json!({"message": payload, "reason": payload}))]);
     run.record("Started");
     let lost = run.lost();
@@ -247,7 +248,7 @@ fn an_event_whose_answer_was_lost_is_taken_for_stored() {
         let run = Running::start(Role::Admin);
         run.cluster.server().fail([fault]);
         run.record("BackOff");
-        // The second attempt finds the name taken, and the third request says by whom.
+        // The second attempt finds the name taken, and the third request finds which event has it.
         assert_eq!(run.methods(), ["POST", "POST", "PATCH"]);
         run.record("BackOff");
         assert_eq!(run.methods(), ["PATCH"]);
@@ -273,7 +274,7 @@ fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
 #[test]
 fn a_name_that_another_event_has_is_left_to_it() {
     let run = Running::start(Role::Admin);
-    // The server says that the name is taken, and whose event has it: somebody else's.
+    // The server says that the name is taken, and the read returns an event of another writer.
     let mut other = run.cluster.event("web-0.1");
     other.message = "somebody else's".into();
     let taken = Fault::status(

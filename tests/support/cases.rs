@@ -1,4 +1,5 @@
-//! Running random cases: the same ones each time, more or others by the environment, and none that hangs unseen.
+//! A runner of random cases: the same ones each time, more or others by the environment, and none
+//! that hangs unseen.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::env;
@@ -12,17 +13,18 @@ use std::time::Duration;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-/// A case takes some milliseconds; only one that hangs takes this long.
+/// The time after which a case counts as hanging. A case takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
 
 fn number(name: &str, default: u64) -> u64 {
     match env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, allowed is a number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}")),
         Err(_) => default,
     }
 }
 
-/// Tries so many cases, or that many times `EVENTCAST_CASES`. `EVENTCAST_SEED` chooses other ones.
+/// Tries the given number of cases, times `EVENTCAST_CASES` if that is set. `EVENTCAST_SEED`
+/// chooses other cases.
 pub fn check<S>(
     cases: u32,
     strategy: impl FnOnce() -> S + Send + 'static,

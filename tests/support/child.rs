@@ -6,19 +6,20 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The parts of what a child is told to do, where this is one.
+/// Returns the parts of the orders if this process is a child, and `None` if it is not.
 pub(crate) fn orders() -> Option<Vec<String>> {
     env::var("EVENTCAST_TEST_CHILD").ok().map(|orders| orders.split('\u{1f}').map(str::to_owned).collect())
 }
 
-/// Says something to the parent, at once.
+/// Sends a line to the parent, at once.
 pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // One write, so that who is killed has said all of it or nothing. A parent that has gone is told nothing.
+    // The line is one write, so a child that is killed has sent all of it or nothing. If the parent
+    // is gone, the line is lost.
     let _ = out.write_all(format!("\n: {line}\n").as_bytes()).and_then(|()| out.flush());
 }
 
-/// A child that runs, killed when it is not waited for.
+/// A running child, which is killed if it is not waited for.
 pub(crate) struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -30,7 +31,7 @@ impl Running {
         Self::start_by(&[], test, orders)
     }
 
-    /// The same through a command that starts the one that follows it.
+    /// Does the same through a command that starts the command that follows it.
     pub(crate) fn start_by(through: &[&str], test: &str, orders: &[&str]) -> Self {
         let program = env::current_exe().unwrap();
         let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
@@ -46,12 +47,12 @@ impl Running {
         Self { child, out }
     }
 
-    /// What the child says next; `None` when it has gone.
+    /// Waits for the child's next line. Returns `None` if the child has ended.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
             line.clear();
-            // What the test harness says is not for us.
+            // The lines of the test harness are skipped.
             if self.out.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
@@ -61,7 +62,7 @@ impl Running {
         }
     }
 
-    /// Lets a child go on that reads a line.
+    /// Sends a line to a child that waits for one.
     pub(crate) fn tell(&mut self, line: &str) {
         let input = self.child.stdin.as_mut().unwrap();
         input.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -73,7 +74,7 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end, and for what it says until then.
+    /// Waits for the child's end, and returns the lines that the child sends until then.
     pub(crate) fn end(mut self) -> Vec<String> {
         let said: Vec<String> = std::iter::from_fn(|| self.hear()).collect();
         let status = self.child.wait().unwrap();
@@ -89,7 +90,7 @@ impl Drop for Running {
     }
 }
 
-/// What the parent says next, for a child.
+/// Waits, in a child, for the parent's next line, and returns it.
 pub(crate) fn listen() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();

@@ -1,4 +1,5 @@
-//! An allocator that counts: on each thread for itself, and on threads of the library for whoever follows them.
+//! An allocator that counts: for each thread on its own, and on a thread of the library for the
+//! test that follows it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 
@@ -6,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts allocations, and changes of size with them.
+/// The allocator, which counts allocations, and changes of size with them.
 pub struct Counting;
 
 thread_local! {
@@ -21,7 +22,8 @@ fn count() {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+// SAFETY: every call is passed on to the system's allocator unchanged, and counting neither
+// allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -44,35 +46,37 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many allocations this thread has made.
+/// Returns the number of allocations that this thread has made.
 pub fn so_far() -> u64 {
     HERE.get()
 }
 
-/// How many allocations this makes on this thread.
+/// Returns the number of allocations that `run` makes on this thread, and its result.
 pub fn allocations_here<R>(run: impl FnOnce() -> R) -> (u64, R) {
     let before = so_far();
     let result = run();
     (so_far() - before, result)
 }
 
-/// The count of a thread that runs the library's code and calls back: there, [`here`](Self::here) begins to count.
+/// The count of a thread that runs the library's code and calls back. The count begins when that
+/// thread calls [`here`](Self::here).
 #[derive(Clone, Copy, Debug)]
 pub struct Followed(&'static AtomicU64);
 
 impl Followed {
-    /// Of no thread yet.
+    /// Creates a count that follows no thread yet.
     pub fn new() -> Self {
         Self(Box::leak(Box::new(AtomicU64::new(0))))
     }
 
-    /// From now on, what this thread allocates is counted.
+    /// Counts the allocations of this thread from now on.
     pub fn here(self) {
         FOLLOWED.set(Some(self.0));
     }
 
-    /// How many allocations it makes meanwhile. What it does must be over when this returns. (A flush does not do for that:
-    /// whether it has to be woken, which takes an allocation, is a matter of chance.)
+    /// Returns the number of allocations that the followed thread makes during `run`. The thread's
+    /// work must be finished when `run` returns. (A flush in `run` does not ensure this: whether
+    /// the thread has to wake the flush, which takes an allocation, is a matter of chance.)
     pub fn allocations(self, run: impl FnOnce()) -> u64 {
         let before = self.0.load(Ordering::SeqCst);
         run();

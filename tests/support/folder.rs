@@ -1,4 +1,4 @@
-//! A folder of its own for a test, gone afterwards.
+//! A folder for one test, which is removed afterwards.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ impl Folder {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("folder-{}-{number}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // Of a process of the same number that was killed.
+        // A process of the same number may have left the folder when it was killed.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -22,12 +22,12 @@ impl Folder {
         &self.0
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// All files with what they hold, by name.
+    /// Returns all files with their contents, in the order of their names.
     pub(crate) fn files(&self) -> Vec<(String, Vec<u8>)> {
         let entries = std::fs::read_dir(&self.0).unwrap().map(Result::unwrap);
         let mut files: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! What the tests of the bus share.
+//! Helpers that the tests of the bus share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::panic::resume_unwind;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, BusStats, Delivery, OverflowPolicy, Watcher};
 
-/// Long enough that only a hang reaches it, also on a machine that stands still for a minute.
+/// A timeout that only a hang reaches, even on a machine that stands still for a minute.
 pub const LONG: Duration = Duration::from_secs(180);
 
-/// Longer than any test: only ever waited for when one fails.
+/// A time longer than any test takes. Only a test that fails waits this long.
 const HANGS: Duration = Duration::from_secs(180);
 
 /// Runs a test that might hang, and fails it when it does.
@@ -33,7 +33,7 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits for what another thread will do without telling.
+/// Waits for work of another thread that gives no signal, until `done` holds.
 #[track_caller]
 pub fn until(mut done: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -43,17 +43,17 @@ pub fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A bus with these queues.
+/// Returns a bus with queues of these lengths.
 pub fn bus<T: Clone + Send + Sync + 'static>(incoming_len: usize, queue_len: usize) -> Broadcaster<T> {
     Broadcaster::with_options(BusOptions::default().incoming_len(incoming_len).queue_len(queue_len)).unwrap()
 }
 
-/// Everything up to the end.
+/// Receives everything up to the end.
 pub fn drain<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> Vec<Delivery<T>> {
     watcher.into_iter().collect()
 }
 
-/// All that can be received now.
+/// Receives everything that can be received now.
 pub fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> Vec<Delivery<T>> {
     std::iter::from_fn(|| watcher.try_recv().ok()).collect()
 }
@@ -66,7 +66,7 @@ pub fn lagged<T>(deliveries: &[Delivery<T>]) -> u64 {
     deliveries.iter().map(|d| if let Delivery::Lagged(n) = d { *n } else { 0 }).sum()
 }
 
-/// The law of each watcher: what was offered is delivered, lost by a reason, or queued.
+/// Asserts the law of each watcher: every offered event is delivered, lost for a reason, or queued.
 #[track_caller]
 pub fn assert_balanced(stats: &BusStats) {
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
@@ -78,12 +78,14 @@ pub fn assert_balanced(stats: &BusStats) {
     }
 }
 
-/// A dispatcher that is held: it waits for a watcher that nobody reads. Dropping the watcher lets it go.
+/// A dispatcher that is held, because it waits for a watcher that nobody reads. Dropping the
+/// watcher lets the dispatcher continue.
 pub struct Held {
     pub watcher: Watcher<u64>,
 }
 
-/// Registers a `Wait` watcher and publishes until the dispatcher waits for it, which a filter tells.
+/// Registers a `Wait` watcher and publishes until the dispatcher waits for it. A filter reports
+/// when the dispatcher has come so far.
 pub fn hold(bus: &Broadcaster<u64>) -> Held {
     let (tx, rx) = mpsc::channel();
     let watcher = bus
@@ -100,12 +102,13 @@ pub fn hold(bus: &Broadcaster<u64>) -> Held {
     bus.publisher().publish(u64::MAX - 1).unwrap();
     rx.recv_timeout(LONG).unwrap();
     bus.publisher().publish(u64::MAX).unwrap();
-    // The second one has passed the filter: the dispatcher is in the round that cannot end.
+    // The second event has passed the filter, so the dispatcher is in the round that cannot end.
     rx.recv_timeout(LONG).unwrap();
     Held { watcher }
 }
 
-/// A handler's way to be stopped at each event: it says that it has begun and waits to be let on.
+/// The test's side of a handler that stops at each event: the handler says that it has begun, and
+/// waits until the test lets it continue.
 pub struct Turnstile<T> {
     pub entered: Receiver<T>,
     pub go: Sender<()>,
@@ -116,7 +119,7 @@ pub fn turnstile<T: Send>() -> (Turnstile<T>, impl FnMut(T) + Send) {
     let (go, go_rx) = mpsc::channel::<()>();
     let pass = move |value| {
         let _ = entered_tx.send(value);
-        // An error is the test's end: then nobody holds the handler any more.
+        // An error means that the test has ended. Nobody holds the handler any more then.
         let _ = go_rx.recv();
     };
     (Turnstile { entered, go }, pass)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// What it left.
+/// The results of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -23,7 +23,7 @@ pub(crate) fn run(program: &Path, args: &[&str], input: &[u8]) -> Ended {
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("piped");
     thread::scope(|scope| {
-        // It may end without reading all.
+        // The program may end without reading all of its input.
         scope.spawn(move || stdin.write_all(input));
         let output = child.wait_with_output().expect("it can be waited for");
         Ended {

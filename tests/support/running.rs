@@ -1,7 +1,8 @@
 //! An example that runs as a process: started, watched, signalled, and waited for.
 //!
-//! Every process that the program starts inherits the pipe of its stderr. So the end of that pipe is the proof that
-//! the last of them has gone: no polling, no pause, and no number that could have been given to somebody else.
+//! Every process that the program starts inherits the pipe of its stderr. The end of that pipe
+//! therefore proves that the last of them has ended. This takes no polling, no pause, and no
+//! process number that the system could have given to another process.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 #[path = "example.rs"]
@@ -16,7 +17,7 @@ use std::time::Duration;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// A time longer than anything here takes. A test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running program.
@@ -26,11 +27,11 @@ pub struct Running {
     seen: Vec<String>,
 }
 
-/// What is left when it has ended, and nobody holds its pipes any more.
+/// The results of a program that has ended, and whose pipes no process holds any more.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
-    /// All lines, those that were waited for too.
+    /// All lines, including those that a test waited for.
     pub stderr: Vec<String>,
 }
 
@@ -55,7 +56,7 @@ impl Running {
         Self { child, stderr, seen: Vec::new() }
     }
 
-    /// The next line of stderr for which `wanted` holds.
+    /// Waits for the next line of stderr for which `wanted` holds, and returns it.
     pub fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         loop {
             let line = self.stderr.recv_timeout(PATIENCE);
@@ -98,18 +99,18 @@ impl Drop for Running {
     }
 }
 
-/// Runs an example to its end, which must be a good one; what it wrote to stdout, as lines.
+/// Runs an example to its end, which must be a good one, and returns the lines of its stdout.
 pub fn run(name: &str, args: &[&str]) -> Vec<String> {
     lines(&Running::start(name, args).end())
 }
 
-/// What it wrote to stdout, if it has ended well.
+/// Returns the lines of the program's stdout. Panics if the program has not ended well.
 pub fn lines(ended: &Ended) -> Vec<String> {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
     ended.stdout.lines().map(str::to_owned).collect()
 }
 
-/// The cells of a table's row, from its second one on, and the first one's name.
+/// Returns the cells of the row that begins with `name`, from the second cell on.
 pub fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
     let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
     row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()

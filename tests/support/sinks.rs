@@ -1,4 +1,5 @@
-//! What the tests of recordings share: a sink that does as it is told, and shorthands for events.
+//! Helpers that the tests of recordings share: a sink that does as a test says, and shorthands for
+//! events.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,10 +11,10 @@ use eventcast::{
     ObjectReference, RecordingStats, RetryPolicy, SinkError, SinkOp,
 };
 
-/// Long enough that only a hang reaches it, also on a machine that stands still for a minute.
+/// A timeout that only a hang reaches, even on a machine that stands still for a minute.
 pub const LONG: Duration = Duration::from_secs(180);
 
-/// A cause that panics when it goes.
+/// An error whose destructor panics.
 #[derive(Debug)]
 pub struct Bomb;
 
@@ -39,21 +40,22 @@ pub fn pod(name: &str) -> ObjectReference {
     ObjectReference::new("Pod", name.to_owned())
 }
 
-/// A policy without pauses.
+/// Returns a retry policy without pauses.
 pub fn at_once() -> RetryPolicy {
     let mut policy = RetryPolicy::default();
     policy.delay = Duration::ZERO;
     policy
 }
 
-/// Records an event about a pod, which must be accepted.
+/// Records an event about a pod. The event must be accepted.
 #[track_caller]
 pub fn record(events: &EventBroadcaster, name: &str, reason: &str) {
     let recorder = events.new_recorder("tester");
     assert!(recorder.event(pod(name), EventType::Normal, reason.to_owned(), "message").is_accepted());
 }
 
-/// The law of each recording: what was delivered has one outcome, what was offered is delivered, lost or queued.
+/// Asserts the law of each recording: every delivered event has one outcome, and every offered
+/// event is delivered, lost or queued.
 #[track_caller]
 pub fn assert_balanced(stats: &RecordingStats) {
     let watcher = &stats.watcher;
@@ -72,7 +74,8 @@ pub fn assert_balanced(stats: &RecordingStats) {
 
 type Answer = Box<dyn Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync>;
 
-/// A sink that asks a function about each call, notes the call, and passes what is allowed on to a store.
+/// A sink that asks a function about each call, notes the call, and passes allowed calls on to a
+/// store.
 #[derive(Clone)]
 pub struct Scripted {
     pub store: MemorySink,
@@ -82,7 +85,8 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// The function gets the number of the call, from 0. The receiver hears of each call when it has been answered.
+    /// Creates a sink, and a receiver that gets a message for each call that has been answered. The
+    /// function gets the number of the call, from 0 on.
     pub fn new(
         clock: &FakeClock,
         answer: impl Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync + 'static,
@@ -97,7 +101,7 @@ impl Scripted {
         (sink, calls_rx)
     }
 
-    /// One that allows everything.
+    /// Creates a sink that allows everything.
     pub fn obedient(clock: &FakeClock) -> Self {
         Self::new(clock, |_, _| Ok(())).0
     }
@@ -132,7 +136,7 @@ impl EventSink for Scripted {
     }
 }
 
-/// What an operation is about.
+/// Returns the event of an operation.
 pub fn event_of(op: &SinkOp) -> &Event {
     match op {
         SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => event,
@@ -140,7 +144,7 @@ pub fn event_of(op: &SinkOp) -> &Event {
     }
 }
 
-/// An operation in short: what, the event's reason, its count.
+/// Returns an operation in short: its verb, and the event's reason and count.
 pub fn short(op: &SinkOp) -> String {
     let verb = match op {
         SinkOp::Create(_) => "create",
@@ -152,7 +156,7 @@ pub fn short(op: &SinkOp) -> String {
     format!("{verb} {} x{}", event.reason, event.count)
 }
 
-/// A place where a sink or handler waits until the test lets it on.
+/// A place where a sink or handler waits until the test lets it continue.
 pub struct Gate {
     pub entered: Receiver<()>,
     pub go: Sender<()>,
@@ -164,13 +168,13 @@ pub fn gate() -> (Gate, impl Fn() + Send + Sync) {
     let go_rx = Mutex::new(go_rx);
     let pass = move || {
         let _ = entered_tx.send(());
-        // An error is the test's end: then nobody is held any more.
+        // An error means that the test has ended. Nobody is held any more then.
         let _ = go_rx.lock().unwrap().recv();
     };
     (Gate { entered, go }, pass)
 }
 
-/// Waits for what another thread will do without telling.
+/// Waits for work of another thread that gives no signal, until `done` holds.
 #[track_caller]
 pub fn until(mut done: impl FnMut() -> bool) {
     let start = Instant::now();

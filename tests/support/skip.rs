@@ -1,11 +1,11 @@
-//! A test that cannot look here says so, also in the last lines of `.ci/run`.
+//! A report of the tests that are skipped, which `.ci/run` repeats in its last lines.
 
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Says that a test is skipped, and why: on the standard error, which the test harness shows with
-/// `--nocapture`, and in the file that `EVENTCAST_SKIPPED` names.
+/// Says that a test is skipped, and why. The line goes to the standard error, which the test
+/// harness shows with `--nocapture`, and to the file that `EVENTCAST_SKIPPED` names.
 ///
 /// # Panics
 ///

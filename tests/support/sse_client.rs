@@ -1,4 +1,5 @@
-//! A client of HTTP/1.1 that reads server-sent events, over plain TCP: one byte of the answer misread is an error here.
+//! A client of HTTP/1.1 that reads server-sent events over plain TCP. One misread byte of the
+//! answer is an error here.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::net::SocketAddr;
@@ -8,29 +9,29 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than anything here takes: who waits so long has failed.
+/// A time longer than anything here takes. A test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a server-sent event says.
+/// The content of a server-sent event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// The id, the topic and the text.
     Post(u64, String, String),
-    /// So many are missing here.
+    /// The number of events that are missing here.
     Gap(u64),
 }
 
 /// A connection on which `GET /events` was answered.
 pub struct Client {
     stream: BufReader<TcpStream>,
-    /// What has come of an event that is not complete yet.
+    /// The part that has come of an event that is not complete yet.
     pending: String,
-    /// As the service knows it.
+    /// The name by which the service knows the client.
     pub name: String,
 }
 
 impl Client {
-    /// Connects, and waits until it is registered.
+    /// Connects, and waits until the service has registered the client.
     pub async fn connect(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("the service listens");
         let name = stream.local_addr().expect("connected").to_string();
@@ -44,7 +45,7 @@ impl Client {
         Self { stream, pending: String::new(), name }
     }
 
-    /// The next event; none at the orderly end of the answer.
+    /// Waits for the next event. Returns `None` at the orderly end of the answer.
     pub async fn next(&mut self) -> Option<Said> {
         timeout(PATIENCE, self.read()).await.expect("an event or the end")
     }
@@ -69,7 +70,7 @@ impl Client {
     }
 }
 
-/// None for a comment.
+/// Returns the content of an event, or `None` for a comment.
 fn understand(event: &str) -> Option<Said> {
     let field = |name: &str| {
         event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start)
@@ -83,7 +84,7 @@ fn understand(event: &str) -> Option<Said> {
     Some(Said::Post(field("id").expect("an id").parse().expect("a number"), text("topic"), text("text")))
 }
 
-/// The lines of an answer up to the empty one.
+/// Reads the lines of an answer up to the empty one.
 async fn head(stream: &mut BufReader<TcpStream>) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -101,7 +102,7 @@ async fn line(stream: &mut BufReader<TcpStream>) -> String {
     line.strip_suffix("\r\n").unwrap_or_else(|| panic!("{line:?} is no line")).to_owned()
 }
 
-/// The next chunk of a body; none for the last one, which is empty.
+/// Reads the next chunk of a body. Returns `None` for the last one, which is empty.
 async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let length = line(stream).await;
     let length = usize::from_str_radix(&length, 16).unwrap_or_else(|_| panic!("{length:?} is no length"));
@@ -111,7 +112,7 @@ async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<String> {
     (length > 0).then(|| String::from_utf8(bytes).expect("UTF-8"))
 }
 
-/// One request on a connection of its own; the answer's status and body.
+/// Sends one request on its own connection, and returns the answer's status and body.
 pub async fn request(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> (u16, String) {
     let asked = async {
         let mut stream = TcpStream::connect(address).await.expect("the service listens");
@@ -120,7 +121,7 @@ pub async fn request(address: SocketAddr, method: &str, path: &str, body: &[u8])
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(asking.as_bytes()).await.expect("connected");
-        // Who refuses a body may close before it has been read.
+        // A server that refuses a body may close the connection before it has read the body.
         let _ = stream.write_all(body).await;
         let mut stream = BufReader::new(stream);
         let head = head(&mut stream).await;

@@ -4,7 +4,7 @@
 use eventcast::{Event, EventSeries, EventSource, ObjectReference, Timestamp};
 use proptest::prelude::*;
 
-/// Anything, with what a terminal would obey more often than not.
+/// Returns any text, more often than not with parts that a terminal would obey.
 pub fn text() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "\0",
@@ -87,8 +87,8 @@ pub fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Whether a terminal or a log would take the character for something else than text. Written down here once more, so
-/// that it is not the library that says what it has to escape.
+/// Returns whether a terminal or a log would take the character for something other than text. The
+/// test has its own list, so that the library does not decide what the library has to escape.
 pub fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);
     matches!(code, 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x2069)

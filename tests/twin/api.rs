@@ -1,40 +1,41 @@
-//! What the twin and the real bus have in common, as small as it can be.
+//! The interface that the twin and the real bus have in common, as small as it can be.
 
 use std::time::Duration;
 
 use eventcast::{DropReason, OverflowPolicy};
 
-/// Events are numbers that occur once in a program.
+/// An event, which is a number that occurs once in a program.
 pub type Event = u64;
 
 /// A broadcaster, as a program sees it.
 pub trait Bus {
     type Reader: Reader;
 
-    /// One event, or several as a batch.
+    /// Publishes one event, or several as a batch.
     fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused>;
-    /// `None`: the bus is closed.
+    /// Registers a watcher. Returns `None` if the bus is closed.
     fn watch(&self, spec: &Spec) -> Option<Self::Reader>;
     /// Lets time pass.
     fn advance(&self, by: Duration);
-    /// Whether it says that all is done; no: something was abandoned.
+    /// Flushes the bus. Returns `false` if something was abandoned.
     fn flush(&self) -> bool;
     fn close(&self);
-    /// Closes, and waits for the end, or gives up at once. Whether everything was offered.
+    /// Closes the bus, and waits for the end, or abandons the rest at once if `give_up` is set.
+    /// Returns whether everything was offered.
     fn shutdown(&self, give_up: bool) -> bool;
     fn totals(&self) -> Totals;
 }
 
-/// A watcher, as its reader sees it. Dropped, it is gone.
+/// A watcher, as its reader sees it. When it is dropped, the reader is gone.
 pub trait Reader {
     fn receive(&mut self) -> Received;
-    /// As `receive`, but what comes is in the reader's hand until its next call.
+    /// Receives as `receive` does, but the reader borrows the event until its next call.
     fn receive_ref(&mut self) -> Received;
-    /// What was lost before the events, and the events, at most so many.
+    /// Returns the number of events that were lost before these, and the events, at most `most`.
     fn receive_batch(&mut self, most: usize) -> Result<(u64, Vec<Event>), Nothing>;
     fn stop(&self);
     fn figures(&self) -> Figures;
-    /// What its hook was told.
+    /// Returns the events that the watcher's hook was called for, each with the reason of its loss.
     fn told(&self) -> Vec<(DropReason, Event)>;
 }
 
@@ -42,7 +43,7 @@ pub trait Reader {
 pub enum How {
     Try,
     Wait,
-    /// With a timeout that is over at once.
+    /// With a timeout of zero.
     Timeout,
     Batch,
     TryBatch,
@@ -76,18 +77,19 @@ pub struct Spec {
     pub filter: Filter,
 }
 
-/// By an event's number.
+/// A filter by an event's number.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter {
     None,
-    /// Those that it divides are not wanted.
+    /// Rejects the events that the number divides.
     Without(u64),
-    /// It panics at those that the second divides, and does not want those that the first divides.
+    /// Panics at the events that the second number divides, and rejects those that the first one
+    /// divides.
     Panics(u64, u64),
 }
 
 impl Filter {
-    /// `None`: it panics.
+    /// Returns whether the filter keeps the event, or `None` if the filter panics.
     pub fn keeps(self, event: Event) -> Option<bool> {
         match self {
             Self::None => Some(true),
@@ -104,7 +106,8 @@ pub struct Figures {
     pub delivered: u64,
     pub dropped: [u64; 5],
     pub filtered: u64,
-    /// What waits for room is not determined while the dispatcher waits: it may or may not have found some.
+    /// The number of queued events, or `None` while the dispatcher waits. The number is not
+    /// determined then, because an event that waits for room may or may not have found some.
     pub queued: Option<u64>,
     pub high_water: u64,
     pub panics: u64,
@@ -134,9 +137,10 @@ pub struct Totals {
     pub accepted: u64,
     pub rejected_full: u64,
     pub rejected_stopped: u64,
-    /// Of all watchers that there ever were.
+    /// The counters of all watchers that there ever were.
     pub watchers: Figures,
-    /// How many watchers are listed; while the dispatcher waits it cannot strike those that have gone.
+    /// The number of listed watchers, or `None` while the dispatcher waits, because it cannot reap
+    /// then.
     pub listed: Option<usize>,
 }
 
@@ -146,7 +150,7 @@ impl Totals {
     }
 }
 
-/// Where a reason stands in [`Figures::dropped`].
+/// Returns the index of a reason in [`Figures::dropped`].
 pub fn place(reason: DropReason) -> usize {
     match reason {
         DropReason::Incoming => 0,

@@ -1,5 +1,6 @@
-//! Random programs of several threads on the real bus. What comes out is not determined, but not everything may: the twin
-//! says of each watcher whether there is a history in which it sees just this.
+//! Random programs of several threads on the real bus. The result is not determined, but not every
+//! result is allowed: the twin says of each watcher whether there is a history in which the watcher
+//! sees just this.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc;
@@ -15,7 +16,7 @@ use super::api::{Bus, Event, Filter, How, Item, Reader, Refused, Spec};
 use super::mailbox::Mailbox;
 use super::real::{Real, RealReader, figures};
 
-/// Each publisher's events begin with another one.
+/// The distance between the first events of two publishers.
 const EACH: u64 = 1000;
 
 #[derive(Clone, Debug)]
@@ -26,18 +27,20 @@ pub struct Crowd {
     readers: Vec<Script>,
 }
 
-/// What a reader's thread does until the end.
+/// The work of a reader's thread until the end.
 #[derive(Clone, Debug)]
 struct Script {
     queue_len: usize,
     policy: OverflowPolicy,
     filter: Filter,
     prefix: usize,
-    /// It registers while others publish.
+    /// Whether the reader registers while others publish.
     is_late: bool,
-    /// One item, one in hand, a batch, or a moment for others, again and again.
+    /// The kinds of reads, repeated until the end: 0 receives an item, 1 borrows one, 2 receives a
+    /// batch, and 3 yields to other threads and then receives an item.
     reads: Vec<u8>,
-    /// It stops after so many reads; a late one does not, for where its part begins could not be told then.
+    /// The number of reads after which the reader stops. A late reader does not stop, because the
+    /// test could not find then where the reader's part begins.
     stops_after: Option<usize>,
 }
 
@@ -74,11 +77,12 @@ pub fn crowd() -> impl Strategy<Value = Crowd> {
         })
 }
 
-/// What became of a reader.
+/// The results of a reader.
 struct Seen {
     spec: Spec,
     log: Vec<Item>,
-    /// Kept until all is counted: of a reader that has stopped, the dispatcher counts the last by itself.
+    /// The reader, kept until all is counted, because the dispatcher counts the last events of a
+    /// stopped reader on its own thread.
     reader: RealReader,
     is_late: bool,
     has_stopped: bool,
@@ -121,7 +125,7 @@ pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
     });
     let publishing: Vec<_> = publishing.collect();
     let accepted: Vec<_> = publishing.into_iter().map(|thread| thread.join().unwrap()).collect();
-    // The late readers, too, have all come before the bus is closed.
+    // The late readers too have registered before the bus is closed.
     drop(registered);
     prop_assert_eq!(registrations.recv(), Err(mpsc::RecvError));
     prop_assert!(bus.shutdown(false));
@@ -140,7 +144,7 @@ fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
     (bus.watch(&spec).expect("nobody has closed it"), spec)
 }
 
-/// Publishes what the program says; what was accepted, in its order.
+/// Publishes as the program says, and returns the accepted events in their order.
 fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
     let mut next = first;
     let mut accepted = Vec::new();
@@ -179,7 +183,7 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
             }),
             _ => {
                 thread::yield_now();
-                // A script of nothing else would never come to the end.
+                // A script of nothing but yields would never come to the end.
                 reader.watcher.recv().map(|delivery| log.push(delivery.into()))
             }
         };
@@ -190,7 +194,8 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
     Seen { spec, log, reader, is_late: script.is_late, has_stopped: stops_after.is_some() }
 }
 
-/// The order in which one who waits for all saw them: each once, those of each publisher in its own order.
+/// Returns the order in which a reader that loses nothing saw the events. Each occurs once, and
+/// those of each publisher are in the publisher's own order.
 fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, TestCaseError> {
     let mut order = Vec::new();
     let mut by_publisher: HashMap<u64, Vec<Event>> = HashMap::new();
@@ -208,7 +213,7 @@ fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, Test
     Ok(order)
 }
 
-/// Gaps that follow each other as one.
+/// Merges gaps that follow each other into one.
 fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
     let mut merged = Vec::new();
     for item in items {
@@ -221,7 +226,7 @@ fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
 }
 
 impl Seen {
-    /// Whether the twin can be brought to show the same.
+    /// Checks that the twin can be brought to show the same.
     fn explain(&self, order: &[Event]) -> Result<(), TestCaseError> {
         let stats = self.reader.watcher.stats();
         let counts = figures(&stats);
@@ -231,7 +236,8 @@ impl Seen {
         let wanted: Vec<_> = self.spec.prefix.iter().copied().map(Item::Event).collect();
         prop_assert_eq!(prefix, &wanted[..]);
 
-        // Its part of the order: to the end, and from the beginning or, of a late one, from where the counts say.
+        // The reader's part of the order goes to the end. It starts at the beginning or, for a late
+        // reader, where the counts say.
         let part = if self.is_late {
             let length = (counts.offered + counts.filtered) as usize;
             prop_assert!(length <= order.len(), "{:?} of {}", stats, order.len());
@@ -246,7 +252,7 @@ impl Seen {
             prop_assert_eq!(counts.filtered, (part.len() - offered.len()) as u64);
         }
 
-        // Each gap stands where so many are missing.
+        // Each gap stands where its number of events is missing.
         let mut at = 0;
         let mut delivered = HashSet::new();
         for item in log {
@@ -274,22 +280,23 @@ impl Seen {
         Ok(())
     }
 
-    /// What a reader sees of the twin that reads as late as it can for these to be delivered: then its queue is as full as
-    /// it can be, and what is lost nevertheless cannot be lost.
+    /// Returns what the twin shows to a reader that reads as late as it can for these events to be
+    /// delivered. The queue is then as full as it can be, so an event that is not lost even then
+    /// cannot be lost.
     fn replay(&self, offered: &[Event], delivered: &HashSet<Event>) -> Vec<Item> {
         let mut mailbox =
             Mailbox::new(Spec { prefix: Vec::new(), filter: Filter::None, ..self.spec.clone() });
         let mut shown = Vec::new();
         for event in offered {
             let is_due = match self.spec.policy {
-                // The oldest would be lost.
+                // The queue would lose its oldest event.
                 OverflowPolicy::DropOldest => {
                     mailbox.oldest().is_some_and(|oldest| delivered.contains(&oldest))
                 }
                 _ => delivered.contains(event),
             };
             if mailbox.is_full() && is_due {
-                // A gap before the event that gives room comes first.
+                // A gap before the event that makes room comes first.
                 while let Ok(item) = mailbox.receive() {
                     shown.push(item);
                     if matches!(item, Item::Event(_)) {

@@ -1,4 +1,5 @@
-//! The twin's idea of one watcher: a list of what its reader will see, in which a lost event is a gap.
+//! The twin's model of one watcher: a list of what its reader will see, in which a lost event is a
+//! gap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::api::{Event, Figures, Item, Nothing, Received, Spec, place};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
-    /// Of the prefix: not counted, never lost.
+    /// An event of the prefix, which is not counted and never lost.
     Prefix(Event),
     Event(Event),
     Gap(u64),
@@ -20,20 +21,20 @@ enum Slot {
 pub struct Mailbox {
     pub spec: Spec,
     stream: VecDeque<Slot>,
-    /// What is waited for.
+    /// The events that wait for room.
     pending: VecDeque<Event>,
     deadline: Option<Duration>,
-    /// Events in the reader's hand that it has seen.
+    /// The number of events that the reader has seen and still borrows.
     lent: u64,
-    /// Of `DropOldest`: whether the first event of the stream is in the reader's hand, where it cannot be lost. That is
-    /// so when the gap before it has been told.
+    /// Whether the first event of the stream is in the reader's current slice, where it cannot be
+    /// lost. With `DropOldest` this is so after the reader has received the gap before the event.
     in_hand: bool,
-    /// Some of what was waited for has found room, and the rest has not: the real dispatcher, which is not woken for
-    /// little, may not have moved it yet.
+    /// Whether some of the waiting events have found room, and the rest have not. The real
+    /// dispatcher is not woken for little room, so it may not have moved them yet.
     pub is_unsure: bool,
     pub is_stopped: bool,
     pub is_closed: bool,
-    /// Its reader has gone.
+    /// Whether the reader is gone.
     pub is_gone: bool,
     figures: Figures,
     pub told: Vec<(DropReason, Event)>,
@@ -61,12 +62,13 @@ impl Mailbox {
         !self.pending.is_empty()
     }
 
-    /// Whether the next receive finds nothing: what waits for the room of what is in the reader's hand comes then.
+    /// Returns whether the next receive finds nothing. The next receive frees the room of the
+    /// borrowed events, so it also finds the events that wait for this room.
     pub fn is_empty(&self) -> bool {
         self.stream.is_empty() && self.pending.is_empty()
     }
 
-    /// Whether the room of what is in the reader's hand is waited for.
+    /// Returns whether events wait for the room of those that the reader borrows.
     pub fn is_begrudged(&self) -> bool {
         self.lent > 0 && self.is_pending()
     }
@@ -79,7 +81,7 @@ impl Mailbox {
         self.queued() >= self.capacity()
     }
 
-    /// The first event of the queue.
+    /// Returns the first event of the queue, or `None` if there is none.
     pub fn oldest(&self) -> Option<Event> {
         self.stream.iter().find_map(|slot| if let Slot::Event(event) = slot { Some(*event) } else { None })
     }
@@ -138,7 +140,7 @@ impl Mailbox {
         self.note_high_water();
     }
 
-    /// Gives what is waited for the room that there is.
+    /// Moves waiting events into the room that there is. Returns whether it moved any.
     fn fill(&mut self) -> bool {
         let mut moved = false;
         while self.queued() < self.capacity() {
@@ -154,7 +156,8 @@ impl Mailbox {
         self.figures.high_water = self.figures.high_water.max(self.queued().min(self.capacity()));
     }
 
-    /// Looks whether what is waited for has found room, or is not waited for any more.
+    /// Moves waiting events into the room that there is, and drops them if the bus no longer waits
+    /// for them.
     pub fn settle(&mut self, now: Duration, abandoned: bool) {
         if !self.is_pending() {
             return;
@@ -214,7 +217,7 @@ impl Mailbox {
 
     // ── the reader's side ──
 
-    /// What was in the reader's hand is delivered, and its room is free.
+    /// Counts the borrowed events as delivered, and frees their room.
     pub fn take_back(&mut self) {
         self.figures.delivered += self.lent;
         self.lent = 0;
@@ -224,7 +227,8 @@ impl Mailbox {
         if self.has_ended() { Nothing::Ever } else { Nothing::Yet }
     }
 
-    /// A gap that comes next. Behind it, a reader of `DropOldest` has the next event in its hand.
+    /// Takes the gap that comes next, or returns `None` if an event comes next. A reader of
+    /// `DropOldest` then has the event behind the gap in its current slice.
     fn take_gap(&mut self) -> Option<u64> {
         let Some(Slot::Gap(count)) = self.stream.front().copied() else { return None };
         self.stream.pop_front();
@@ -276,14 +280,14 @@ impl Mailbox {
             let Some(event) = self.take_event() else { break };
             events.push(event);
         }
-        // What is waited for may find its room only after the gap was told.
+        // Waiting events may find their room only after the reader has received the gap.
         let may_be_late = matches!(self.spec.policy, OverflowPolicy::Wait | OverflowPolicy::WaitFor(_));
         let is_gap_alone = gap.is_some() && (first.is_none() || may_be_late);
         assert!(!events.is_empty() || is_gap_alone, "a batch of nothing where there is something: {self:?}");
         Ok((gap.unwrap_or(0), events))
     }
 
-    /// The reader goes.
+    /// Removes the reader, and counts the events that it has not read as lost.
     pub fn leave(&mut self, abandoned: bool) {
         self.take_back();
         let lost = self.events();

@@ -1,5 +1,5 @@
-//! The twin: a broadcaster that is one state under one lock. It does at once, on the caller's thread, all that a dispatcher
-//! would do, so there is nothing in it that could race.
+//! The twin: a broadcaster that is one state under one lock. It does at once, on the caller's
+//! thread, everything that a dispatcher would do, so nothing in it could race.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,10 +21,11 @@ struct State {
     max_batch: usize,
     now: Duration,
     incoming: VecDeque<Entry>,
-    /// Taken out together with the batch that is being offered, and done after it.
+    /// The entry that was taken out together with the batch that is being offered. It is handled
+    /// after the batch.
     next: Option<Entry>,
     mailboxes: Vec<Mailbox>,
-    /// Those that are offered something.
+    /// The numbers of the watchers that are offered events.
     registered: Vec<usize>,
     is_closed: bool,
     is_abandoned: bool,
@@ -51,12 +52,12 @@ impl Twin {
         self.state.lock().unwrap()
     }
 
-    /// Whether the dispatcher waits for a watcher to make room.
+    /// Returns whether the dispatcher waits for a watcher to make room.
     pub fn is_blocked(&self) -> bool {
         self.lock().is_blocked()
     }
 
-    /// How many entries there is room for.
+    /// Returns the number of entries for which there is room.
     pub fn free(&self) -> usize {
         let state = self.lock();
         state.incoming_len - state.incoming.len()
@@ -76,7 +77,7 @@ impl State {
         self.mailboxes.iter().any(Mailbox::is_pending)
     }
 
-    /// Goes on until there is nothing to do, or somebody has to be waited for.
+    /// Works until there is nothing to do, or until the dispatcher must wait for a watcher.
     fn run(&mut self) {
         loop {
             let (now, abandoned) = (self.now, self.is_abandoned);
@@ -125,7 +126,8 @@ impl State {
 impl Bus for Twin {
     type Reader = TwinReader;
 
-    /// It never waits: the program publishes with [`How::Wait`] and [`How::Batch`] only where there is room.
+    /// Publishes without waiting: the program uses [`How::Wait`] and [`How::Batch`] only where
+    /// there is room.
     fn publish(&self, events: Vec<Event>, _how: How) -> Result<(), Refused> {
         let mut state = self.lock();
         let mut rest = events;
@@ -251,7 +253,7 @@ impl Reader for TwinReader {
 
 impl Drop for TwinReader {
     fn drop(&mut self) {
-        // A test that fails may have left the lock in a panic.
+        // A test that fails may have poisoned the lock.
         if let Ok(mut state) = self.twin.state.lock() {
             let abandoned = state.is_abandoned;
             state.mailboxes[self.number].leave(abandoned);

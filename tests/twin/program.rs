@@ -1,4 +1,5 @@
-//! Random programs, run step by step on the twin and on the real bus at once, and compared after each step.
+//! Random programs, which run step by step on the twin and on the real bus. The two are compared
+//! after each step.
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +15,9 @@ use super::mailbox::Mailbox;
 use super::plain::{Twin, TwinReader};
 use super::real::{Real, RealReader};
 
-/// What the real bus has to do by itself takes a moment; only a fault takes this long.
+/// The time limit for the real bus. Its own work takes a moment, so only a fault takes this long.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// While a failing program is made smaller.
+/// The time limit while a failing program is made smaller.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
@@ -27,14 +28,15 @@ pub struct Program {
 }
 
 impl fmt::Debug for Program {
-    /// A line for each step, however it is asked for.
+    /// Writes a line for each step, in every format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "a bus of incoming_len {}, max_batch {}", self.incoming_len, self.max_batch)?;
         self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number}: {step:?}"))
     }
 }
 
-/// Watchers are named by their place among those that there are, modulo their number.
+/// A step of a program. A watcher is named by its place among the existing ones, modulo their
+/// number.
 #[derive(Clone, Debug)]
 enum Step {
     Publish(How, usize),
@@ -141,7 +143,7 @@ impl Both {
                 chosen(reader).map_or(Ok(()), |reader| self.receive(reader, Reader::receive, Reader::receive))
             }
             Step::ReceiveRef(reader) => chosen(reader).map_or(Ok(()), |reader| {
-                // It would wait for ever where there is nothing.
+                // `receive_ref` would never return if there is nothing.
                 if self.readers[reader].1.peek(Mailbox::is_empty) {
                     return self.receive(reader, Reader::receive, Reader::receive);
                 }
@@ -152,7 +154,7 @@ impl Both {
             Step::Stop(reader) => {
                 let Some(reader) = chosen(reader) else { return Ok(()) };
                 let (real, twin) = &self.readers[reader];
-                // How much of what is waited for has found room is not determined then.
+                // The number of waiting events that have found room is not determined then.
                 if !twin.peek(|mailbox| mailbox.is_unsure) {
                     real.stop();
                     twin.stop();
@@ -161,7 +163,8 @@ impl Both {
             }
             Step::Drop(reader) => {
                 let Some(reader) = chosen(reader) else { return Ok(()) };
-                // Giving back what is in hand and going are two things: the dispatcher may offer more in between.
+                // A drop gives back the borrowed events and then removes the reader. The dispatcher
+                // may offer more between the two.
                 if !self.readers[reader].1.peek(Mailbox::is_begrudged) {
                     drop(self.readers.swap_remove(reader));
                 }
@@ -196,14 +199,15 @@ impl Both {
         let (free, max_batch) = (self.twin.free(), self.twin.max_batch());
         if !self.twin.is_closed() && count.div_ceil(max_batch) > free {
             if self.twin.is_blocked() {
-                // To wait for room would be to wait for ever.
+                // A wait for room would never end.
                 how = match how {
                     How::Wait => How::Try,
                     How::Batch => How::TryBatch,
                     how => how,
                 };
             } else {
-                // The dispatcher takes out while this puts in: more might fit or not.
+                // The dispatcher takes entries out while this thread puts them in, so more might
+                // fit or not.
                 count = free * max_batch;
             }
         }
@@ -220,8 +224,8 @@ impl Both {
     ) -> Result<(), TestCaseError> {
         let (real_reader, twin_reader) = &mut self.readers[reader];
         let expected = twin(twin_reader);
-        // The real dispatcher may only now be woken by the room, and bring what the twin already has. And after a
-        // shutdown that gave up, the end takes its time.
+        // The room may only now wake the real dispatcher, which then brings the events that the
+        // twin already has. After a shutdown that abandoned events, the end takes its time too.
         let wait = expected != Err(Nothing::Yet);
         let got = poll(|| real(real_reader), |got| !wait || *got != Err(Nothing::Yet));
         prop_assert_eq!(got, expected);
@@ -232,7 +236,7 @@ impl Both {
         let (real, twin) = &mut self.readers[reader];
         let nothing_yet = twin.peek(|mailbox| mailbox.is_empty() && !mailbox.has_ended());
         let got = poll(|| real.receive_batch(usize::MAX), |got| nothing_yet || *got != Err(Nothing::Yet));
-        // How many come together is the bus's choice; what they are is not.
+        // The bus chooses how many events come together, but not which.
         let most = got.as_ref().map_or(0, |(_, events)| events.len());
         let expected = twin.receive_batch(most);
         prop_assert_eq!(got, expected);
@@ -246,7 +250,7 @@ impl Both {
         self.receive(reader, Reader::receive, Reader::receive)
     }
 
-    /// Lets the real bus come to rest, and compares all counters and all that the hooks were told.
+    /// Lets the real bus come to rest, and compares all counters and all calls of the hooks.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         let blocked = self.twin.is_blocked();
         if !blocked {
@@ -267,7 +271,7 @@ impl Both {
     }
 }
 
-/// Looks until it is as wanted, or too long.
+/// Repeats `look` until the result is as wanted, or until the time limit. Returns the last result.
 fn poll<R>(mut look: impl FnMut() -> R, wanted: impl Fn(&R) -> bool) -> R {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let patience = if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE };

@@ -79,7 +79,7 @@ impl Bus for Real {
             .on_drop(move |reason, events| {
                 hook.lock().unwrap().extend(events.iter().map(|event| (reason, *event)));
             });
-        // Without a filter the bus goes another way than with one that keeps all.
+        // Without a filter the bus takes another path than with a filter that keeps all events.
         let builder = match filter {
             super::api::Filter::None => builder,
             // A panic without a message, so that nothing is written for it.
@@ -165,12 +165,12 @@ impl Reader for RealReader {
         Ok(self.watcher.try_recv()?.into())
     }
 
-    /// It waits: the program calls it where there is something.
+    /// Waits for an event. The program calls it only where there is one.
     fn receive_ref(&mut self) -> Received {
         self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
-    /// All that there is, whatever `most` says.
+    /// Receives everything that there is, whatever `most` says.
     fn receive_batch(&mut self, _most: usize) -> Result<(u64, Vec<Event>), Nothing> {
         let batch = self.watcher.try_recv_batch()?;
         Ok((batch.lagged, batch.to_vec()))

@@ -1,4 +1,4 @@
-//! What the benchmarks share.
+//! The parts that the benchmarks share.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 
-/// A group of ten samples in two seconds or so, which is enough to see what is more than noise here.
+/// Returns a group of ten samples in about two seconds, which is enough to see what is more than
+/// noise here.
 pub(crate) fn group(
     criterion: &mut Criterion,
     name: impl Into<String>,

@@ -10,9 +10,9 @@
 //! kubectl describe reminder tea
 //! ```
 //!
-//! A `Reminder` has a time and a message. The operator records an event when it sees one, and another when the time
-//! has come; `kubectl describe` shows both. What it takes to record is in three places: the first lines of `operate`, the
-//! recorder in `Ctx`, and the calls in `reminder.rs`.
+//! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
+//! and another when the time has come. `kubectl describe` shows both. Recording takes code in three
+//! places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in `reminder.rs`.
 
 mod reminder;
 #[allow(clippy::manual_is_multiple_of, reason = "shared with programs for an older Rust, which has none")]
@@ -56,7 +56,7 @@ what became of all of them.
 Exit status: 0 when it was told to end and all events were stored, 1 when not, 2 for bad usage.
 ";
 
-/// How long the last events have to reach the cluster.
+/// The time that the last events have to reach the cluster.
 const DRAIN: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -98,7 +98,7 @@ fn value(parser: &mut Parser, what: &str) -> Result<OsString, String> {
     parser.value().map_err(|_| what.to_owned())
 }
 
-/// False when events were lost.
+/// Runs the operator until a signal ends it. Returns `false` if events were lost.
 async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let config = configuration(settings).await.map_err(|error| {
         format!("no cluster to run in: {error}; name one with --kubeconfig or KUBECONFIG")
@@ -109,7 +109,7 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    // The controller would try for ever; who starts it wants to know.
+    // The controller would retry without end, but the user should learn the cause at once.
     if let Err(error) = reminders.list(&ListParams::default().limit(1)).await {
         return Err(match &error {
             kube::Error::Api(status) if status.code == 404 => format!(
@@ -146,7 +146,8 @@ async fn configuration(settings: &Settings) -> Result<Config, String> {
     Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| with_causes(&error))
 }
 
-/// kube's errors name their cause or leave it to `source`; here each is told once.
+/// Returns the error with its causes. kube's errors name their cause or leave it to `source`. Here
+/// each cause comes once.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,5 @@
-//! The custom resource, and what the operator does about one: it says when it is due, and when it is.
+//! The custom resource, and what the operator records about one: when it is due, and that it is
+//! due.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub(crate) struct Ctx {
     pub(crate) clock: Clock,
 }
 
-/// Nothing is written but events: they are what this operator is for.
+/// Records events about a reminder, and writes nothing else, because events are the purpose of this
+/// operator.
 pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<Action, Infallible> {
     let at: Timestamp = match reminder.spec.at.parse() {
         Ok(at) => at,

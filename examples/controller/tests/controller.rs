@@ -1,4 +1,5 @@
-//! The operator: what it records about a reminder, and the whole program against an API server in this process.
+//! Tests of the operator: what it records about a reminder, and the whole program against an API
+//! server in this process.
 
 #[path = "../../../tests/support/api_server/mod.rs"]
 mod api_server;
@@ -63,7 +64,7 @@ impl Running {
     fn start(args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_controller"))
             .args(args)
-            // Of the machine that this runs on nothing is to be found.
+            // The program must find nothing of the machine that it runs on.
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .env("HOME", "/nonexistent")
@@ -91,7 +92,8 @@ impl Running {
         }
     }
 
-    /// Exit status, stdout, and what had not been read of stderr.
+    /// Waits for the end. Returns the exit status, stdout, and the part of stderr that had not been
+    /// read.
     fn end(mut self) -> (Option<i32>, String, Vec<String>) {
         let rest = self.stderr.iter().collect();
         let mut stdout = String::new();
@@ -100,7 +102,7 @@ impl Running {
     }
 }
 
-/// A kubeconfig in a file that goes with it.
+/// A kubeconfig in a file that is removed when this value is dropped.
 struct File(PathBuf);
 
 impl File {
@@ -141,7 +143,7 @@ fn the_program_records_what_it_finds_and_ends_when_it_is_told_to() {
     let told = [program.stderr.recv_timeout(LONG).unwrap(), program.stderr.recv_timeout(LONG).unwrap()];
     assert!(told.iter().any(|line| line.contains("reason: 'Due' drink it")), "{told:?}");
     assert!(told.iter().any(|line| line.contains("reason: 'Invalid' at: ")), "{told:?}");
-    // One that comes while it watches.
+    // A reminder that comes while the program watches.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
     }

@@ -1,7 +1,7 @@
 //! An agent: one worker adds up the numbers that any thread submits, until the agent is stopped.
 //!
 //! [`Agent::stop_by_order`] has a bug that its ordinary test does not find, and [`Agent::stop`] is
-//! its mend. The models in `src/models.rs` explore both.
+//! its fix. The models in `src/models.rs` explore both.
 
 #[cfg(all(test, eventcast_loom))]
 mod models;
@@ -46,25 +46,24 @@ impl Agent {
         Ok(Self { orders: bus.publisher(), bus, sum, worker })
     }
 
-    /// Submits a job, and returns whether it was accepted. The worker does each one that was.
+    /// Submits a job, and returns whether it was accepted. The worker does every accepted job.
     pub fn submit(&self, job: u64) -> bool {
         self.orders.try_publish(Order::Job(job)).is_ok()
     }
 
-    /// Stops the worker behind the jobs that were accepted, and returns the sum of what it has
-    /// done. It hangs if the incoming queue is full at this moment.
+    /// Stops the worker after the jobs that were accepted, and returns the sum of what it has done.
+    /// Hangs if the incoming queue is full at this moment.
     pub fn stop_by_order(self) -> u64 {
-        // The bug: the queue may be full of jobs. Then nobody tells the worker, which waits for
+        // The bug: the queue may be full of jobs. Then the order is lost, and the worker waits for
         // ever.
         let _ = self.orders.try_publish(Order::Stop);
         self.join()
     }
 
-    /// Stops the worker behind the jobs that were accepted, and returns the sum of what it has
-    /// done.
+    /// Stops the worker after the jobs that were accepted, and returns the sum of what it has done.
     pub fn stop(self) -> u64 {
-        // The mend: the end of the bus is not an event, and needs no room. The worker reads what
-        // was accepted, and then its `recv` returns an error.
+        // The fix: the end of the bus is not an event, and needs no room. The worker reads what was
+        // accepted, and then its `recv` returns an error.
         self.bus.close();
         self.join()
     }
@@ -76,7 +75,7 @@ impl Agent {
     }
 }
 
-/// Does the jobs, until the worker is told to stop or the bus has come to its end.
+/// Does the jobs, until the worker is ordered to stop or the bus has ended.
 fn work(mut watcher: Watcher<Order>, sum: &AtomicU64) {
     while let Ok(delivery) = watcher.recv() {
         match delivery {

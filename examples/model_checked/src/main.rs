@@ -1,5 +1,5 @@
-//! Runs an agent once: `cargo run`. In a model it does nothing, because loom's threads run in a
-//! model only.
+//! Runs an agent once: `cargo run`. In a build for models the program does nothing, because loom's
+//! threads run in a model only.
 
 #[cfg(not(eventcast_loom))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,7 +15,7 @@ fn small_agent() -> Agent {
     Agent::start(options).expect("the options are in range")
 }
 
-/// All of it is explored: the start, a job, and the stop.
+/// Explores everything: the start, a job, and the stop.
 #[test]
 fn a_stop_is_never_lost() {
     let explored = Exploration::default().run(|| {
@@ -27,8 +27,8 @@ fn a_stop_is_never_lost() {
     assert!(explored.whole);
 }
 
-/// Another thread submits a job while the agent is stopped. The start is left out, which keeps the
-/// model small.
+/// Another thread submits a job while the agent is stopped. The model leaves out the start, which
+/// keeps it small.
 #[test]
 fn a_submit_against_a_stop() {
     let explored = Exploration::default().after_set_up().run(|| {

@@ -1,19 +1,19 @@
-//! What became of every event, in one line that must add up.
+//! An account of every event, in one line that must add up.
 
 use std::fmt;
 
 use eventcast::ShutdownReport;
 
-/// The events of one run, counted by everybody who had them in hand.
+/// The events of one run, as each party counted them.
 #[derive(Debug, Default)]
 pub(crate) struct Accounting {
-    /// By us, who recorded them.
+    /// The count of this program, which recorded the events.
     recorded: u64,
-    /// By the broadcaster.
+    /// The counts of the broadcaster.
     published: u64,
     accepted: u64,
     rejected: u64,
-    /// By the recording.
+    /// The counts of the recording.
     delivered: u64,
     dropped: u64,
     queued: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
-    /// Of a broadcaster with one recording that has been shut down.
+    /// Creates the account of a broadcaster with one recording, after the shutdown.
     pub(crate) fn new(recorded: u64, report: &ShutdownReport) -> Self {
         let bus = &report.bus;
         let recording = report.recordings.first().cloned().unwrap_or_default();
@@ -46,7 +46,7 @@ impl Accounting {
         }
     }
 
-    /// Whether everybody counted the same.
+    /// Returns whether all parties counted the same.
     pub(crate) fn balances(&self) -> bool {
         self.recorded == self.published
             && self.published == self.accepted + self.rejected
@@ -54,7 +54,8 @@ impl Accounting {
             && self.delivered == self.stored + self.counted + self.filtered + self.given_up
     }
 
-    /// How many events nobody will find in the store, other than those that the spam filter held back.
+    /// Returns how many events are missing in the store, other than those that the spam filter held
+    /// back.
     pub(crate) fn lost(&self) -> u64 {
         self.rejected + self.dropped + self.queued + self.given_up
     }

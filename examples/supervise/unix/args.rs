@@ -1,4 +1,4 @@
-//! The command line: what may be asked for, its defaults, and what to say when it is wrong.
+//! The command line: its options, their defaults, and the messages about wrong ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ started. Elsewhere both go on running.
 Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.
 ";
 
-/// What to do, as the command line says.
+/// A request on the command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     Help,

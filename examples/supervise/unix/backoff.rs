@@ -1,15 +1,16 @@
-//! How long to wait before a command is started again: doubling, bounded, forgotten after a good run.
+//! The wait before a command is started again. It doubles up to a bound, and is reset after a good
+//! run.
 
 use std::time::Duration;
 
-/// The three numbers of the back-off; plain data from the command line.
+/// The three numbers of the back-off, plain data from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     /// The wait before the first restart.
     pub(crate) first: Duration,
-    /// No wait is longer.
+    /// The longest wait.
     pub(crate) max: Duration,
-    /// A command that was up for so long starts again at `first`.
+    /// The uptime after which a command starts again at `first`.
     pub(crate) reset_after: Duration,
 }
 
@@ -25,7 +26,8 @@ impl Backoff {
         Self { policy, next: policy.first.min(policy.max) }
     }
 
-    /// How long to wait after a run that lasted `uptime` (zero for one that could not be started).
+    /// Returns how long to wait after a run that lasted `uptime` (zero for a command that could not
+    /// be started).
     pub(crate) fn after_run(&mut self, uptime: Duration) -> Duration {
         if uptime >= self.policy.reset_after {
             *self = Self::new(self.policy);

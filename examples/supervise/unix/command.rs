@@ -1,4 +1,4 @@
-//! From the text of a command to what is executed and to what events call it.
+//! Commands: from the text to the program with its arguments, and to the name in events.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use eventcast::Escaped;
 
 use super::support::text::quoted;
 
-/// No object name is longer, so that the names of its events stay valid and a table readable.
+/// The longest object name, in characters, so that the names of its events stay valid and a table
+/// readable.
 const MAX_NAME_CHARS: usize = 48;
 
 /// A program and its arguments.
@@ -14,22 +15,24 @@ const MAX_NAME_CHARS: usize = 48;
 pub(crate) struct Command {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
-    /// As the user wrote it; only shown when asked for, because arguments may hold secrets.
+    /// The text as the user wrote it. It is shown only when asked for, because arguments may hold
+    /// secrets.
     pub(crate) text: String,
 }
 
-/// A command under supervision, and the name under which events speak of it.
+/// A command under supervision, and the name that events use for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    /// Counts from 0, in the order of the command line.
+    /// The number of the command, from 0, in the order of the command line.
     pub(crate) index: usize,
-    /// The program's file name made safe, and unlike that of every other process.
+    /// The program's file name made safe, and different from that of every other process.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
 
 impl Command {
-    /// Splits `text` into words as a shell would, without running one: quotes and backslashes count, `$` and `*` do not.
+    /// Splits `text` into words as a shell would, without running a shell. Quotes and backslashes
+    /// have their meaning, `$` and `*` do not.
     pub(crate) fn split(text: &str) -> Result<Self, String> {
         if text.contains('\0') {
             return Err(format!("the command {} holds a NUL character: take it out", quoted(text)));
@@ -53,7 +56,7 @@ impl Command {
         }
     }
 
-    /// Leaves the splitting, and all else a shell does, to `sh -c`.
+    /// Leaves the splitting, and everything else that a shell does, to `sh -c`.
     pub(crate) fn shell(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!("the command {} is empty: name a program to run", quoted(text)));
@@ -66,7 +69,7 @@ impl Command {
     }
 }
 
-/// Names each command. Two of the same program are `sleep` and `sleep-2`.
+/// Names each command. Two commands of the same program become `sleep` and `sleep-2`.
 pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
     let mut processes: Vec<Process> = Vec::with_capacity(commands.len());
     for (index, command) in commands.into_iter().enumerate() {
@@ -82,12 +85,12 @@ pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
     processes
 }
 
-/// The file name of a program, as a name that no terminal and no path can misread.
+/// Returns the file name of a program, as a name that no terminal and no path can misread.
 fn safe_name(program: &str) -> String {
     let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("process");
     file.chars()
         .take(MAX_NAME_CHARS)
-        // Some letters are invisible: Hangul has fillers.
+        // Some letters are invisible, such as the Hangul fillers.
         .map(|c| {
             let is_plain = c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@');
             if is_plain && !Escaped::is_needed(c) { c } else { '_' }

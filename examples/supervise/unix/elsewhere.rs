@@ -1,4 +1,5 @@
-//! In the place of `linux.rs`, where a killed supervisor leaves its commands running and cannot find what left its group.
+//! The counterpart of `linux.rs` for other systems. There, a killed supervisor leaves its commands
+//! running and cannot find processes that left their group.
 
 use std::io;
 use std::process::{Child, Command as Spawn, ExitCode};

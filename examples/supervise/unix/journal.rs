@@ -1,7 +1,7 @@
-//! What happened to a process, as an event about it.
+//! Records what happened to a process as an event about that process.
 //!
-//! Messages hold nothing that varies from one restart to the next, so that repeats are counted instead of stored
-//! again. What varies goes into annotations.
+//! Messages hold nothing that varies from one restart to the next, so that repeats are counted
+//! instead of stored again. The varying parts go into annotations.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -14,16 +14,18 @@ use super::signals;
 use super::supervisor::{Cause, Change, Run};
 use super::support::duration;
 
-/// Records changes of processes.
+/// A recorder of the changes of processes.
 pub(crate) struct Journal {
     recorder: Recorder,
     show_args: bool,
-    /// Tells the processes of this run from those of another.
+    /// The beginning of the uids, which distinguishes the processes of this run from those of
+    /// another.
     run: String,
     recorded: u64,
 }
 
-/// A name for a run that no other has: the time, the process, and 64 random bits for clocks that were set back.
+/// Returns a name for a run that no other run has: the time, the process, and 64 random bits for
+/// clocks that were set back.
 pub(crate) fn new_run() -> String {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = RandomState::new().build_hasher().finish();
@@ -31,12 +33,12 @@ pub(crate) fn new_run() -> String {
 }
 
 impl Journal {
-    /// `run` is what the uids of this run's processes begin with: see [`new_run`].
+    /// Creates a journal. The uids of this run's processes begin with `run`: see [`new_run`].
     pub(crate) fn new(recorder: Recorder, show_args: bool, run: &str) -> Self {
         Self { recorder, show_args, run: run.to_owned(), recorded: 0 }
     }
 
-    /// How many events were recorded, whatever became of them.
+    /// Returns how many events were recorded, whatever became of them.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded
     }
@@ -55,7 +57,7 @@ impl Journal {
     }
 }
 
-/// An event still without its object.
+/// An event that does not have its object yet.
 struct Entry {
     type_: EventType,
     reason: &'static str,

@@ -1,8 +1,9 @@
-//! Ends commands with their supervisor even when it is killed, and finds processes that left their group. Only Linux
-//! offers both.
+//! Ends commands with their supervisor even if the supervisor is killed, and finds processes that
+//! left their group. Only Linux offers both.
 //!
-//! A command that is to be killed with its parent has to ask for that itself. So supervise starts its own program, which
-//! asks, and then becomes the command. It needs no unsafe code, unlike code between fork and exec.
+//! A command that is to be killed with its parent has to ask for that itself. supervise therefore
+//! starts its own program, which asks, and then becomes the command. This needs no unsafe code,
+//! unlike code between fork and exec.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,12 +20,13 @@ use rustix::process::{
 
 use super::command::Command;
 
-/// By this name instead of its own, the program knows that it is to become a command.
+/// The name that the program gets instead of its own when it is to become a command.
 const NAME: &str = "supervise: becoming a command";
 
 /// Starts a command that is killed when this thread ends. `prepare` sets its output and its group.
 pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
-    // The other end is its stdin, through which it says why it could not become the command. It is closed when it has.
+    // The other end is the child's stdin. If the child cannot become the command, it writes the
+    // reason there. The other end is closed when the child has become the command.
     let (mut answer, stdin) = UnixStream::pair()?;
     let mut program = Spawn::new("/proc/self/exe");
     program.arg0(NAME).arg(getpid().to_string()).arg(&command.program).args(&command.args);
@@ -42,13 +44,14 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     }
 }
 
-/// If this process was started to become a command: does so. It returns only when that fails.
+/// Becomes the command, if this process was started for that. Returns `None` if it was not, and an
+/// exit code if it could not become the command.
 pub(crate) fn become_command() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     if args.next().as_deref() != Some(OsStr::new(NAME)) {
         return None;
     }
-    // Closed by the exec, while stdin itself becomes the command's.
+    // A copy, because the exec replaces stdin itself. If the exec succeeds, it closes the copy.
     let answer = io::stdin().as_fd().try_clone_to_owned();
     let error = exec(args).raw_os_error().unwrap_or_default();
     if let Ok(answer) = answer {
@@ -63,14 +66,15 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // If the parent ended before that, nobody sends the signal any more.
+    // If the parent ended before that request, nobody sends the signal any more.
     if getppid().map(|pid| pid.to_string().into()) != parent {
         return io::ErrorKind::NotFound.into();
     }
     Spawn::new(program).args(args).stdin(Stdio::null()).exec()
 }
 
-/// The processes whose parents have ended: this one is their parent from now on. Dropping it kills them.
+/// The processes whose parents have ended. This process is their parent from now on. Dropping the
+/// value kills them.
 pub(crate) struct Orphans(());
 
 impl Orphans {
@@ -79,14 +83,15 @@ impl Orphans {
         Ok(Self(()))
     }
 
-    /// Kills all that is left, and what that leaves. For the time when no command is running any more.
-    /// Kills all that is left, and what that leaves. For the time when no command is running any more.
+    /// Kills all processes that are left, and those that they leave. Call it when no command is
+    /// running any more.
     #[allow(clippy::unused_self, reason = "only for a process that has adopted them")]
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
             for child in children()? {
-                // It cannot be another process of this number: only we can remove it when it has ended.
+                // This number cannot belong to another process: only we can remove the child after
+                // its end.
                 if kill_process(child.pid, Signal::KILL).is_ok() {
                     reap(child.pid);
                     killed += 1;
@@ -105,7 +110,7 @@ impl Drop for Orphans {
     }
 }
 
-/// Removes what has ended of the processes that were adopted: those that are not the leader of a group.
+/// Removes the adopted processes that have ended: all children except the leaders of groups.
 pub(crate) fn reap_orphans(leaders: &[Pid]) {
     for child in children().unwrap_or_default() {
         if child.has_ended && !leaders.contains(&child.pid) {
@@ -123,7 +128,7 @@ struct ChildProcess {
     has_ended: bool,
 }
 
-/// The processes whose parent this one is.
+/// Returns the processes whose parent this process is.
 fn children() -> io::Result<Vec<ChildProcess>> {
     let own = getpid().to_string();
     let mut found = Vec::new();
@@ -132,7 +137,8 @@ fn children() -> io::Result<Vec<ChildProcess>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        // It may have gone meanwhile. The name of its program, in parentheses, may hold anything.
+        // The process may have ended meanwhile. The name of its program, in parentheses, may hold
+        // anything.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         let stat = String::from_utf8_lossy(&stat);
         let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

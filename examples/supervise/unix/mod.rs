@@ -1,5 +1,5 @@
-//! The program: arguments in, events out. What it does to processes is in [`supervisor`], [`process`] and `system`, what it
-//! says about them in [`journal`], and where that is kept in [`store`].
+//! The program: arguments in, events out. [`supervisor`], [`process`] and `system` deal with the
+//! processes, [`journal`] records what happens to them, and [`store`] keeps the records.
 
 mod accounting;
 mod args;
@@ -33,7 +33,7 @@ use supervisor::{Settings, Supervisor};
 use support::output::{complain, say};
 use support::text::harmless_json;
 
-/// How long the last events have to reach the store and the log.
+/// The time that the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn main() -> ExitCode {
@@ -61,12 +61,13 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Supervises until told to stop, and prints what was recorded. False when something was lost or left.
+/// Supervises until it is asked to stop, and prints what was recorded. Returns `false` if something
+/// was lost or left.
 fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     let run = journal::new_run();
     let store = Store::open(options.store.as_deref())?;
     if let Some(left) = store.left()? {
-        // What a program is to read comes alone.
+        // With `--json`, stdout has nothing but the JSON, because a program reads it.
         if options.json { complain(&left) } else { say(&format!("{left}\n"))? }
     }
     let events = EventBroadcaster::new()?;
@@ -84,7 +85,7 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
         output: !options.no_output,
         tied: true,
     };
-    // Dropped after the supervisor, also when that panics.
+    // Dropped after the supervisor, even if the supervisor panics.
     let orphans = system::Orphans::adopt().map_err(|error| format!("cannot adopt processes: {error}"))?;
     let processes = command::name_all(options.commands);
     let supervisor = Supervisor::new(processes, settings, |process, change| journal.record(process, &change));

@@ -1,4 +1,4 @@
-//! A child process in a group of its own, which does not outlive its owner.
+//! A child process in its own group, which does not outlive its owner.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,10 +10,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::command::Command;
 use super::system;
 
-/// The leader of a process group, and whatever it starts that stays in the group. Dropping it kills them all.
+/// The leader of a process group, and everything that it starts and that stays in the group.
+/// Dropping the value kills them all.
 ///
-/// The leader is reaped in [`finish`](Group::finish) and in `drop` only. Until then its number, which is the group's
-/// too, cannot be given to anybody else, so a signal never hits a stranger.
+/// The leader is reaped only in [`finish`](Group::finish) and in `drop`. Until then its number,
+/// which is also the group's, cannot be given to another process, so a signal never hits a
+/// stranger.
 #[derive(Debug)]
 pub(crate) struct Group {
     leader: Child,
@@ -30,9 +32,9 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
 }
 
 impl Group {
-    /// Starts a command without input, its output going to our stderr or nowhere.
+    /// Starts a command without input. Its output goes to our stderr or nowhere.
     ///
-    /// A `tied` one is killed when this thread ends, where the system can do that.
+    /// A `tied` command is killed when this thread ends, if the system can do that.
     pub(crate) fn spawn(command: &Command, output: bool, tied: bool) -> io::Result<Self> {
         let prepare = |program: &mut Spawn| {
             let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
@@ -51,7 +53,7 @@ impl Group {
         self.leader.id()
     }
 
-    /// Calls `then` on a thread of its own when the leader has ended. It is left to be reaped.
+    /// Calls `then` on a separate thread when the leader has ended. The leader is not reaped.
     pub(crate) fn on_end(&self, then: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let pid = self.pid;
         thread::Builder::new().name(format!("wait-{}", pid.as_raw_nonzero())).stack_size(64 * 1024).spawn(
@@ -64,7 +66,7 @@ impl Group {
         Ok(())
     }
 
-    /// Asks every process of the group to end, those that are stopped too.
+    /// Asks every process of the group to end, including those that are stopped.
     pub(crate) fn terminate(&self) -> io::Result<()> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)
@@ -81,14 +83,15 @@ impl Group {
         Ok(kill_process_group(self.pid, signal)?)
     }
 
-    /// Kills what the leader left behind, and says how it ended. Waits for the leader, if it has not.
+    /// Kills the processes of the group, and waits for the leader. Returns how the leader ended.
     pub(crate) fn finish(mut self) -> io::Result<ExitStatus> {
         self.reap()
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
         if !self.reaped {
-            // macOS refuses the signal when nobody but the ended leader is left: then there is nothing to do.
+            // macOS refuses the signal if only the ended leader is left. Then there is nothing to
+            // do.
             let _ = self.kill();
         }
         let status = self.leader.wait()?;

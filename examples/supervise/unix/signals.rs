@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 
 use super::supervisor::Message;
 
-/// From now on these signals end up in `outbox` instead of ending the program.
+/// Sends these signals to `outbox` from now on. They no longer end the program.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -23,7 +23,7 @@ pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// `SIGSEGV` for 11, and the number itself for one without a name.
+/// Returns the name of a signal, such as `SIGSEGV` for 11, or the number if it has no name.
 pub(crate) fn name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

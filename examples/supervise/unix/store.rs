@@ -1,4 +1,4 @@
-//! Where the events are kept: in memory, or in a file that outlives the program.
+//! The store of the events: in memory, or in a file that outlives the program.
 #![cfg_attr(
     not(feature = "sqlite-system"),
     allow(
@@ -15,7 +15,7 @@ use std::path::Path;
 use eventcast::{Event, EventQuery, EventTable, SqliteSink, Timestamp};
 use eventcast::{EventBroadcaster, MemorySink};
 
-/// How many events of earlier runs are shown.
+/// The number of events of earlier runs that are shown.
 #[cfg(feature = "sqlite-system")]
 const SHOWN: usize = 10;
 
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// What earlier runs have left, if they have.
+    /// Returns what earlier runs have left, or `None` if they left nothing.
     pub(crate) fn left(&self) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Lets everything recorded be kept here.
+    /// Starts to record everything into this store.
     pub(crate) fn start(&self, events: &EventBroadcaster) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Memory(store) => events.start_recording_to_sink(store.clone())?,
@@ -69,7 +69,7 @@ impl Store {
         Ok(())
     }
 
-    /// The events of this run, for people.
+    /// Returns the events of this run, for people.
     pub(crate) fn table(&self, run: &str) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.table()),
@@ -81,7 +81,7 @@ impl Store {
         }
     }
 
-    /// The events of this run, as a core/v1 `EventList`.
+    /// Returns the events of this run, as a core/v1 `EventList`.
     pub(crate) fn json(&self, run: &str) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.to_list_json()),

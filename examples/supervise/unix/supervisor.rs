@@ -1,8 +1,13 @@
 //! The loop that starts commands, waits for their ends, starts them again, and stops them all.
 //!
-//! It sleeps until something happens: the end of a child (one thread per child waits for it), a signal (one thread
-//! forwards them) or the next moment at which something is due. All of these come through one channel. It knows
-//! nothing of events: what happens is told to a closure as a [`Change`].
+//! The loop sleeps until something happens:
+//!
+//! - A child ends. One thread per child waits for that.
+//! - A signal comes. One thread forwards the signals.
+//! - Something is due.
+//!
+//! The loop waits for all of these at one channel. It knows nothing of events: it passes what
+//! happens to a closure, as a [`Change`].
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -15,36 +20,36 @@ use super::command::Process;
 use super::process::Group;
 use super::system;
 
-/// After KILL, how long to wait for a process that we may not be allowed to kill.
+/// The time to wait, after KILL, for a process that we may not be allowed to kill.
 const AFTER_KILL: Duration = Duration::from_secs(30);
 
-/// What happened to a process.
+/// A change in the life of a process.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// It is under supervision from now on.
+    /// The process is under supervision from now on.
     Created,
     Started {
         pid: u32,
         restarts: u64,
     },
-    /// It ended by itself, and well.
+    /// The process ended on its own, with success.
     Exited(Run),
-    /// It ended by itself, and not well.
+    /// The process ended on its own, without success.
     Failed(Run, Cause),
-    /// It could not be started.
+    /// The process could not be started.
     CannotStart(io::Error),
-    /// It is started again after this time.
+    /// The process is started again after this time.
     BackOff {
         delay: Duration,
         restarts: u64,
     },
-    /// It ended because we asked it to.
+    /// The process ended because we asked it to.
     Stopped(Run),
-    /// It did not end when asked to.
+    /// The process did not end when asked to.
     Killed(Run),
 }
 
-/// One run of a command, over now.
+/// One run of a command, after its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) pid: u32,
@@ -57,14 +62,14 @@ pub(crate) enum Cause {
     Signal(i32),
 }
 
-/// What the loop waits for.
+/// A message that the loop waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
     /// The leader of this process's group has ended.
     Ended(usize),
-    /// Stop; the second time: at once.
+    /// A request to stop. The second one stops at once.
     Stop,
-    /// A child has ended, which may be one that was adopted.
+    /// A child has ended. It may be one that was adopted.
     Child,
 }
 
@@ -76,7 +81,7 @@ pub(crate) struct Settings {
     pub(crate) panic_after: Option<Duration>,
     /// Whether the commands' output is shown.
     pub(crate) output: bool,
-    /// Whether the commands are killed with this process, and it is the parent of what they leave behind.
+    /// Whether the commands are killed with this process, if the system can do that.
     pub(crate) tied: bool,
 }
 
@@ -102,7 +107,7 @@ enum State {
         group: Group,
         since: Instant,
     },
-    /// `None` is never: the wait is longer than the clock can tell.
+    /// `None` means never: the wait is longer than the clock can represent.
     Waiting {
         until: Option<Instant>,
     },
@@ -149,12 +154,13 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Where others send [`Message::Stop`].
+    /// Returns the sender with which others send [`Message::Stop`].
     pub(crate) fn outbox(&self) -> Sender<Message> {
         self.outbox.clone()
     }
 
-    /// Runs until it is stopped. Returns the names of the processes that could not be ended: none, as a rule.
+    /// Runs until it is stopped. Returns the names of the processes that could not be ended, as a
+    /// rule none.
     pub(crate) fn run(mut self) -> Vec<String> {
         for index in 0..self.tasks.len() {
             self.tell(index, Change::Created);
@@ -175,7 +181,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Waits for a message, at most until something is due.
+    /// Waits for a message, at most until something is due. Returns `None` if no message came.
     fn next_message(&self) -> Option<Message> {
         let phase_at = match self.phase {
             Phase::Running { stop_at: at }
@@ -192,7 +198,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Does what is due, and says whether nothing is left to do.
+    /// Does what is due. Returns whether nothing is left to do.
     fn is_over(&mut self, now: Instant) -> bool {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         assert!(!due(self.panic_at), "--panic-after asked for this panic");
@@ -220,7 +226,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             Group::spawn(&self.tasks[index].process.command, self.settings.output, self.settings.tied)
                 .and_then(|group| {
                     group.on_end(move || {
-                        // Nobody to tell: the supervisor has gone, and has killed the group.
+                        // If this fails, the supervisor has been dropped, and has killed the group.
                         let _ = outbox.send(Message::Ended(index));
                     })?;
                     Ok(group)
@@ -270,7 +276,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         self.tell(index, Change::BackOff { delay, restarts });
     }
 
-    /// Asks all to end; asked again, makes them.
+    /// Asks all processes to end. The second call kills them.
     fn stop(&mut self) {
         if !matches!(self.phase, Phase::Running { .. }) {
             return self.kill();
@@ -313,7 +319,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
     }
 }
 
-/// How it failed; nothing, if it did not.
+/// Returns how the process failed, or `None` if it did not fail.
 fn cause(status: ExitStatus) -> Option<Cause> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,

@@ -1,10 +1,10 @@
-//! The entries of the incoming queue: events, and the orders that have a place among them.
+//! The entries of the incoming queue: events, and the control entries that have a place among them.
 
 use crate::bus::mailbox::MailboxSender;
 use crate::bus::state::WatcherState;
 use crate::sync::{Arc, Mutex};
 
-/// What the incoming queue carries.
+/// An item of the incoming queue.
 pub(crate) enum Entry<T> {
     Event(T),
     Batch(Vec<T>),
@@ -12,23 +12,26 @@ pub(crate) enum Entry<T> {
     Flush(Arc<FlushTicket>),
 }
 
-/// What a flush waits for, once the dispatcher has come to it.
+/// The handlers for which one flush waits. The dispatcher records them when it reaches the flush.
 #[derive(Debug, Default)]
 pub(crate) struct FlushTicket {
-    /// `None` while the dispatcher has not come to the flush.
+    /// The handlers that the flush may still have to wait for, or `None` until the dispatcher
+    /// reaches the flush.
     handlers: Mutex<Option<Handlers>>,
 }
 
-/// Each with the position that it has to come to.
+/// Handlers, each with the position that it must reach.
 pub(crate) type Handlers = Vec<(u64, Arc<WatcherState>)>;
 
 impl FlushTicket {
-    /// Notes that the dispatcher has come to the flush, and the positions that the handlers have to come to.
+    /// Records that the dispatcher has reached the flush, and the position that each handler must
+    /// reach.
     pub(crate) fn reach(&self, handlers: Handlers) {
         *self.handlers.lock() = Some(handlers);
     }
 
-    /// The handlers that are not through; `None` while the dispatcher has not come to the flush.
+    /// Returns the handlers that have neither finished nor reached their position. Returns `None`
+    /// until the dispatcher reaches the flush.
     pub(crate) fn waiting_for(&self) -> Option<Vec<Arc<WatcherState>>> {
         let mut handlers = self.handlers.lock();
         let handlers = handlers.as_mut()?;

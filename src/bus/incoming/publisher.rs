@@ -9,15 +9,17 @@ use crate::sync::Arc;
 use super::entry::Entry;
 use super::queue::IncomingQueue;
 
-/// Publishes events on a bus. `Send` and `Sync`; a clone is one reference count.
+/// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
+/// reference count.
 ///
-/// It does not keep the bus open: when the [`Broadcaster`](crate::Broadcaster) closes, publishing returns
-/// [`Stopped`](PublishError::Stopped) with the event.
+/// A publisher does not keep the bus open. When the [`Broadcaster`](crate::Broadcaster) closes, a
+/// publish returns [`Stopped`](PublishError::Stopped) with the event.
 ///
 /// # Order
 ///
-/// Events of all publishers get one order, and every watcher sees its events in it. Two events published one after the
-/// other by the same thread, or by threads that synchronise in between, keep their order.
+/// The events of all publishers get one order, and every watcher receives its events in this order.
+/// Two events keep their order if one thread publishes them one after the other, or if two threads
+/// publish them and synchronise in between.
 ///
 /// # Examples
 ///
@@ -41,55 +43,61 @@ impl<T> Publisher<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
-    /// Publishes without waiting for room.
+    /// Publishes an event without waiting for room.
     ///
-    /// It takes no lock, and waits for no registration, no shutdown and no watcher. When the
-    /// dispatcher sleeps, waking it is one system call and no lock. The incoming queue is
-    /// crossbeam's bounded channel. It may retry for as long as another publisher or the dispatcher
-    /// needs to copy one entry.
+    /// This takes no lock, and does not wait for a registration, a shutdown or a watcher. If the
+    /// dispatcher sleeps, this wakes it with one system call and without a lock. The incoming queue
+    /// is crossbeam's bounded channel, in which a push may retry for as long as another publisher
+    /// or the dispatcher needs to copy one entry.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Full`] when the incoming queue is full, [`PublishError::Stopped`] when the bus is closed. Both
-    /// hand the event back.
+    /// - [`PublishError::Full`] if the incoming queue is full.
+    /// - [`PublishError::Stopped`] if the bus is closed.
+    ///
+    /// Both return the event.
     ///
     /// # Memory ordering
     ///
-    /// What happened before a publish happens before the event's receipt by any watcher.
+    /// Everything that happened before a publish happens before any watcher receives the event.
     #[doc(alias = "ActionOrDrop")]
     #[inline]
     pub fn try_publish(&self, event: T) -> Result<(), PublishError<T>> {
         self.incoming.try_push(Entry::Event(event)).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes, and waits for room in the incoming queue as long as it takes.
+    /// Publishes an event, and waits for room in the incoming queue without a deadline.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Stopped`] when the bus is or becomes closed. [`PublishError::Full`] only on a thread where
-    /// waiting could never end: a handler, a filter or a hook of this bus.
+    /// - [`PublishError::Stopped`] if the bus is closed or becomes closed.
+    /// - [`PublishError::Full`] only on a thread where the wait might never end: in a handler, a
+    ///   filter or a hook of this bus.
     ///
     /// # Blocking
     ///
-    /// Waits while the incoming queue is full, which it stays while the dispatcher waits for a watcher whose policy is
-    /// [`Wait`](crate::OverflowPolicy::Wait). A thread of yours that reads such a watcher and publishes on the same bus
-    /// waits for itself once both queues are full; the bus cannot recognise that. Use [`try_publish`](Self::try_publish)
-    /// there. In an async task this blocks the executor's thread; use `publish_async`.
+    /// Waits while the incoming queue is full. The queue stays full while the dispatcher waits for
+    /// a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your threads
+    /// reads such a watcher and also publishes on the same bus, it waits for itself once both
+    /// queues are full. The bus cannot recognise this. Use [`try_publish`](Self::try_publish) on
+    /// such a thread. In an async task this blocks the executor's thread, so use `publish_async`
+    /// there.
     #[doc(alias = "Action")]
     pub fn publish(&self, event: T) -> Result<(), PublishError<T>> {
         self.incoming.push(Entry::Event(event), None).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes, and waits for room at most so long.
+    /// Publishes an event, and waits for room for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Full`] when no room came in time, or at once on a thread of this bus;
-    /// [`PublishError::Stopped`] when the bus is or becomes closed.
+    /// - [`PublishError::Full`] if no room came in time. On a thread of this bus this does not
+    ///   wait, and a full queue is an error at once.
+    /// - [`PublishError::Stopped`] if the bus is closed or becomes closed.
     ///
     /// # Blocking
     ///
-    /// As [`publish`](Self::publish), for at most `timeout`.
+    /// Waits as [`publish`](Self::publish) does, for at most `timeout`.
     pub fn publish_timeout(&self, event: T, timeout: Duration) -> Result<(), PublishError<T>> {
         let deadline = self.incoming.lifecycle.clock.deadline(timeout);
         self.incoming
@@ -97,17 +105,21 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
             .map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes many events, and waits for room. They are accepted in order, in pieces of at most `max_batch`; events
-    /// of others may come between two pieces, never into one.
+    /// Publishes many events, and waits for room.
+    ///
+    /// The bus accepts the events in order, in pieces of at most `max_batch`. Events of other
+    /// publishers may come between two pieces, but never into one.
     ///
     /// # Errors
     ///
-    /// As [`publish`](Self::publish). The error hands back what was not accepted; what came before it was.
+    /// As [`publish`](Self::publish). The error returns the events that were not accepted. All
+    /// events before them were accepted.
     ///
     /// # Blocking
     ///
-    /// As [`publish`](Self::publish), for each piece. In an async task, await `ready` and then
-    /// [`try_publish_batch`](Self::try_publish_batch), as often as it hands something back.
+    /// Waits as [`publish`](Self::publish) does, for each piece. In an async task, await `ready`
+    /// and then call [`try_publish_batch`](Self::try_publish_batch). Repeat both for as long as it
+    /// returns events.
     ///
     /// # Examples
     ///
@@ -129,20 +141,22 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// As [`try_publish`](Self::try_publish). The error hands back what was not accepted; what came before it was.
+    /// As [`try_publish`](Self::try_publish). The error returns the events that were not accepted.
+    /// All events before them were accepted.
     pub fn try_publish_batch(&self, events: Vec<T>) -> Result<(), PublishError<Vec<T>>> {
         self.incoming.push_batch(events, |entry| self.incoming.try_push(entry))
     }
 
-    /// Publishes when there is room, without blocking a thread meanwhile. Who waits longest is
-    /// woken first.
+    /// Publishes an event when there is room, without blocking a thread meanwhile. The bus wakes
+    /// waiting publishers in turn, the one that waits longest first.
     ///
-    /// A turn is not a lock: while there is room, whoever comes may publish, and a turn that
-    /// is not taken up at once goes to the next as well. So a future that is kept and not polled
-    /// holds up nobody.
+    /// A turn is not a lock. While there is room, any publisher may publish. If a publisher does
+    /// not use its turn at once, the next one gets a turn as well. A future that is kept and not
+    /// polled therefore delays nobody.
     ///
-    /// Dropped before it is ready, it has not published, and the event is dropped with it. Where the event must not be
-    /// lost, wait with [`ready`](Self::ready) and then [`try_publish`](Self::try_publish).
+    /// If the future is dropped before it is ready, it has published nothing, and the event is
+    /// dropped with it. If the event must not be lost, wait with [`ready`](Self::ready) and then
+    /// call [`try_publish`](Self::try_publish).
     ///
     /// # Errors
     ///
@@ -170,14 +184,18 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         }
     }
 
-    /// Resolves when there may be room in the incoming queue: another publisher may take it first, so look again when
-    /// [`try_publish`](Self::try_publish) says `Full`. It holds no event and no room; dropping it loses nothing.
+    /// Waits until there may be room in the incoming queue.
     ///
-    /// On a thread of this bus (in a handler, filter or hook) it resolves at once, because waiting could never end.
+    /// Another publisher may take the room first, so call this again if
+    /// [`try_publish`](Self::try_publish) returns `Full`. The future holds neither an event nor
+    /// room, so dropping it loses nothing.
+    ///
+    /// On a thread of this bus (in a handler, filter or hook) the future is ready at once, because
+    /// the wait might never end.
     ///
     /// # Errors
     ///
-    /// When the bus is or becomes closed.
+    /// [`Stopped`] if the bus is closed or becomes closed.
     ///
     /// # Examples
     ///
@@ -208,15 +226,16 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
                 return result;
             }
             let waiting = incoming.lifecycle.waiting(&incoming.lifecycle.room, None, || incoming.readiness());
-            // Without a deadline it ends with a result alone.
+            // Without a deadline the wait cannot time out.
             let result = waiting.await.unwrap_or(Err(Stopped));
-            // The room is still there for whoever waits with an event.
+            // `ready` has taken no room, so the next publisher that waits gets the turn.
             incoming.lifecycle.room.wake(1);
             result
         }
     }
 
-    /// Whether the bus has been closed. Once true it stays true; false may be out of date at once.
+    /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
+    /// date at once.
     pub fn is_closed(&self) -> bool {
         self.incoming.lifecycle.gate.is_closed()
     }

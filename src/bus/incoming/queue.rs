@@ -1,4 +1,4 @@
-//! Pushing an entry: through the gate into the incoming queue, and waiting for room in it.
+//! The sending end of the incoming queue: pushes entries through the gate, and waits for room.
 
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{TimedOut, spin_until};
@@ -8,23 +8,24 @@ use crate::sync::{Arc, Sender};
 
 use super::entry::Entry;
 
-/// The way into the incoming queue, which publishers and the broadcaster share.
+/// The sending end of the incoming queue, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) lifecycle: Arc<Lifecycle>,
     entries: Sender<Entry<T>>,
     max_batch: usize,
 }
 
-/// An entry that waits for room. Given up, a registration is undone.
+/// An entry that waits for room. If it is dropped while it holds a registration, the registration
+/// is undone.
 struct Held<'h, T> {
     lifecycle: &'h Lifecycle,
     entry: Option<Entry<T>>,
 }
 
 impl<T> Held<'_, T> {
-    /// There was no room for it.
+    /// Returns the entry as refused, because there was no room for it.
     fn full(&mut self) -> Result<(), Refused<T>> {
-        // It goes away only together with a result, so it is here.
+        // The entry is taken out only together with a result, so it is still here.
         self.entry.take().map_or(Ok(()), |entry| Err(Refused(entry, Refusal::Full)))
     }
 }
@@ -37,7 +38,7 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// An entry that did not get into the queue.
+/// An entry that did not get into the queue, and the reason.
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 impl<T> IncomingQueue<T> {
@@ -45,7 +46,7 @@ impl<T> IncomingQueue<T> {
         Self { lifecycle, entries, max_batch }
     }
 
-    /// Never waits.
+    /// Pushes an entry if there is room. Never waits.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         let (result, wake) = match self.lifecycle.gate.enter() {
@@ -61,7 +62,8 @@ impl<T> IncomingQueue<T> {
         result
     }
 
-    /// Waits for room until the deadline. On a thread of this bus it does not wait: the room would never come.
+    /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
+    /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         match self.try_push(entry) {
             Err(Refused(entry, Refusal::Full)) if !self.lifecycle.is_current() => {
@@ -83,14 +85,15 @@ impl<T> IncomingQueue<T> {
         }
     }
 
-    /// As [`push`](Self::push), for a task. Dropped before it is ready, it has pushed nothing.
+    /// Pushes an entry as [`push`](Self::push) does, for a task. If the future is dropped before it
+    /// is ready, it has pushed nothing.
     pub(crate) async fn push_async(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut held = Held { lifecycle: &self.lifecycle, entry: Some(entry) };
         if let Some(result) = self.attempt(&mut held) {
             return result;
         }
         let attempt = || match self.attempt(&mut held) {
-            // On a thread of this bus the room would never come.
+            // On a thread of this bus the room might never come.
             None if self.lifecycle.is_current() => Some(held.full()),
             result => result,
         };
@@ -100,7 +103,7 @@ impl<T> IncomingQueue<T> {
         }
     }
 
-    /// Tries to push the entry that waits for room.
+    /// Tries to push the entry that waits for room. Returns `None` if there is still no room.
     fn attempt(&self, held: &mut Held<'_, T>) -> Option<Result<(), Refused<T>>> {
         match self.try_push(held.entry.take()?) {
             Err(Refused(entry, Refusal::Full)) => {
@@ -111,7 +114,8 @@ impl<T> IncomingQueue<T> {
         }
     }
 
-    /// Whether there may be room, or the bus is closed.
+    /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
+    /// Returns an error if the bus is closed, and `None` if the caller has to wait.
     pub(crate) fn readiness(&self) -> Option<Result<(), Stopped>> {
         if self.lifecycle.gate.is_closed() {
             return Some(Err(Stopped));
@@ -119,7 +123,7 @@ impl<T> IncomingQueue<T> {
         (!self.entries.is_full() || self.lifecycle.is_current()).then_some(Ok(()))
     }
 
-    /// Counts a refusal and takes the event out again.
+    /// Counts a refused event, and returns it in the publisher's error.
     #[cold]
     pub(crate) fn refused_event(&self, refused: Refused<T>) -> PublishError<T> {
         let Refused(Entry::Event(event), refusal) = refused else {
@@ -132,7 +136,7 @@ impl<T> IncomingQueue<T> {
         }
     }
 
-    /// Pushes a batch in pieces; an error hands back everything from the piece that was refused on.
+    /// Pushes a batch in pieces. The error returns all events from the refused piece on.
     pub(crate) fn push_batch(
         &self,
         events: Vec<T>,
@@ -143,7 +147,8 @@ impl<T> IncomingQueue<T> {
                 return Ok(());
             }
             let mut events = events;
-            // Room that holds nothing would travel along, and stand outside the bound.
+            // Spare capacity would travel with the batch, and the bound on memory does not count
+            // it.
             events.shrink_to_fit();
             return push(Entry::Batch(events)).map_err(|refused| self.refused_batch(refused, Vec::new()));
         }

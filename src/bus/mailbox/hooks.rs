@@ -1,13 +1,15 @@
-//! The closures of the user's that a mailbox calls.
+//! The user's closures that a mailbox calls.
 
 use crate::stats::DropReason;
 
-/// Decides, on the dispatcher, whether a watcher is offered an event.
+/// A closure that decides, on the dispatcher, whether a watcher is offered an event.
 pub(crate) type FilterHook<T> = Box<dyn FnMut(&T) -> bool + Send>;
 
-/// Learns, on the dispatcher, which events the watcher of this name has just lost, and why.
+/// A closure that receives, on the dispatcher, the name of a watcher, the events that this watcher
+/// has just lost, and the reason.
 pub(crate) type OnDrop<T> = Box<dyn FnMut(&str, DropReason, &[T]) + Send>;
 
-/// Learns how many events the queue of the watcher of this name held when a shutdown by deadline
-/// gave it up.
+/// A closure that receives the name of a watcher, and the number of events in its queue that a
+/// shutdown by deadline gave up. If the dispatcher's thread unwinds, the closure also receives the
+/// number of accepted events that were not yet in the queue.
 pub(crate) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;

@@ -1,4 +1,5 @@
-//! One watcher's queue and its two ends: the sender on the dispatcher, the receiver on the reader's thread.
+//! The mailbox of one watcher: its queue, the sender on the dispatcher, and the receiver on the
+//! reader's thread.
 
 mod hooks;
 mod queue;

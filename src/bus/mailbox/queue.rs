@@ -1,12 +1,14 @@
 //! A watcher's queue of slices, in one of two forms.
 //!
-//! The *chain* is crossbeam's segmented queue, one entry per slice. It takes memory as it fills, so that a queue that may
-//! be long costs nothing while it is short; what bounds it is the dispatcher's credit.
+//! The *chain* is crossbeam's segmented queue, with one entry for each slice. It takes memory as it
+//! fills, so a queue that may become long costs nothing while it is short. The dispatcher's credit
+//! bounds the chain.
 //!
-//! The *ring* is for `DropOldest` alone: the sender has to take back exactly the oldest events, which a chain cannot
-//! do from its sending end. It is a deque under a lock of its own that is held for a few instructions, by the
-//! dispatcher and one reader, never by a publisher. The reader takes one event at a time, so that what is queued can
-//! still be given up; no event is cloned or dropped under the lock.
+//! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
+//! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
+//! The dispatcher and one reader hold this lock for a few instructions, and a publisher never holds
+//! it. The reader takes one event at a time, so that the sender can still give up the queued
+//! events. No event is cloned or dropped under the lock.
 
 use std::collections::VecDeque;
 
@@ -17,7 +19,7 @@ use super::slice::BatchSlice;
 
 #[derive(Debug)]
 pub(crate) enum SliceQueue<T> {
-    /// In a box, whose padding the other form so does not have.
+    /// The chain, in a box, because its padding would otherwise enlarge the other form.
     Chain(Box<Segments<BatchSlice<T>>>),
     Ring(Box<Mutex<Ring<T>>>),
 }
@@ -25,9 +27,9 @@ pub(crate) enum SliceQueue<T> {
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slices: VecDeque<BatchSlice<T>>,
-    /// The sum of their lengths.
+    /// The number of events, which is the sum of the lengths of `slices`.
     events: usize,
-    /// How many events there may be, and so slices.
+    /// The highest number of events, and therefore of slices.
     most: usize,
 }
 
@@ -43,7 +45,7 @@ impl<T> SliceQueue<T> {
         Self::Chain(Box::new(Segments::new(capacity)))
     }
 
-    /// Adds a slice for which there is credit.
+    /// Adds a slice for which there is room. The caller has credit for it, or has cut the ring.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {
@@ -52,7 +54,8 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Takes the oldest events out until at most `capacity` are left; they come back, oldest first.
+    /// Takes the oldest events out until at most `capacity` are left. Returns them, oldest first. A
+    /// chain is left as it is.
     pub(crate) fn cut(&self, capacity: usize) -> Vec<BatchSlice<T>> {
         match self {
             Self::Chain(_) => Vec::new(),
@@ -60,7 +63,8 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// A slice of a chain, one event of a ring.
+    /// Takes out one slice of a chain, or one event of a ring. Returns `None` if the queue is
+    /// empty.
     #[inline]
     pub(crate) fn pop(&self) -> Option<BatchSlice<T>> {
         match self {
@@ -69,7 +73,8 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Empties the queue. What was in it comes back, so that the caller chooses when the events' destructors run.
+    /// Empties the queue. Returns its slices, so that the caller chooses when the events'
+    /// destructors run.
     pub(crate) fn take_all(&self) -> Vec<BatchSlice<T>> {
         match self {
             Self::Chain(chain) => std::iter::from_fn(|| chain.pop()).collect(),
@@ -78,7 +83,7 @@ impl<T> SliceQueue<T> {
     }
 }
 
-/// How many events there are in some slices.
+/// Returns how many events the slices hold.
 pub(crate) fn events_in<T>(slices: &[BatchSlice<T>]) -> u64 {
     slices.iter().map(|slice| slice.len() as u64).sum()
 }
@@ -88,7 +93,7 @@ impl<T> Ring<T> {
         self.events += slice.len();
         let held = self.slices.len();
         if held == self.slices.capacity() {
-            // Doubled, but never for more than there can be.
+            // The deque doubles, but not beyond the highest number of slices.
             self.slices.reserve_exact(held.max(4).min(self.most.saturating_sub(held)).max(1));
         }
         self.slices.push_back(slice);

@@ -1,4 +1,4 @@
-//! The reader's end of a mailbox: what is in hand, the position, and giving room back.
+//! The reader's end of a mailbox: the current slice, the position, and giving room back.
 
 use std::task::{Poll, Waker};
 
@@ -17,34 +17,38 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) lifecycle: Arc<Lifecycle>,
     queue: Arc<SliceQueue<T>>,
     parker: Parker,
-    /// What was taken out of the queue and not yet given out.
+    /// The current slice, which was taken out of the queue and is not yet read to the end.
     current: Option<BatchSlice<T>>,
-    /// Events at the beginning of `current` that are lent to the caller until its next call.
+    /// The number of events at the beginning of `current` that the caller borrows until its next
+    /// call.
     borrowed: usize,
-    /// Events at the beginning of `current` that came as a prefix, not through the queue.
+    /// The number of events at the beginning of `current` that came as a prefix, not through the
+    /// queue.
     prefix: usize,
-    /// Events that came through the queue and are no longer in hand, as published.
+    /// The number of events that came through the queue and whose room was given back, as
+    /// published.
     consumed: u64,
     /// The position of the next event.
     expected: u64,
-    /// What of `expected` was published for those who wait for a handler.
+    /// The position that was last published for those that wait for a handler.
     handled: u64,
-    /// Whether the end of each slice tells them, because it has been handled then.
+    /// Whether the receiver publishes this position at the end of each slice, because the slice has
+    /// been handled by then.
     pub(crate) announces: bool,
     on_abandon: Option<OnAbandon>,
     ended: bool,
 }
 
-/// What a reader finds.
+/// The result of a look into the mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// There is an event in hand.
+    /// The current slice holds an event.
     Event,
-    /// So many were lost just here.
+    /// This many events were lost at this position.
     Lagged(u64),
-    /// Nothing now.
+    /// There is nothing to receive now.
     Empty,
-    /// Nothing ever again.
+    /// There will never be anything to receive again.
     End,
 }
 
@@ -77,7 +81,7 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Ends what the last call lent, and looks for more. Never waits.
+    /// Ends the borrow of the last call, and looks for the next event. Never waits.
     pub(crate) fn next(&mut self) -> Next {
         self.release();
         if self.current.is_some() {
@@ -86,7 +90,8 @@ impl<T> MailboxReceiver<T> {
         if self.ended {
             return Next::End;
         }
-        // In this order: whoever sees the end, or a position decided, then finds in the queue all that came before.
+        // The order matters: a reader that sees the end, or a decided position, then finds in the
+        // queue all that came before.
         let over = self.state.is_over();
         let decided = self.state.decided();
         if let Some(slice) = self.queue.pop() {
@@ -107,7 +112,7 @@ impl<T> MailboxReceiver<T> {
         Next::Empty
     }
 
-    /// Waits until there is something, or the end, or the deadline (then `Empty`).
+    /// Waits until there is an event, a gap or the end. Returns `Empty` at the deadline.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Next {
         if let Some(next) = spin_until(|| self.found()).or_else(|| self.spin(deadline)) {
             return next;
@@ -134,7 +139,8 @@ impl<T> MailboxReceiver<T> {
         Some(self.next()).filter(|next| *next != Next::Empty)
     }
 
-    /// What there is now; if nothing, `waker` is called when it is worth another look.
+    /// Returns what there is now. If there is nothing, arranges that `waker` is called when another
+    /// look may find something.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Next> {
         if let Some(next) = self.found() {
             return Poll::Ready(next);
@@ -149,30 +155,32 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Arranges that `waker` is called when there is something, or the end; at once if there is now.
+    /// Arranges that `waker` is called when there is something to receive, or the end. Calls
+    /// `waker` at once if that is so now.
     #[cfg(feature = "select")]
     pub(crate) fn notify(&self, waker: &Waker) {
         self.state.wake_cell.arm_task(waker);
         let in_current = self.events().len();
-        // What is lent counts, too: its room is given back by the next receive, for which the dispatcher may wait.
+        // Borrowed events count, too. The next receive gives their room back, and the dispatcher
+        // may wait for this room.
         let known = self.expected + (in_current - self.prefix) as u64;
         if in_current > 0 || self.ended || self.state.decided() > known || self.state.is_over() {
             waker.wake_by_ref();
         }
     }
 
-    /// The events in hand.
+    /// Returns the events of the current slice that have not been released.
     pub(crate) fn events(&self) -> &[T] {
         self.current.as_ref().map_or(&[], BatchSlice::events)
     }
 
-    /// Lends the first events in hand until the next call.
+    /// Marks the first `events` events of the current slice as borrowed until the next call.
     pub(crate) fn borrow(&mut self, events: usize) {
         debug_assert!(self.borrowed == 0 && events <= self.events().len());
         self.borrowed = events;
     }
 
-    /// The first events in hand are done with: their room is given back.
+    /// Moves past the first `events` events of the current slice, and gives their room back.
     pub(crate) fn advance(&mut self, events: usize) {
         let Some(current) = &mut self.current else { return };
         current.advance(events);
@@ -187,26 +195,28 @@ impl<T> MailboxReceiver<T> {
         if current.len() == 0 {
             let done = self.current.take();
             self.announce();
-            // The last who holds a batch runs its events' destructors: nobody should wait for them.
+            // The last holder of a batch runs its events' destructors. They run after the
+            // announcement, so that no thread waits for them.
             drop(done);
         } else if counted > 0 && self.state.policy.waits() {
-            // The reader may stay away before the slice ends.
+            // The reader may stay away before it comes to the end of the slice.
             self.make_room();
         }
     }
 
-    /// Ends what was lent.
+    /// Ends the borrow.
     pub(crate) fn release(&mut self) {
         if self.borrowed > 0 {
             let borrowed = std::mem::take(&mut self.borrowed);
             self.advance(borrowed);
         } else if self.announces && self.handled != self.expected && self.current.is_none() {
-            // A gap at the end has been handled too.
+            // A gap that no event follows has been handled, too.
             self.announce();
         }
     }
 
-    /// At the end of a slice: tells those who wait for a handler how far it is.
+    /// Announces the end of a slice: wakes a dispatcher that waits for room. If `announces` is set,
+    /// also publishes how far the handler has come, and wakes those that wait for this.
     fn announce(&mut self) {
         if self.announces {
             self.handled = self.expected;
@@ -218,16 +228,17 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    // ── for a feed ──
+    // ── for a bulk reader ──
 
-    /// Whether there may be something to receive, or the end.
+    /// Returns whether there may be something to receive, or the end.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn has_news(&self) -> bool {
         !self.ended
             && (self.current.is_some() || self.state.decided() > self.expected || self.state.is_over())
     }
 
-    /// Takes out what is in hand. Its room is given back later.
+    /// Takes out the current slice, whose room is given back later. Returns `None` if there is
+    /// none.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn take_current(&mut self) -> Option<BatchSlice<T>> {
         let slice = self.current.take()?;
@@ -235,7 +246,7 @@ impl<T> MailboxReceiver<T> {
         Some(slice)
     }
 
-    /// Gives back the room of so many that were taken out.
+    /// Gives back the room of `events` events that were taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn give_back(&mut self, events: u64) {
         self.consumed += events;
@@ -243,7 +254,8 @@ impl<T> MailboxReceiver<T> {
         self.make_room();
     }
 
-    /// Tells those who wait for a handler how far it is: up to this position, or with everything that was taken out.
+    /// Publishes how far a handler has come, and wakes those that wait for this. `None` stands for
+    /// the position behind everything that was taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn set_handled(&mut self, position: Option<u64>) {
         let position = position.unwrap_or(self.expected);
@@ -260,7 +272,7 @@ impl<T> MailboxReceiver<T> {
         self.lifecycle.clock.park(&self.parker, deadline);
     }
 
-    /// Tells a dispatcher that waits for the room that has been given back. Fences.
+    /// Wakes a dispatcher that waits for the room that has been given back. Fences.
     fn make_room(&self) {
         full_fence();
         if self.state.is_room_wanted(self.consumed) {
@@ -268,8 +280,9 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Takes no more, and counts what is left as lost. The dispatcher, which may be offering at this moment, looks after
-    /// its own fence whether the reader has gone: one of the two finds each slice.
+    /// Ends the receiver, and counts what is left as lost. The dispatcher may be offering at this
+    /// moment. It looks after its own fence whether the reader is gone, so one of the two finds
+    /// each slice.
     fn retire(&mut self) {
         if self.ended {
             return;
@@ -277,7 +290,8 @@ impl<T> MailboxReceiver<T> {
         self.ended = true;
         let abandoned = self.lifecycle.is_abandoned();
         let gave_up = abandoned && self.state.is_handler && !self.state.is_stopped();
-        // What is here already is taken out before the dispatcher can see that nobody will: it throws away what it finds.
+        // The reader empties the queue before it sets the flag GONE. From then on the dispatcher
+        // may empty the queue as well, and would drop what it finds on its own thread.
         let (current, mut queued) = (self.current.take(), self.queue.take_all());
         let first = self.state.set_gone(gave_up);
         full_fence();
@@ -288,8 +302,12 @@ impl<T> MailboxReceiver<T> {
         if discarded > 0 {
             self.state.count_discarded(discarded, abandoned);
         }
-        // A handler that gives up stays listed to the end, so that what is still accepted is counted as abandoned.
-        // Otherwise the dispatcher has been told already: by whoever stopped the watcher, or by the shutdown that gave up.
+        // The dispatcher has to remove the sender:
+        // - If this reader is the first to stop the watcher: it asks the dispatcher to reap the
+        //   watcher.
+        // - If another thread has stopped the watcher: that thread asks the dispatcher.
+        // - If a handler gives up: it stays listed to the end, so that what is still accepted is
+        //   counted as abandoned. The shutdown that gave up has woken the dispatcher.
         if first && !gave_up {
             self.lifecycle.reap(self.state.id);
         }
@@ -299,14 +317,15 @@ impl<T> MailboxReceiver<T> {
                 hook(&self.state.name, discarded);
             }
         });
-        // The events' destructors run last, on this thread: the dispatcher does not wait for them.
+        // The events' destructors run last, on this thread, so the dispatcher does not wait for
+        // them.
         drop((current, queued));
     }
 }
 
 impl<T> Drop for MailboxReceiver<T> {
     fn drop(&mut self) {
-        // What was lent has been seen.
+        // The caller has seen the events that it borrowed.
         self.release();
         self.retire();
         self.lifecycle.receiver_dropped(&self.state);

@@ -1,10 +1,16 @@
 //! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
 //!
-//! Credit is counted in events, as if each had a slot of its own: capacity less what is queued or in the reader's hand.
-//! What fits is sent as a slice of the shared batch, when it is all of it; when only a part fits, a watcher that loses
-//! the rest, or may lose it, gets a copy of that part, so that it does not keep the whole batch alive for a few events. A
-//! watcher that is waited for to the end gets small slices of the batch itself, which the dispatcher holds meanwhile
-//! anyway.
+//! Credit is counted in events, as if each event had its own slot. It is the capacity less the
+//! events that are queued or held by the reader. `DropOldest` needs no credit, because it makes
+//! room in the queue.
+//!
+//! The sender sends what fits, in one of three forms:
+//!
+//! - If a whole batch fits: as a slice of the shared batch.
+//! - If only a part fits, and the watcher loses the rest or may lose it: as a copy of that part, so
+//!   that the watcher does not keep the whole batch alive for a few events.
+//! - If the policy is `Wait`, so that the watcher loses nothing: as small slices of the batch
+//!   itself, which the dispatcher holds meanwhile anyway.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,19 +32,20 @@ pub(crate) struct MailboxSender<T> {
     filter: Option<FilterHook<T>>,
     on_drop: Option<OnDrop<T>>,
     on_abandon: Option<OnAbandon>,
-    /// Events abandoned here of which `on_abandon` has not been told.
+    /// The number of events abandoned here that `on_abandon` has not received yet.
     unreported: u64,
     sent: Sent,
-    /// The last value of the reader's `consumed` that was looked at; the reader may be further.
+    /// The reader's `consumed` at the sender's last look. The reader may be further.
     consumed: u64,
-    /// What still has to find room, of a watcher that is waited for.
+    /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pending: VecDeque<Part<T>>,
     deadline: Deadline,
-    /// The reader is a handler that has given up its queue, because a shutdown by deadline told it to.
+    /// Whether the reader is a handler that has given up its queue because of a shutdown by
+    /// deadline.
     gave_up: bool,
 }
 
-/// Some events of a batch.
+/// A range of the events of a batch.
 struct Part<T> {
     batch: Arc<SharedBatch<T>>,
     range: Range<usize>,
@@ -67,7 +74,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Free room in events: at least `wanted` if there is so much, and exact if there is less.
+    /// Returns the free room in events. The result is at least `wanted` if there is that much room,
+    /// and exact if there is less.
     fn credit(&mut self, wanted: usize) -> usize {
         let free = |sender: &Self| sender.state.capacity - (sender.sent.queued - sender.consumed);
         let mut credit = free(self);
@@ -78,7 +86,7 @@ impl<T> MailboxSender<T> {
         credit as usize
     }
 
-    /// Queues a slice for which there is credit.
+    /// Queues a slice for which there is room.
     fn send(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         let events = range.len() as u64;
         self.queue.push(BatchSlice::new(batch.clone(), range.start, range.end, self.sent.decided));
@@ -90,13 +98,14 @@ impl<T> MailboxSender<T> {
     fn note_high_water(&mut self) {
         if self.sent.queued - self.consumed > self.sent.high_water {
             self.consumed = self.state.consumed();
-            // What the reader of a ring has in hand is not in the queue any more.
+            // The difference counts the events that the reader holds. Those of a ring have left the
+            // queue, so with them the difference can exceed the capacity.
             let queued = (self.sent.queued - self.consumed).min(self.state.capacity);
             self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
 
-    /// Counts events that the reader will not get, and tells the hook.
+    /// Counts events that the reader will not receive, and calls the hook with them.
     fn lose(&mut self, reason: DropReason, events: &[T]) {
         self.sent.decided += events.len() as u64;
         self.count_lost(reason, events);
@@ -123,7 +132,8 @@ impl<T> MailboxSender<T> {
         !self.pending.is_empty()
     }
 
-    /// Gives up what is pending, if that is due.
+    /// Gives up the pending events if the watcher has stopped, the bus is abandoned, or the
+    /// deadline has passed.
     pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
         let reason = if self.state.is_stopped() && !self.state.has_given_up() {
             DropReason::Stopped
@@ -140,7 +150,7 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Counts as abandoned what is pending, and so many events more. `on_drop` does not learn of them.
+    /// Counts the pending events and `events` more as abandoned. `on_drop` does not receive them.
     #[cold]
     pub(crate) fn abandon(&mut self, events: usize) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
@@ -154,16 +164,18 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Asks the reader for a wake-up when there is room worth waking for: for all that is pending, or half the queue.
-    /// Waking at the first free slot would cost a wake-up per event.
+    /// Asks the reader for a wake-up when there is room for all pending events, or when half the
+    /// queue is free, whichever comes first. A wake-up at the first free slot would cost one
+    /// wake-up for each event.
     pub(crate) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let need = (pending as u64).min((self.state.capacity / 2).max(1));
-        // A reader that goes at this moment may have had its queue emptied; then nothing is waited for.
+        // The queue of a reader that is just being dropped may have been emptied, so the difference
+        // may be negative. Then the dispatcher waits for nothing.
         self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
     }
 
-    /// Whether the reader has given back the room that was asked for.
+    /// Returns whether the reader has given back the room that was asked for.
     pub(crate) fn found_room(&self) -> bool {
         self.state.is_room_wanted(self.state.consumed())
     }
@@ -172,8 +184,8 @@ impl<T> MailboxSender<T> {
         self.deadline
     }
 
-    /// Tells what was abandoned, and lets go of the user's closures. Their destructors may panic: each goes by itself,
-    /// because two panics at once would end the process.
+    /// Reports what was abandoned, and drops the user's closures. Their destructors may panic. Each
+    /// closure is dropped separately, because two panics at once would end the process.
     pub(crate) fn drop_closures(&mut self) {
         self.report_abandoned();
         let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
@@ -183,8 +195,9 @@ impl<T> MailboxSender<T> {
         catch_panic(|| drop(on_abandon));
     }
 
-    /// Empties the queue of a reader that has gone. Both ends may do so at once: what each takes
-    /// out, it counts. It comes back, so that the caller chooses when the events' destructors run.
+    /// Empties the queue of a reader that is gone. Both ends may do so at once, and each counts
+    /// what it takes out. Returns the slices, so that the caller chooses when the events'
+    /// destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(crate) fn drain(&mut self, abandon: bool) -> Vec<BatchSlice<T>> {
         let slices = self.queue.take_all();
@@ -199,7 +212,8 @@ impl<T> MailboxSender<T> {
         slices
     }
 
-    /// Ends the mailbox: nothing more goes to this watcher. What is queued stays readable.
+    /// Closes the mailbox. The dispatcher sends nothing more to this watcher, and the queued events
+    /// stay readable.
     pub(crate) fn close(mut self, lifecycle: &Lifecycle) {
         if self.state.is_gone() {
             drop(self.drain(lifecycle.is_abandoned()));
@@ -210,7 +224,8 @@ impl<T> MailboxSender<T> {
         lifecycle.sender_closed(&state);
     }
 
-    /// Tells the hook of what was abandoned since the last call. The hook is the user's, so the caller chooses when.
+    /// Calls the hook with the number of events abandoned since the last call. The hook is user
+    /// code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
         let events = std::mem::take(&mut self.unreported);
         if let Some(hook) = self.on_abandon.as_mut().filter(|_| events > 0) {
@@ -220,7 +235,8 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Offers a batch without waiting. True: some of it has to be waited for.
+    /// Offers a batch without waiting. Returns whether the dispatcher has to wait for room for some
+    /// of its events.
     pub(crate) fn offer(&mut self, batch: &Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
         if self.state.is_stopped() {
             self.gave_up = self.state.has_given_up();
@@ -244,7 +260,8 @@ impl<T: Clone> MailboxSender<T> {
     #[cold]
     fn offer_filtered(&mut self, batch: &Arc<SharedBatch<T>>, all: Range<usize>, lifecycle: &Lifecycle) {
         let Some(runs) = self.passing(batch.events()) else {
-            // A filter that panics ends its watcher: what it would have wanted cannot be known.
+            // A filter that panics stops its watcher, because the events that it would have let
+            // pass cannot be known.
             self.state.count_panic();
             return lifecycle.stop(&self.state);
         };
@@ -260,7 +277,7 @@ impl<T: Clone> MailboxSender<T> {
         if let Some(own) = copied(runs.iter().flat_map(|run| &events[run.clone()])) {
             self.offer_part(&own, 0..passed);
         } else {
-            // A `Clone` panicked: nothing is lost for it, the watcher only holds the batch for longer.
+            // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
             self.state.count_panic();
             for run in runs {
                 self.offer_part(batch, run);
@@ -268,7 +285,8 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// The ranges that the filter keeps. `None`: it panicked.
+    /// Returns the ranges that the filter lets pass. Returns `None` if the filter panicked, or if
+    /// there is none.
     fn passing(&mut self, events: &[T]) -> Option<Vec<Range<usize>>> {
         let filter = self.filter.as_mut()?;
         catch_panic(|| {
@@ -288,7 +306,8 @@ impl<T: Clone> MailboxSender<T> {
     #[inline]
     fn offer_part(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         self.sent.offered += range.len() as u64;
-        // Before anything of it can be delivered or lost, so that no snapshot shows more of it than was offered.
+        // The count is published before any of these events can be delivered or lost, so that no
+        // snapshot shows more of them than were offered.
         self.state.publish_offered(self.sent.offered);
         if self.gave_up {
             return self.lose(DropReason::Abandoned, &batch.events()[range]);
@@ -311,12 +330,14 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Sends what fits of what is pending.
+    /// Sends those of the pending events that fit.
     pub(crate) fn push_pending(&mut self) {
-        // Small slices, so that the reader gives room back often; never a tiny one at the end.
+        // The slices are small, so that the reader gives room back often. A tiny rest joins the
+        // slice before it.
         let quarter = (self.state.capacity as usize / 4).max(1);
-        // What is waited for to the end is in the queue only until then, so its slices may share the batch. What may be
-        // given up in the middle would leave whole batches alive for the few events of them that are queued.
+        // With `Wait`, the dispatcher holds the batch until all of its events are queued, so the
+        // slices may share it. With `WaitFor`, the dispatcher may give up in the middle, and whole
+        // batches would stay alive for the few events of them that are queued.
         let copies = self.state.policy != OverflowPolicy::Wait;
         while let Some(mut part) = self.pending.pop_front() {
             let fits = self.credit(part.range.len()).min(part.range.len());
@@ -341,7 +362,8 @@ impl<T: Clone> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// As [`send`](Self::send), for a part of a batch that need not live for it.
+    /// Sends as [`send`](Self::send) does, but as a copy, so that the batch need not live for a
+    /// part of it.
     fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -354,12 +376,12 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Puts the newest into the ring, and takes the oldest out of it.
+    /// Puts the newest events into the ring, and takes the oldest out of it.
     fn offer_newest(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         let capacity = self.state.capacity as usize;
         let skipped = range.len().saturating_sub(capacity);
         if skipped > 0 {
-            // What is in the ring is older still.
+            // The events in the ring are older still.
             self.cut(0);
             self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
             self.send_copy(batch, range.start + skipped..range.end);

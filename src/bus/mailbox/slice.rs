@@ -1,9 +1,11 @@
-//! Batches: what the dispatcher hands out. One allocation, shared by all watchers, read in place.
+//! Batches, which the dispatcher offers to the watchers, and slices of them. A batch is one
+//! allocation that all watchers share and read in place.
 
 use crate::catch::catch_panic;
 use crate::sync::Arc;
 
-/// Drops events one by one: in a plain `Vec`, a second `Drop` that panics would abort the process.
+/// Drops events one by one, and catches their panics. In a plain `Vec`, a second `Drop` that panics
+/// would abort the process.
 pub(crate) fn discard<T>(events: Vec<T>) {
     if std::mem::needs_drop::<T>() {
         for event in events {
@@ -12,11 +14,11 @@ pub(crate) fn discard<T>(events: Vec<T>) {
     }
 }
 
-/// Events that no longer change. They may be dropped on any thread of the bus or of a watcher, so a panic in an
-/// event's `Drop` ends here.
+/// A batch of events that no longer change. Any thread of the bus or of a watcher may drop them, so
+/// a panic in an event's `Drop` is caught here.
 #[derive(Debug)]
 pub(crate) struct SharedBatch<T> {
-    /// In a box, which takes the memory of its events and no more.
+    /// The events, in a box that takes their memory and no more.
     events: Box<[T]>,
 }
 
@@ -36,13 +38,14 @@ impl<T> Drop for SharedBatch<T> {
     }
 }
 
-/// A part of a batch on its way to one watcher.
+/// A range of a batch, on its way to one watcher.
 #[derive(Debug)]
 pub(crate) struct BatchSlice<T> {
     batch: Arc<SharedBatch<T>>,
     start: u32,
     end: u32,
-    /// The watcher's position of the event at `start`: how many it was offered before.
+    /// The watcher's position of the event at `start`: the number of events that it was offered
+    /// before.
     position: u64,
 }
 
@@ -64,7 +67,7 @@ impl<T> BatchSlice<T> {
         self.position
     }
 
-    /// Takes the first events off, as a slice of their own.
+    /// Splits off the first `events` events, and returns them as a slice.
     pub(crate) fn split_front(&mut self, events: usize) -> Self {
         let front = Self {
             batch: self.batch.clone(),
@@ -76,7 +79,7 @@ impl<T> BatchSlice<T> {
         front
     }
 
-    /// Moves past the first events, whatever became of them.
+    /// Moves past the first `events` events, whatever became of them.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
         self.start += events as u32;
@@ -84,11 +87,11 @@ impl<T> BatchSlice<T> {
     }
 }
 
-/// A copy of some events in an allocation of their size, so that a slow watcher does not keep a whole batch alive.
-/// `None`: a `Clone` panicked.
+/// Copies events into an allocation of their size, so that a slow watcher does not keep a whole
+/// batch alive. Returns `None` if a `Clone` panicked.
 pub(crate) fn copied<'e, T: Clone + 'e>(events: impl Iterator<Item = &'e T>) -> Option<Arc<SharedBatch<T>>> {
-    // Filled outside the guard: the copies already made must not be dropped while a panic unwinds, for if one of them
-    // panicked too, the process would end.
+    // The vector is outside of `catch_panic`, because the copies already made must not be dropped
+    // while a panic unwinds. If one of them panicked too, the process would end.
     let mut copies = Vec::with_capacity(events.size_hint().0);
     if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
         return Some(SharedBatch::new(copies));

@@ -1,20 +1,26 @@
-//! The gate: who is inside a publish, and whether anybody may still begin one.
+//! The gate: counts the publishers that are inside a publish, and refuses more of them after the
+//! close.
 //!
-//! It makes "accepted means offered" true without a lock. A fixed array of words, one on a cache line of its own,
-//! chosen by the publishing thread:
+//! It makes "accepted means offered" true without a lock. It is a fixed array of words, each on its
+//! own cache line. The number of the publishing thread selects the word:
 //!
 //! ```text
 //! { publishers inside : 62, idle : 1, closed : 1 }
 //! ```
 //!
-//! * *enter* adds one publisher. If the word was closed it takes the publisher out again and refuses: a publisher that
-//!   was let in stood in the word before the closed bit did.
-//! * *leave* takes it out. Whoever leaves an idle word wakes the dispatcher.
-//! * *close* sets the closed bit in every word. *Quiet* is: closed everywhere and nobody inside. A dispatcher that sees
-//!   quiet and then an empty queue has seen the last event, because every push happened before its publisher left.
-//! * *idle* is set in every word by a dispatcher about to park, and cleared when it wakes. Both it and leaving are
-//!   read-modify-writes of one word, so they have an order: either the publisher left first, and its push is visible to
-//!   the dispatcher's next look at the queue, or it sees the bit. So a publish costs no fence.
+//! * *enter* adds one publisher to the word. If the word was closed, *enter* takes the publisher
+//!   out again and refuses it. A publisher that was let in stood in the word before the closed bit
+//!   did.
+//! * *leave* takes the publisher out. A publisher that leaves an idle word wakes the dispatcher.
+//! * *close* sets the closed bit in every word. The gate is *quiet* when every word is closed and
+//!   no publisher is inside. A dispatcher that sees quiet and then an empty queue has seen the last
+//!   event, because every push happened before its publisher left.
+//! * *idle* is a bit that a dispatcher sets in every word before it parks, and clears when it
+//!   wakes. Setting the bit and leaving are read-modify-writes of one word, so they have an order.
+//!   A publish therefore costs no fence.
+//!   - If the publisher leaves first: its push is visible to the dispatcher's next look at the
+//!     queue.
+//!   - If the dispatcher sets the bit first: the publisher sees the bit.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, gate_cells, thread_number};
@@ -25,19 +31,21 @@ const ONE: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// A power of two of them.
+    /// The words, each with its counters. The number of cells is a power of two.
     cells: Box<[CachePadded<Cell>]>,
 }
 
 #[derive(Debug)]
 struct Cell {
     word: AtomicU64,
-    /// Events refused through this cell, counted here because the line is at hand.
+    /// The number of events refused through this cell because the queue was full. They are counted
+    /// here because the publisher has just used this cache line.
     refused_full: AtomicU64,
+    /// The number of events refused through this cell because the gate was closed.
     refused_stopped: AtomicU64,
 }
 
-/// Why a publish was refused, for the count.
+/// The reason for a refused publish, for the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
@@ -61,17 +69,22 @@ impl Gate {
         &self.cells[thread_number() & (self.cells.len() - 1)]
     }
 
-    /// Lets the caller in, unless the gate is closed. Never waits. Who is let in must [`leave`](Pass::leave); who is
-    /// refused is told whether the dispatcher has to be woken: it may have seen the caller inside, and no quiet.
+    /// Lets the caller in, unless the gate is closed. Never waits.
+    ///
+    /// - If it returns `Ok`: the caller must [`leave`](Pass::leave).
+    /// - If it returns `Err(true)`: the gate is closed, and the caller must wake the dispatcher.
+    ///   The dispatcher may have seen the caller inside, and therefore not seen the gate as quiet.
+    /// - If it returns `Err(false)`: the gate is closed.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Pass<'_>, bool> {
         let pass = Pass { cell: self.cell() };
-        // Relaxed: a look before the leap, so that publishers who come too late do not disturb the quiet.
+        // Relaxed: a first look, so that publishers that come after the close do not disturb the
+        // quiet.
         if pass.cell.word.load(Ordering::Relaxed) & CLOSED != 0 {
             return Err(false);
         }
-        // Relaxed: the order of this word alone decides who came before `close`; what is pushed meanwhile is published
-        // by the Release of `leave`.
+        // Relaxed: the order of this word alone decides which publishers came before `close`. The
+        // Release of `leave` publishes what they push meanwhile.
         if pass.cell.word.fetch_add(ONE, Ordering::Relaxed) & CLOSED == 0 {
             Ok(pass)
         } else {
@@ -79,38 +92,42 @@ impl Gate {
         }
     }
 
-    /// No publisher is let in from here on. Those inside finish.
+    /// Closes the gate, which lets in no further publisher. Those inside finish.
     pub(crate) fn close(&self) {
         for cell in &self.cells {
-            // Relaxed: the word's own order decides, see `enter`; `quiet` acquires what the publishers did.
+            // Relaxed: the order of the word decides, see `enter`. `is_quiet` acquires what the
+            // publishers did.
             cell.word.fetch_or(CLOSED, Ordering::Relaxed);
         }
     }
 
-    /// Closed, and nobody inside. From then on the queue can only become shorter.
+    /// Returns whether the gate is closed and no publisher is inside. Once this is so, the queue
+    /// can only become shorter.
     pub(crate) fn is_quiet(&self) -> bool {
-        // Acquire: pairs with the Release of each `leave`, so that what was pushed inside is visible.
+        // Acquire: pairs with the Release of each `leave`, so that what was pushed inside is
+        // visible.
         self.cells.iter().all(|cell| cell.word.load(Ordering::Acquire) & !IDLE == CLOSED)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: a hint to publishers; `enter` decides.
+        // Relaxed: a hint to publishers. `enter` decides.
         self.cells.iter().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
     }
 
-    /// From here on whoever leaves says so.
+    /// Sets the idle bit. A publisher that leaves after this has to wake the dispatcher.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
-            // Acquire: pairs with the Release of `leave`, so that the next look at the queue finds what was pushed by
-            // those who left before. That they who leave later see the armed sleeper, the fence in `WakeCell::arm` sees
-            // to, which is also a release.
+            // Acquire: pairs with the Release of `leave`, so that the dispatcher's next look at the
+            // queue finds the pushes of the publishers that left before. Publishers that leave
+            // later see the armed wake cell through the fence in `WakeCell::arm`, which is also a
+            // release.
             cell.word.fetch_or(IDLE, Ordering::Acquire);
         }
     }
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: late news only costs a look at a sleeper that is not armed.
+            // Relaxed: a publisher that sees this late only looks at a wake cell that is not armed.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }
@@ -123,12 +140,13 @@ impl Gate {
             Refusal::Stopped => &cell.refused_stopped,
         };
         let add = |count: u64| Some(count.saturating_add(events));
-        // Relaxed, both: a count. One of events of no size, of which there can be as many, ends at
-        // the highest number.
+        // Relaxed, both: a count. It stops at the highest number, which a count of zero-sized
+        // events can reach.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// Events refused so far because the queue was full, and because the gate was closed.
+    /// Returns how many events were refused so far, because the queue was full and because the gate
+    /// was closed.
     pub(crate) fn refused(&self) -> (u64, u64) {
         self.cells.iter().fold((0_u64, 0_u64), |(full, stopped), cell| {
             // Relaxed: counts.
@@ -142,17 +160,20 @@ impl Gate {
 
 /// A publisher inside the gate.
 #[derive(Debug)]
-#[must_use = "who entered must leave"]
+#[must_use = "a publisher that entered must leave"]
 pub(crate) struct Pass<'g> {
     cell: &'g Cell,
 }
 
 impl Pass<'_> {
-    /// Goes out; says whether the dispatcher was about to sleep and has to be woken.
+    /// Leaves the gate. Returns whether the dispatcher was about to park, so that the caller must
+    /// wake it.
     #[inline]
     pub(crate) fn leave(self) -> bool {
-        // Release: pairs with the Acquire of `set_idle` and `is_quiet`: what was pushed inside is seen by whoever sees
-        // this. Acquire: pairs with the fence in `WakeCell::arm`: who sees the idle bit sees the armed sleeper.
+        // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees this
+        // publisher leave sees what the publisher pushed inside.
+        // Acquire: pairs with the fence in `WakeCell::arm`. A publisher that sees the idle bit sees
+        // the armed wake cell.
         self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & IDLE != 0
     }
 }

@@ -1,5 +1,5 @@
-//! The state that all parts of one bus share, whatever its events are: the gate, the places to wait, the
-//! flags of its end, and the registry.
+//! The state that all parts of one bus share, for events of any type: the gate, the places to wait,
+//! the flags of its end, and the registry.
 
 use std::time::Duration;
 
@@ -19,16 +19,17 @@ use super::watcher::WatcherState;
 pub(crate) struct Lifecycle {
     pub(crate) id: u64,
     pub(crate) gate: Gate,
-    /// The dispatcher, when it is idle or waits for a watcher to make room.
+    /// The place where the dispatcher waits, when it is idle or when a watcher has to make room.
     pub(crate) dispatcher: WakeCell,
-    /// Publishers and registrations that wait for room in the incoming queue.
+    /// Publishers, registrations and flushes that wait for room in the incoming queue.
     pub(crate) room: WaitQueue,
-    /// Who waits for the end, for a flush, or for a handler.
+    /// Threads and tasks that wait for the end, for a flush, or for a handler.
     pub(crate) done: WaitQueue,
     pub(crate) clock: Clock,
-    /// Wakes tasks whose time is up.
+    /// The timer that wakes tasks at their deadlines.
     pub(crate) timer: Arc<Timer>,
-    /// How much longer than a moment who waits goes on looking before it sleeps.
+    /// The time for which a thread keeps looking, after `spin_until` and before it parks. From zero
+    /// to one second.
     pub(crate) spin: Duration,
     closing: AtomicBool,
     abandoned: AtomicBool,
@@ -37,14 +38,14 @@ pub(crate) struct Lifecycle {
     report: Mutex<Option<ShutdownReport>>,
 }
 
-/// How a bus ended.
+/// The way in which a bus ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Everything has been offered and handled.
     Complete,
     /// A shutdown by deadline gave up.
     Abandoned,
-    /// Another shutdown has said so.
+    /// Another shutdown has made this report.
     Reported(Box<ShutdownReport>),
 }
 
@@ -68,12 +69,12 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the running thread is one of this bus's own, which must not wait for it.
+    /// Returns whether the running thread works for this bus, and therefore must not wait for it.
     pub(crate) fn is_current(&self) -> bool {
         is_bus_thread(self.id)
     }
 
-    /// Waits in one of the queues as a task.
+    /// Returns a future that waits in `queue`, one of the queues of this bus.
     pub(crate) fn waiting<'s, F>(
         &'s self,
         queue: &'s WaitQueue,
@@ -87,8 +88,8 @@ impl Lifecycle {
 
     pub(crate) fn close(&self) {
         self.gate.close();
-        // Relaxed: the fence publishes it; its partners are the fences of the sleepers. Whether the gate is quiet, the
-        // gate's own words say.
+        // Relaxed: the fence publishes this store. Its partners are the fences of the waiting
+        // sides. The gate's own words say whether the gate is quiet.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
         self.dispatcher.wake();
@@ -97,8 +98,9 @@ impl Lifecycle {
         self.wake_feeds();
     }
 
-    /// Tells those who read a feed, and so may sleep while there is something to read, that the end has come nearer. One
-    /// that is listed later than this looks finds it so by itself, by the list's lock.
+    /// Wakes the handlers. A bulk reader among them may park while there is something to read, and
+    /// would otherwise not notice that the end has come nearer. A bulk reader that is registered
+    /// after this look at the registry notices it without a wake-up, through the registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     fn wake_feeds(&self) {
         for state in self.registry.unfinished() {
@@ -106,20 +108,21 @@ impl Lifecycle {
         }
     }
 
-    /// Whether somebody has closed the bus.
+    /// Returns whether the bus has been closed.
     pub(crate) fn is_closing(&self) -> bool {
-        // Relaxed: no data hangs on it, and the sleepers' fences order it where a late look would be one too few.
+        // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a late
+        // look would lose a wake-up.
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Whether the last event is in the queue: nobody can push another.
+    /// Returns whether the last event is in the queue, because no publisher can push another.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_closing() && self.gate.is_quiet()
     }
 
-    /// Says that nothing is waited for any more: the dispatcher gives up on watchers, handlers on their queues.
+    /// Abandons the rest: the dispatcher gives up on watchers, and handlers give up their queues.
     pub(crate) fn abandon(&self) {
-        // Relaxed: the fence orders it; its partners are the fences of the sleepers.
+        // Relaxed: the fence orders this store. Its partners are the fences of the waiting sides.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
         self.dispatcher.wake();
@@ -129,18 +132,20 @@ impl Lifecycle {
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
-        // Relaxed: no data hangs on it.
+        // Relaxed: no data depends on it.
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// The dispatcher has offered everything and closed every mailbox.
+    /// Notes that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.registry.set_ended();
-        // No fence: who waits for it looks under the registry's lock, see `WaitQueue::wake`.
+        // No fence: those that wait for this look under the registry's lock, see `WaitQueue::wake`.
         self.done.wake_all();
     }
 
-    /// Closes, and waits until everything is offered and handled, until the deadline, or until another call gave up.
+    /// Closes the bus, and waits until everything has been offered and handled, or until another
+    /// call has made the report. At `give_up` it abandons the bus, and then waits until `deadline`
+    /// at most.
     pub(crate) fn shutdown(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
         if let Some(report) = self.begin_shutdown() {
             return report;
@@ -153,7 +158,7 @@ impl Lifecycle {
         self.conclude(outcome)
     }
 
-    /// As [`shutdown`](Lifecycle::shutdown), for a task.
+    /// Shuts down as [`shutdown`](Lifecycle::shutdown) does, for a task.
     pub(crate) async fn shutdown_async(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
         if let Some(report) = self.begin_shutdown() {
             return report;
@@ -166,13 +171,13 @@ impl Lifecycle {
         self.conclude(outcome)
     }
 
-    /// Closes. A report: this is a thread of the bus, and must not wait.
+    /// Closes the bus. Returns a report if this is a thread of the bus, which must not wait.
     pub(crate) fn begin_shutdown(&self) -> Option<ShutdownReport> {
         self.close();
         self.is_current().then(|| ShutdownReport::new(false, self.stats()))
     }
 
-    /// What a shutdown waits for.
+    /// Returns the outcome for which a shutdown waits, or `None` if the shutdown has to wait on.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         if let Some(report) = &*self.report.lock() {
             return Some(Outcome::Reported(Box::new(report.clone())));
@@ -181,7 +186,7 @@ impl Lifecycle {
         self.registry.is_settled().then(outcome)
     }
 
-    /// The report of the first who comes here is everybody's.
+    /// Returns the report. The first call makes it, and every later call returns the same one.
     pub(crate) fn conclude(&self, outcome: Result<Outcome, TimedOut>) -> ShutdownReport {
         let complete = match outcome {
             Ok(Outcome::Reported(report)) => return *report,
@@ -192,18 +197,20 @@ impl Lifecycle {
             let mut report = self.report.lock();
             report.get_or_insert_with(|| ShutdownReport::new(complete, self.stats())).clone()
         };
-        // No fence: who waits for it looks under the report's lock, see `WaitQueue::wake`.
+        // No fence: those that wait for the report look under its lock, see `WaitQueue::wake`.
         self.done.wake_all();
         report
     }
 
-    /// Waits for the end without asking for it. `Some(complete)`, or `None` at the deadline.
+    /// Waits for the end without closing the bus. Returns whether everything was handled, or `None`
+    /// at the deadline.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
         self.done.wait(&self.clock, deadline, || self.ending()).ok()
     }
 
-    /// Whether the bus has ended with everything handled; `None`: it has not ended.
+    /// Returns whether the bus has ended with everything handled. Returns `None` if the bus has not
+    /// ended and no shutdown has made a report.
     pub(crate) fn ending(&self) -> Option<bool> {
         Some(match self.outcome()? {
             Outcome::Complete => true,
@@ -214,7 +221,7 @@ impl Lifecycle {
 
     // ── watchers ──
 
-    /// Asks a watcher to end, on any thread.
+    /// Stops a watcher, on any thread.
     pub(crate) fn stop(&self, state: &WatcherState) {
         if state.set_stopped() {
             self.reap(state.id);
@@ -222,14 +229,15 @@ impl Lifecycle {
         state.wake_cell.wake();
     }
 
-    /// Tells the dispatcher that a watcher has stopped. Fences.
+    /// Asks the dispatcher to reap a watcher that has stopped. Fences.
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);
         full_fence();
         self.dispatcher.wake();
     }
 
-    /// The reader's end of a watcher is no more.
+    /// Notes that a watcher's receiver is being dropped. Retires the watcher if its mailbox is
+    /// closed too.
     pub(crate) fn receiver_dropped(&self, state: &Arc<WatcherState>) {
         if state.set_finished() {
             self.registry.retire(state, || self.is_closing());
@@ -238,7 +246,8 @@ impl Lifecycle {
         self.done.wake_all();
     }
 
-    /// The dispatcher has said its last word to a watcher.
+    /// Notes that the dispatcher has closed the mailbox of a watcher, and wakes the reader. Retires
+    /// the watcher if its reader has finished too.
     pub(crate) fn sender_closed(&self, state: &Arc<WatcherState>) {
         if state.set_closed() {
             self.registry.retire(state, || self.is_closing());
@@ -250,7 +259,8 @@ impl Lifecycle {
     // ── statistics ──
 
     pub(crate) fn set_accepted(&self, events: u64) {
-        // Relaxed: a count; the locks behind it publish it to who has waited for a flush or for the end.
+        // Relaxed: a count. The locks that are taken later publish it to a thread that has waited
+        // for a flush or for the end.
         self.accepted.store(events, Ordering::Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! The state of one bus and of each of its watchers, whatever the events are.
+//! The state of one bus and of each of its watchers, for events of any type.
 
 mod gate;
 mod lifecycle;

@@ -9,8 +9,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::watcher::WatcherState;
 
-/// The registry remembers at most this many names of dropped watchers, so that a program that makes
-/// up names does not fill the memory.
+/// The highest number of names of dropped watchers that the registry remembers. The limit keeps a
+/// program that makes up names from filling the memory.
 const NAMES: usize = 256;
 
 #[derive(Debug)]
@@ -24,17 +24,17 @@ pub(crate) struct Registry {
 
 #[derive(Debug)]
 struct Entries {
-    /// The number of watchers registered so far, which is the number of the next.
+    /// The number of watchers registered so far, which is the number of the next one.
     total: u64,
-    /// The dispatcher has offered everything and closed every mailbox.
+    /// Whether the dispatcher has offered everything and closed every mailbox.
     ended: bool,
     watchers: BTreeMap<u64, Arc<WatcherState>>,
     departed: WatcherStats,
-    /// The part of `departed` that belongs to watchers with a name of their own.
+    /// The part of `departed` that belongs to watchers that were given a name, by name.
     named: BTreeMap<String, WatcherStats>,
 }
 
-/// The statistics of all watchers that there are and were.
+/// The statistics of all present and dropped watchers.
 pub(crate) struct Totals {
     pub(crate) watchers: Vec<WatcherStats>,
     pub(crate) departed: WatcherStats,
@@ -58,7 +58,7 @@ impl Registry {
         }
     }
 
-    /// Lists a new watcher. `make` gets its number.
+    /// Adds a new watcher. `make` receives its number.
     pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Arc<WatcherState> {
         let mut entries = self.entries.lock();
         let id = entries.total;
@@ -73,11 +73,12 @@ impl Registry {
         self.entries.lock().watchers.remove(&state.id);
     }
 
-    /// Removes a watcher both of whose ends are gone, and adds its counters to the sums.
+    /// Removes a watcher whose mailbox is closed and whose reader has finished, and adds its
+    /// counters to the sums.
     pub(crate) fn retire(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
         let mut entries = self.entries.lock();
-        // Handlers that end with the bus stay listed, so that its report says what became of each.
-        // There are no more of them than there were when the bus was closed.
+        // Handlers that end with the bus stay listed, so that the report of the bus says what
+        // became of each. There are no more of them than there were when the bus was closed.
         let ends_with_the_bus = state.is_handler && is_closing();
         if !ends_with_the_bus && entries.watchers.remove(&state.id).is_some() {
             let stats = state.stats();
@@ -100,7 +101,7 @@ impl Registry {
         self.entries.lock().ended
     }
 
-    /// Whether the dispatcher has ended and every handler has finished.
+    /// Returns whether the dispatcher has ended and every handler has finished.
     pub(crate) fn is_settled(&self) -> bool {
         let entries = self.entries.lock();
         entries.ended && entries.unfinished().next().is_none()
@@ -116,24 +117,27 @@ impl Registry {
         self.entries.lock().watchers.values().filter(|state| state.is_waited_for()).cloned().collect()
     }
 
-    // ── stopped watchers, on their way out ──
+    // ── stopped watchers, which the dispatcher reaps ──
 
     /// Lists a stopped watcher for the dispatcher. The caller fences and wakes the dispatcher.
     pub(crate) fn add_reapable(&self, id: u64) {
         if !self.has_ended() {
             self.reapable.lock().push(id);
         }
-        // Relaxed: the caller's fence orders it. Its partners are the fences of the dispatcher's wake cell.
+        // Relaxed: the caller's fence orders this store. Its partners are the fences of the
+        // dispatcher's wake cell.
         self.reaping.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn must_reap(&self) -> bool {
-        // Relaxed: the wake cell's fence orders it. While the dispatcher is awake, a late look loses nothing.
+        // Relaxed: the wake cell's fence orders this load. While the dispatcher is awake, a late
+        // look loses nothing.
         self.reaping.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_reapable(&self) -> Vec<u64> {
-        // Relaxed: cleared before the list is taken, so that a watcher that is added later sets it again.
+        // Relaxed: the flag is cleared before the list is taken, so that a watcher that is added
+        // later sets it again.
         self.reaping.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.reapable.lock())
     }

@@ -1,5 +1,5 @@
-//! What the two ends of a watcher's mailbox share, whatever the events are: counters with one writer each, flags, and
-//! the watcher's sleeper.
+//! The state that both ends of a watcher's mailbox share, for events of any type: counters with one
+//! writer each (except `panics`), flags, and the watcher's wake cell.
 
 use crate::bus::wait::WakeCell;
 use crate::policy::OverflowPolicy;
@@ -7,19 +7,23 @@ use crate::stats::{DropCounts, WatcherStats};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::sync::{CachePadded, Parker};
 
-/// Somebody asked for the end: nothing more is offered.
+/// The flag of a watcher that has been stopped. The dispatcher offers it nothing more, unless
+/// `GAVE_UP` is set too.
 const STOPPED: u8 = 1;
-/// The reader takes nothing more out of the queue, or is about to empty it for good.
+/// The flag of a reader that is gone. It takes nothing more out of the queue, except to discard
+/// what is left.
 const GONE: u8 = 2;
-/// The dispatcher puts nothing more into the queue.
+/// The flag of a closed mailbox. The dispatcher puts nothing more into the queue.
 const CLOSED: u8 = 4;
-/// The reader's end has been dropped; of a handler, everything has been handled.
+/// The flag of a reader that has finished: its receiver has been dropped. A handler has then
+/// handled all that it will handle.
 const FINISHED: u8 = 8;
 
-/// A handler has given up its queue on the order of a shutdown by deadline: what comes still counts as abandoned.
+/// The flag of a handler that has given up its queue because of a shutdown by deadline. Events that
+/// are still offered to it count as abandoned.
 const GAVE_UP: u8 = 16;
 
-/// No credit is waited for.
+/// The value of `wake_at` while no dispatcher waits for room.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -28,25 +32,27 @@ pub(crate) struct WatcherState {
     pub(crate) name: Box<str>,
     pub(crate) capacity: u64,
     pub(crate) policy: OverflowPolicy,
-    /// Whether flush and shutdown wait for the reader, because the library runs it.
+    /// Whether the library runs the reader, so that flush and shutdown wait for it.
     pub(crate) is_handler: bool,
     flags: AtomicU8,
-    /// The value of `consumed` at which a dispatcher that waits for room wants to be woken.
+    /// The value of `consumed` at which a dispatcher that waits for room wants to be woken, or
+    /// `NEVER`.
     wake_at: AtomicU64,
     pub(crate) wake_cell: WakeCell,
     panics: AtomicU64,
-    /// Written by the dispatcher alone.
+    /// The counters that only the dispatcher writes.
     sent: CachePadded<SentSide>,
-    /// Written by the reader alone.
+    /// The counters that only the reader writes.
     got: CachePadded<GotSide>,
 }
 
 #[derive(Debug, Default)]
 struct SentSide {
-    /// Every position below it is in the queue, delivered or lost.
+    /// The lowest position that is not decided. Every event below it is in the queue, delivered or
+    /// lost.
     decided: AtomicU64,
     offered: AtomicU64,
-    /// Put into the queue, less what the dispatcher took out again.
+    /// The number of events put into the queue, less those that the dispatcher took out again.
     queued: AtomicU64,
     incoming: AtomicU64,
     oldest: AtomicU64,
@@ -59,16 +65,18 @@ struct SentSide {
 
 #[derive(Debug, Default)]
 struct GotSide {
-    /// Taken out of the queue and read to the end: delivered.
+    /// The number of delivered events: the reader has taken them out of the queue, and has given
+    /// their room back.
     consumed: AtomicU64,
-    /// Taken out and thrown away: by a reader that stopped, or on the order of a shutdown by deadline.
+    /// The number of events that the reader discarded because it stopped.
     stopped: AtomicU64,
+    /// The number of events that the reader discarded after a shutdown by deadline had given up.
     abandoned: AtomicU64,
     /// The position up to which a handler has handled everything, gaps included.
     handled: AtomicU64,
 }
 
-/// The dispatcher's own copy of what it publishes.
+/// The dispatcher's copy of the counters that it publishes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) decided: u64,
@@ -105,17 +113,19 @@ impl WatcherState {
 
     // ── the dispatcher's side ──
 
-    /// Publishes how much was offered, before any of it is queued or lost.
+    /// Publishes how many events were offered, before any of them is queued or lost.
     pub(crate) fn publish_offered(&self, offered: u64) {
-        // Relaxed: published by the queue, and by the fence in `publish_sent`, both of which come after it.
+        // Relaxed: the queue and the fence in `publish_sent`, which both come after this store,
+        // publish it.
         self.sent.offered.store(offered, Ordering::Relaxed);
     }
 
     /// Publishes the dispatcher's counters.
     pub(crate) fn publish_sent(&self, sent: &Sent) {
         let to = &self.sent;
-        // Release: pairs with the fence in `stats`, which so never sees more lost than offered, and with the Acquire in
-        // `decided`: who sees a position decided finds its event in the queue, or knows it lost.
+        // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
+        // than offered. It also pairs with the Acquire in `decided`, so that a reader that sees a
+        // position decided finds its event in the queue, or knows that it is lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
         to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
@@ -131,25 +141,30 @@ impl WatcherState {
     }
 
     pub(crate) fn consumed(&self) -> u64 {
-        // Acquire: pairs with the Release in `set_consumed`: the room that it reports is really there.
+        // Acquire: pairs with the Release in `set_consumed`, so that the room that it reports is
+        // really there.
         self.got.consumed.load(Ordering::Acquire)
     }
 
-    /// Asks for a wake-up at this value of `consumed`. The caller arms its sleeper and looks again.
+    /// Asks for a wake-up at this value of `consumed`. The caller then arms its wake cell and looks
+    /// again.
     pub(crate) fn want_room(&self, at: u64) {
         // Relaxed: the fence in `WakeCell::arm` orders it before the second look at `consumed`.
         self.wake_at.store(at, Ordering::Relaxed);
     }
 
     pub(crate) fn has_room(&self) {
-        // Relaxed: late news only costs a look at a sleeper that is not armed.
+        // Relaxed: a reader that sees this late only looks at a wake cell that is not armed.
         self.wake_at.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The dispatcher's last word to this watcher. True: the reader is finished too, and the watcher can be forgotten.
+    /// Sets the flag of a closed mailbox, after the dispatcher has put the last event into the
+    /// queue. Returns whether the reader has finished too, so that the watcher can be retired.
     pub(crate) fn set_closed(&self) -> bool {
-        // Release: pairs with the Acquire in `is_over`: who sees the end sees every event and position before it.
-        // Acquire: pairs with the Release in `set_finished`: of the two last words, the later sees the other's counts.
+        // Release: pairs with the Acquire in `is_over`. A reader that sees the end sees every event
+        // and position before it.
+        // Acquire: pairs with the Release in `set_finished`. Of the two sides, the later one sees
+        // the counts of the other.
         self.flags.fetch_or(CLOSED, Ordering::AcqRel) & FINISHED != 0
     }
 
@@ -160,22 +175,23 @@ impl WatcherState {
         self.sent.decided.load(Ordering::Acquire)
     }
 
-    /// Gives room back. Whether a dispatcher waits for it, the reader asks after a fence.
+    /// Gives room back. After a fence, the reader asks whether a dispatcher waits for this room.
     #[inline]
     pub(crate) fn set_consumed(&self, consumed: u64) {
         // Release: pairs with the Acquire in `consumed` and the fence in `stats`.
         self.got.consumed.store(consumed, Ordering::Release);
     }
 
-    /// Whether a dispatcher waits for what has been consumed so far.
+    /// Returns whether a dispatcher waits for what has been consumed so far.
     #[inline]
     pub(crate) fn is_room_wanted(&self, consumed: u64) -> bool {
-        // Relaxed: ordered after `consumed` by the caller's fence.
+        // Relaxed: the caller's fence orders this load after `consumed`.
         consumed >= self.wake_at.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_handled(&self, position: u64) {
-        // Release: pairs with the Acquire in `handled`: who waits for a handler sees what it did.
+        // Release: pairs with the Acquire in `handled`, so that a thread that waits for a handler
+        // sees what the handler did.
         self.got.handled.store(position, Ordering::Release);
     }
 
@@ -183,34 +199,41 @@ impl WatcherState {
         let counter = if abandoned { &self.got.abandoned } else { &self.got.stopped };
         // Relaxed: the reader is the only writer.
         let before = counter.load(Ordering::Relaxed);
-        // Release: pairs with the fence in `stats`, which so never sees more thrown away than offered.
+        // Release: pairs with the fence in `stats`, so that `stats` never sees more events
+        // discarded than offered.
         counter.store(before + events, Ordering::Release);
     }
 
-    /// The reader will take no more. The caller fences, and empties the queue. True: nobody had stopped it before.
+    /// Sets the flag of a reader that is gone. The caller then fences, and empties the queue.
+    /// Returns `true` if no thread had stopped the watcher before.
     pub(crate) fn set_gone(&self, gave_up: bool) -> bool {
         let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
-        // Relaxed: the caller's fence orders it before the emptying; its partner is the dispatcher's after each offer.
+        // Relaxed: the caller's fence orders it before the emptying. Its partner is the
+        // dispatcher's fence after each offer.
         self.flags.fetch_or(flags, Ordering::Relaxed) & STOPPED == 0
     }
 
-    /// The reader's last word. True: the dispatcher is done too, and the watcher can be forgotten.
+    /// Sets the flag of a reader that has finished, as its last act. Returns whether the dispatcher
+    /// has closed the mailbox too, so that the watcher can be retired.
     pub(crate) fn set_finished(&self) -> bool {
-        // Release: pairs with the Acquires in `is_finished` and `set_closed`. Acquire: pairs with `set_closed`'s Release.
+        // Release: pairs with the Acquires in `is_finished` and `set_closed`.
+        // Acquire: pairs with the Release in `set_closed`.
         self.flags.fetch_or(FINISHED, Ordering::AcqRel) & CLOSED != 0
     }
 
-    // ── anybody ──
+    // ── any thread ──
 
-    /// Asks for the end. The caller fences, and tells the dispatcher and the reader. True: nobody had before.
+    /// Sets the flag of a watcher that has been stopped. The caller then fences, and wakes the
+    /// dispatcher and the reader. Returns `true` if the flag was not set before.
     pub(crate) fn set_stopped(&self) -> bool {
-        // Release: pairs with the Acquire in `is_over`: who sees the end finds counted what led to it. To the dispatcher the
-        // caller's fence publishes it; its partners are the fences of the sleepers.
+        // Release: pairs with the Acquire in `is_over`, so that a reader that sees the end also
+        // sees the counter of what led to it. The caller's fence publishes the flag to the
+        // dispatcher. Its partners are the fences of the waiting sides.
         self.flags.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        // Relaxed: no data hangs on it; a late look only offers a little more.
+        // Relaxed: no data depends on it. A dispatcher that sees it late only offers a little more.
         self.flags.load(Ordering::Relaxed) & STOPPED != 0
     }
 
@@ -220,31 +243,33 @@ impl WatcherState {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        // Relaxed: the dispatcher's fence after its offers orders it; its partner is the reader's after `set_gone`.
+        // Relaxed: the dispatcher's fence after its offers orders this load. Its partner is the
+        // reader's fence after `set_gone`.
         self.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Whether an empty queue is the end.
+    /// Returns whether an empty queue means the end.
     pub(crate) fn is_over(&self) -> bool {
-        // Acquire: pairs with the Release in `set_closed`, so that the queue, looked at after this, holds all there was; and
-        // with that in `set_stopped`.
+        // Acquire: pairs with the Release in `set_closed`, so that a look at the queue after this
+        // finds all that was put into it. It also pairs with the Release in `set_stopped`.
         self.flags.load(Ordering::Acquire) & (STOPPED | CLOSED) != 0
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        // Acquire: pairs with the Release in `set_finished`: who waited for a handler sees what it did.
+        // Acquire: pairs with the Release in `set_finished`, so that a thread that waited for a
+        // handler sees what the handler did.
         self.flags.load(Ordering::Acquire) & FINISHED != 0
     }
 
-    /// The position up to which a handler is through.
+    /// Returns the position up to which a handler has handled everything.
     pub(crate) fn handled(&self) -> u64 {
         // Acquire: pairs with the Release in `set_handled`.
         self.got.handled.load(Ordering::Acquire)
     }
 
-    /// Whether the dispatcher waits for room in this queue now.
+    /// Returns whether the dispatcher waits for room in this queue now.
     pub(crate) fn is_waited_for(&self) -> bool {
-        // Relaxed: only reported.
+        // Relaxed: the value is only reported.
         self.wake_at.load(Ordering::Relaxed) != NEVER
     }
 
@@ -254,7 +279,8 @@ impl WatcherState {
     }
 
     pub(crate) fn stats(&self) -> WatcherStats {
-        // What is lost and delivered is read before what was offered, so a snapshot in flight never shows more of it.
+        // The counts of lost and delivered events are read before the count of offered ones, so
+        // that a snapshot at any moment never shows more events lost and delivered than offered.
         let (got, sent) = (&self.got, &self.sent);
         // Relaxed, all: the fence below orders them.
         let delivered = got.consumed.load(Ordering::Relaxed);
@@ -267,11 +293,12 @@ impl WatcherState {
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
-        // Relaxed, both: counts; `filtered` hangs on no other.
+        // Relaxed, all: counts. `filtered` depends on no other count.
         let queued = sent.queued.load(Ordering::Relaxed);
         let (filtered, high_water) =
             (sent.filtered.load(Ordering::Relaxed), sent.high_water.load(Ordering::Relaxed));
-        // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed` and `count_discarded`.
+        // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed`
+        // and `count_discarded`.
         fence(Ordering::Acquire);
         // Relaxed: the fence orders it behind the counts above.
         let offered = sent.offered.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! How a thread or a task of the bus waits: the protocol of parking, the timer of tasks, and the mark of the threads that
-//! must not wait for their own bus.
+//! Waiting on the bus, for threads and tasks: the parking protocol, the timer for tasks, and the
+//! mark of the threads that must not wait for their own bus.
 
 mod parking;
 mod reentrancy;

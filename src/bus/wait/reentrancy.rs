@@ -1,4 +1,5 @@
-//! Which buses the running thread works for: a dispatcher or a handler that waited for its own bus would never end.
+//! The mark of the threads that work for a bus. A dispatcher or a handler that waited for its own
+//! bus would wait without end.
 
 use std::cell::RefCell;
 
@@ -6,21 +7,24 @@ use crate::sync::thread_local;
 
 thread_local! {
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
-    /// Numbers of buses, innermost last: a handler of one bus may run a handler of another.
+    /// The numbers of the buses that this thread works for, innermost last. There can be several,
+    /// because a handler of one bus may run a handler of another.
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }
 
-/// Runs something on a thread that meanwhile counts as one of the bus's own. The mark goes last:
-/// the destructors of all that `run` owns find it, and so do those that run while a panic unwinds.
+/// Calls `run` on this thread, which counts as a thread of the bus until the call ends. The mark is
+/// removed last. The destructors of all that `run` owns therefore find the mark, and so do the
+/// destructors that run while a panic unwinds.
 pub(crate) fn on_bus_thread<R>(bus: u64, run: impl FnOnce() -> R) -> R {
     let _mark = BusThread::enter(bus);
     run()
 }
 
-/// While it lives, the thread counts as one of the bus's own. It goes last: see [`on_bus_thread`].
+/// A mark on this thread, which counts as a thread of the bus until the mark is dropped. The mark
+/// is dropped last, see [`on_bus_thread`].
 #[derive(Debug)]
 pub(crate) struct BusThread {
-    /// False on a thread that is being torn down and can no longer be marked.
+    /// Whether the mark was set. A thread that is being torn down can no longer be marked.
     marked: bool,
 }
 
@@ -33,14 +37,14 @@ impl BusThread {
 impl Drop for BusThread {
     fn drop(&mut self) {
         if self.marked {
-            // An error is the thread's end, and with it the mark's.
+            // An error means that the thread is ending, and its marks end with it.
             let _ = BUSES.try_with(|buses| buses.borrow_mut().pop());
         }
     }
 }
 
-/// Whether this thread is one of the bus's own.
+/// Returns whether this thread works for the bus.
 pub(crate) fn is_bus_thread(bus: u64) -> bool {
-    // A thread that is being torn down works for nobody any more.
+    // A thread that is being torn down no longer works for any bus.
     BUSES.try_with(|buses| buses.borrow().contains(&bus)).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Waiting as a task: the future behind the async methods. It needs no runtime, and no thread of its own except that of
-//! the bus's timer while somebody waits with a deadline.
+//! Waiting as a task: the future behind the async methods. It needs no runtime. It needs no thread
+//! either, except the thread of the bus's timer while a task waits with a deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,7 +10,8 @@ use crate::sync::Arc;
 use super::parking::{Place, TimedOut, WaitQueue, Wake};
 use super::timer::{Timer, TimerEntry};
 
-/// Waits in a queue, as [`WaitQueue::wait`] does for a thread, for as long as it is polled. Dropped, it gives up its place.
+/// A future that waits in a queue, as [`WaitQueue::wait`] does for a thread, for as long as it is
+/// polled. When the future is dropped, it gives up its place.
 pub(crate) struct Waiting<'h, F> {
     clock: &'h Clock,
     place: Place<'h>,
@@ -19,7 +20,7 @@ pub(crate) struct Waiting<'h, F> {
     condition: F,
 }
 
-/// Nothing in it is pinned.
+/// The future pins nothing that it holds.
 impl<F> Unpin for Waiting<'_, F> {}
 
 impl<'h, F> Waiting<'h, F> {
@@ -47,8 +48,8 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.timer_entry.set(this.deadline, cx.waker()).is_err() {
-            // The system gives no thread that could watch the time: this one keeps the deadline, at
-            // the task's own place.
+            // The system grants no thread for the timer. This thread therefore waits until the
+            // deadline, at the task's place in the queue.
             let waited = this.place.wait(this.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);
         }

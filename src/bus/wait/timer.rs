@@ -1,8 +1,10 @@
-//! Deadlines of tasks: who waits as a task has no thread to sleep on, and the library has no runtime to ask.
+//! The timer, which wakes tasks at their deadlines. A task that waits has no thread to park, and
+//! the library has no runtime to ask for a timer.
 //!
-//! One thread, shared by all tasks of a bus, which lives only while one of them waits with a
-//! deadline. It sleeps until the first of them. Wakers are user code, so it counts as one of the
-//! bus's own: one that waited for the end there would hold up everybody's deadlines.
+//! All tasks of a bus share one timer thread, which lives only while one of them waits with a
+//! deadline. It parks until the earliest deadline. Wakers are user code, so the thread counts as
+//! one of the bus's own: a waker that waited there for the end of the bus would delay the deadlines
+//! of all tasks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,9 +27,9 @@ pub(crate) struct Timer {
 #[derive(Debug, Default)]
 struct TimerState {
     next_number: u64,
-    /// By deadline, and by a number of its own.
+    /// The wakers by deadline and entry number.
     entries: BTreeMap<(Duration, u64), Waker>,
-    /// The thread, while there is one.
+    /// The unparker of the timer thread, while there is one.
     thread: Option<Unparker>,
 }
 
@@ -54,7 +56,7 @@ impl Timer {
             state.unpark();
         }
         drop(state);
-        // A waker's destructor is user code, and runs outside the lock.
+        // A waker's destructor is user code, so it runs outside the lock.
         drop(replaced);
         Ok(())
     }
@@ -64,7 +66,7 @@ impl Timer {
             let mut state = self.state.lock();
             let removed = state.entries.remove(&place);
             if state.entries.is_empty() {
-                // Nothing to wait for: the thread ends.
+                // There is no deadline left to wait for, so the thread ends.
                 state.unpark();
             }
             removed
@@ -81,7 +83,8 @@ impl Timer {
         }
     }
 
-    /// Those whose time has come, and when the next one's will; `None`: there is nobody left.
+    /// Returns the wakers whose deadlines have passed, and the deadline until which to park.
+    /// Returns `None` if there was no entry left.
     fn take_due(&self) -> Option<(Vec<Waker>, Deadline)> {
         let mut state = self.state.lock();
         let mut due = Vec::new();
@@ -96,7 +99,7 @@ impl Timer {
             state.thread = None;
             return None;
         }
-        // It looks once more, when these have been woken.
+        // The timer thread looks once more after it has woken these tasks.
         Some((due, Some(Duration::ZERO)))
     }
 }
@@ -107,7 +110,7 @@ impl TimerState {
     }
 }
 
-/// One task's deadline. Dropped, it is forgotten.
+/// One task's deadline. Dropping the entry cancels the deadline.
 #[derive(Debug)]
 pub(crate) struct TimerEntry<'h> {
     timer: &'h Arc<Timer>,
@@ -119,7 +122,8 @@ impl<'h> TimerEntry<'h> {
         Self { timer, place: None }
     }
 
-    /// Has `waker` called at the deadline, which is the same each time.
+    /// Arranges that the timer calls `waker` at the deadline, which is the same at each call.
+    /// Returns an error if the system grants no thread for the timer.
     pub(crate) fn set(&mut self, deadline: Deadline, waker: &Waker) -> io::Result<()> {
         let Some(at) = deadline else { return Ok(()) };
         let place = *self.place.get_or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! Watchers with a queue, a policy, a filter of their own.
+//! The builder of a watcher: its queue, policy, filter and hooks.
 
 use std::fmt;
 
@@ -18,7 +18,8 @@ use super::bulk::BulkReader;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::watcher::{Delivery, Watcher};
 
-/// Makes a watcher that differs from the bus's defaults. Ends in [`watch`](Self::watch), [`spawn`](Self::spawn) or
+/// A builder for a watcher that differs from the bus's defaults. Finish with
+/// [`watch`](Self::watch), [`watch_async`](Self::watch_async), [`spawn`](Self::spawn) or
 /// [`runner`](Self::runner).
 ///
 /// # Examples
@@ -50,7 +51,8 @@ pub struct WatchBuilder<'b, T> {
     prefix: Vec<T>,
     filter: Option<FilterHook<T>>,
     on_drop: Option<OnDrop<T>>,
-    /// For either end of the mailbox: each tells of what it throws away.
+    /// The hook of the receiver and the hook of the sender. Each reports the events that its end of
+    /// the mailbox abandons.
     on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     on_panic: Option<OnPanic<T>>,
     stop_on_panic: bool,
@@ -72,25 +74,27 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         }
     }
 
-    /// The name in statistics and errors, and of the handler's thread. Default `watcher-<n>`.
+    /// Sets the watcher's name in statistics and errors, which its handler's thread gets too.
+    /// Default `watcher-<n>`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// How many events wait for this watcher at most. 1 to 16,777,216, default as the bus's.
+    /// Sets the largest number of events that wait for this watcher: 1 to 16,777,216. The default
+    /// is the bus's.
     pub fn queue_len(mut self, events: usize) -> Self {
         self.queue_len = events;
         self
     }
 
-    /// What happens when the queue is full. Default as the bus's.
+    /// Sets what happens when the queue is full. The default is the bus's.
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.overflow = policy;
         self
     }
 
-    /// Sets what these options say, and leaves what they do not say as it is.
+    /// Sets the values that these options contain, and leaves all other values as they are.
     pub fn options(mut self, options: WatchOptions) -> Self {
         let WatchOptions { name, queue_len, overflow, stop_on_panic } = options;
         self.name = name.or(self.name);
@@ -100,27 +104,34 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self
     }
 
-    /// Whether a handler that panics ends its watcher. Default no: the panic is counted, and the handler goes on with
-    /// the next event. If yes, the event counts as delivered, what is queued as dropped (stopped), and
-    /// [`join`](WatchHandle::join) returns true; the bus and all others go on. It says nothing about a watcher that you
-    /// read yourself.
+    /// Sets whether a panic of the handler ends its watcher. The default is `false`.
+    ///
+    /// - If `false`: the panic is counted, and the handler continues with the next event.
+    /// - If `true`: the panic is counted, and the handler ends. The event counts as delivered, and
+    ///   the queued events count as dropped (stopped). [`join`](WatchHandle::join) returns `true`.
+    ///   The bus and all other watchers continue.
+    ///
+    /// This has no effect on a watcher that you read yourself.
     pub fn stop_on_panic(mut self, stops: bool) -> Self {
         self.stop_on_panic = stops;
         self
     }
 
-    /// Events to deliver before all others. They are kept in the watcher itself: they are never lost, need no room in
-    /// the queue, pass no filter, and are not counted in the statistics.
+    /// Sets events that the watcher delivers before all others.
+    ///
+    /// The watcher itself keeps these events. They are never lost, need no room in the queue, do
+    /// not pass the filter, and are not counted in the statistics.
     #[doc(alias = "WatchWithPrefix")]
     pub fn prefix(mut self, events: impl IntoIterator<Item = T>) -> Self {
         self.prefix = events.into_iter().collect();
         self
     }
 
-    /// Events for which `keep` is false are not offered to this watcher; they count as filtered.
+    /// Sets a filter. If `keep` returns `false` for an event, the dispatcher does not offer the
+    /// event to this watcher, and counts it as filtered.
     ///
-    /// It runs on the dispatcher, so it must be quick and must not wait. If it panics, this watcher ends, as if stopped,
-    /// and nothing else happens.
+    /// The filter runs on the dispatcher, so it must be quick and must not wait. If it panics, the
+    /// panic is counted, this watcher ends as if stopped, and nothing else happens.
     #[doc(alias = "FilterFunc")]
     #[doc(alias = "Filter")]
     pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
@@ -128,31 +139,35 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self
     }
 
-    /// Learns which events this watcher has just lost, and why.
+    /// Sets a hook that receives the events that this watcher has just lost, and the reason.
     ///
-    /// It runs on the dispatcher, outside every lock, so it must be quick and must not wait; a panic is caught and
-    /// counted. What a watcher throws away itself, by being dropped with events in its queue, is not told here.
+    /// The hook runs on the dispatcher, outside every lock, so it must be quick and must not wait.
+    /// A panic is caught and counted. The hook does not receive events that were in the queue of a
+    /// watcher that was dropped, or of a handler that ended before it had handled them.
     pub fn on_drop(self, mut hook: impl FnMut(DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop_named(move |_, reason, events| hook(reason, events))
     }
 
-    /// As [`on_drop`](Self::on_drop), for a hook that serves several watchers.
+    /// Sets a hook as [`on_drop`](Self::on_drop) does. The hook also receives the watcher's name,
+    /// so one hook can serve several watchers.
     pub(crate) fn on_drop_named(mut self, hook: impl FnMut(&str, DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop = Some(Box::new(hook));
         self
     }
 
-    /// Learns how many events the watcher's queue held when a shutdown by deadline gave it up.
-    /// `on_drop` does not.
+    /// Sets a hook that receives the number of events in the watcher's queue when a shutdown by
+    /// deadline abandoned it. `on_drop` does not receive these events.
     ///
-    /// It runs on the dispatcher or on the reader's thread, whichever empties the queue.
+    /// The hook runs on the dispatcher or on the reader's thread, on the one that empties the
+    /// queue.
     #[cfg(feature = "recorder")]
     pub(crate) fn on_abandon(mut self, hook: impl FnMut(&str, u64) + Clone + Send + 'static) -> Self {
         self.on_abandon = (Some(Box::new(hook.clone())), Some(Box::new(hook)));
         self
     }
 
-    /// Learns, on the handler's thread, at which delivery the handler of the watcher of this name has just panicked.
+    /// Sets a hook that the handler's thread calls after the handler has panicked. The hook
+    /// receives the watcher's name and the delivery.
     #[cfg(feature = "recorder")]
     pub(crate) fn on_panic(mut self, hook: impl FnMut(&str, Delivery<&T>) + Send + 'static) -> Self {
         self.on_panic = Some(Box::new(hook));
@@ -161,25 +176,29 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
 
     /// Registers the watcher.
     ///
-    /// The registration travels through the incoming queue, as events do. When this returns, the watcher will be offered
-    /// every event whose publish begins after that, and none whose publish had returned before this was called.
+    /// The registration travels through the incoming queue, as events do. After this method has
+    /// returned, the watcher is offered every event whose publish begins from then on. The watcher
+    /// is offered no event whose publish had returned before this method was called.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Stopped`] when the bus is closed, [`WatchError::Invalid`] for an option out of range,
-    /// [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full.
+    /// - [`WatchError::Stopped`] if the bus is closed.
+    /// - [`WatchError::Invalid`] if an option is out of range.
+    /// - [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full.
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full. It does not wait for the dispatcher. In an async task, use `watch_async`
-    ///.
+    /// Waits only while the incoming queue is full. This does not wait until the dispatcher has
+    /// carried out the registration. In an async task, use `watch_async`.
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
     }
 
-    /// As [`watch`](Self::watch), for a task: it waits for room in the incoming queue without blocking a thread.
+    /// Registers the watcher as [`watch`](Self::watch) does, for a task. The task waits for room in
+    /// the incoming queue without blocking a thread.
     ///
-    /// The registration has its place in the order of events when this is ready. Dropped before, nothing remains of it.
+    /// When the future is ready, the registration has its place in the order of events. If the
+    /// future is dropped before it is ready, nothing remains of the registration.
     ///
     /// # Errors
     ///
@@ -209,11 +228,12 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         }
     }
 
-    /// Runs a handler on a thread of its own, named after the watcher. See [`Runner::run`] for what becomes of panics.
+    /// Runs a handler on a new thread with the watcher's name. [`Runner::run`] says what happens if
+    /// the handler panics.
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch), and [`WatchError::Thread`] when the system gives no thread.
+    /// As [`watch`](Self::watch), and [`WatchError::Thread`] if the system grants no thread.
     ///
     /// # Examples
     ///
@@ -239,18 +259,19 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ) -> Result<WatchHandle, WatchError> {
         let runner = self.runner(handler)?;
         let handle = runner.handle();
-        // When there is no thread the runner goes, and with it the registration.
+        // If there is no thread, the runner is dropped, and with it the registration.
         thread::spawn(handle.thread_name(), move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
-    /// What `spawn_bulk` gives to who runs it.
+    /// Registers a watcher, and returns the bulk reader that `spawn_bulk` passes to `make`.
     #[cfg(eventcast_loom)]
     pub fn bulk(self) -> Result<BulkReader<T>, WatchError> {
         Ok(BulkReader::new(self.register(true)?))
     }
 
-    /// Registers a watcher, and runs what is made of it on a thread of its own.
+    /// Registers a watcher, passes its bulk reader to `make`, and runs the function that `make`
+    /// returns on a new thread.
     #[cfg(feature = "recorder")]
     pub(crate) fn spawn_bulk<F: FnOnce() + Send + 'static>(
         self,
@@ -259,8 +280,10 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let reader = BulkReader::new(self.register(true)?);
         let (handle, waker) = (reader.handle(), reader.waker());
         let name = handle.thread_name();
-        // If there is no thread, user destructors run here, while everybody waits for the reader that
-        // they are made of.
+        // If there is no thread, the reader is dropped here, and the destructors of the user's
+        // values that came with it run here too. Flush and shutdown wait for the reader meanwhile,
+        // so these destructors must find themselves on a thread of the bus, which does not wait for
+        // either.
         waker.clone().on_bus_thread(|| {
             let run = make(reader)?;
             let run = move || {
@@ -271,7 +294,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         Ok(handle)
     }
 
-    /// The handler as a value, to be run on a thread of your choice, or awaited on any executor.
+    /// Registers the watcher, and returns its handler as a value. Run the value on a thread of your
+    /// choice, or await it on any executor.
     ///
     /// # Errors
     ///
@@ -279,8 +303,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// # Blocking
     ///
-    /// As [`watch`](Self::watch): only while the incoming queue is full. On an executor's thread that may be for ever, if
-    /// the bus waits for a watcher that a task of the same thread reads; register where blocking is allowed.
+    /// Waits as [`watch`](Self::watch) does, only while the incoming queue is full. On an
+    /// executor's thread the wait may never end, because the bus may wait for a watcher that a task
+    /// of the same thread reads. Register where blocking is allowed.
     pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
         mut self,
         handler: H,
@@ -296,7 +321,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         registered(receiver, incoming.push(entry, None))
     }
 
-    /// The two ends of the mailbox: one for the caller, one on its way to the dispatcher.
+    /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
+    /// the sender as an entry for the dispatcher.
     fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Entry<T>), WatchError> {
         check_queue_len(self.queue_len)?;
         if u32::try_from(self.prefix.len()).is_err() {
@@ -326,7 +352,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     }
 }
 
-/// The caller's end, if the other one was accepted; otherwise nothing remains.
+/// Returns the receiver if the sender was pushed. Otherwise undoes the registration and returns an
+/// error.
 fn registered<T>(
     receiver: MailboxReceiver<T>,
     pushed: Result<(), Refused<T>>,

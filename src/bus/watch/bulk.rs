@@ -1,8 +1,11 @@
-//! A watcher for code of the library's own that handles many events at once, and in another order than they came: it
-//! says by itself what has been handled, and how far.
+//! The bulk reader: a receiver for the library's own code that handles many events at once, and in
+//! another order than they came. The reader's owner reports what has been handled, and up to which
+//! position.
 //!
-//! What is taken counts against the queue until it is given back, so that no more than the queue's length is ever waiting
-//! and in hand together (with `DropOldest`: in each of the two). A flush waits for the position that is reported.
+//! Taken events count against the queue until the owner gives them back. The events in the queue
+//! and the taken events together are therefore never more than the queue's length. With
+//! `DropOldest` the bound holds for each of the two. A flush waits for the position that the owner
+//! reports.
 #![cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
 
@@ -14,43 +17,44 @@ use crate::sync::Arc;
 
 use super::handler::WatchHandle;
 
-/// The reader's end. Flush and shutdown wait for it until it is dropped.
+/// A receiver that takes whole slices. Flush and shutdown wait for it until it is dropped. A flush
+/// also ends when the reader has reported the flush's position as handled.
 pub struct BulkReader<T> {
     receiver: MailboxReceiver<T>,
     outstanding: u64,
 }
 
-/// What [`BulkReader::take`] finds.
+/// The result of [`BulkReader::take`].
 pub enum BulkNext<T> {
-    /// These, in order.
+    /// The next events, in order.
     Events(BulkEvents<T>),
     /// Nothing now.
     Empty,
-    /// Nothing ever again.
+    /// The end. No event comes after it.
     End,
 }
 
-/// How far the end of a feed has come. None is left again.
+/// The stage that the end of a bulk reader has reached. The stage never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndStage {
-    /// It has not begun.
+    /// The end has not begun.
     Running,
-    /// The feed was stopped, or the bus is closed.
+    /// The reader was stopped, or the bus is closed.
     Ending,
-    /// A shutdown by deadline has given up.
+    /// A shutdown by deadline has abandoned the bus.
     Abandoned,
 }
 
-/// Some events, in order.
+/// Events that were taken together, in order.
 pub struct BulkEvents<T>(BatchSlice<T>);
 
 impl<T> BulkEvents<T> {
-    /// The events.
+    /// Returns the events.
     pub fn events(&self) -> &[T] {
         self.0.events()
     }
 
-    /// That of the first event; each further one has the next.
+    /// Returns the position of the first event. Each further event has the next position.
     pub fn position(&self) -> u64 {
         self.0.position()
     }
@@ -62,17 +66,17 @@ impl<T> BulkReader<T> {
         Self { receiver, outstanding: 0 }
     }
 
-    /// Stops it, waits for it, and reads its counters.
+    /// Returns a handle that stops the reader, waits for it, and reads its counters.
     pub fn handle(&self) -> WatchHandle {
         WatchHandle::new(&self.receiver)
     }
 
-    /// Wakes whoever waits for it.
+    /// Returns a waker that ends the reader's wait.
     pub fn waker(&self) -> BulkWaker {
         BulkWaker { state: self.receiver.state.clone(), lifecycle: self.receiver.lifecycle.clone() }
     }
 
-    /// The next events. Gaps are passed over. Never waits.
+    /// Takes the next events, and passes over gaps. Never waits.
     pub fn take(&mut self) -> BulkNext<T> {
         loop {
             match self.receiver.next() {
@@ -88,12 +92,14 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Whether as much is in hand as the queue may hold.
+    /// Returns whether the events that were taken and not given back are as many as the queue may
+    /// hold.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.receiver.state.capacity
     }
 
-    /// So many of those taken are done with. They need not be the first ones.
+    /// Gives back the room of this many taken events. They need not be the ones that were taken
+    /// first.
     pub fn give_back(&mut self, events: u64) {
         debug_assert!(events <= self.outstanding);
         if events > 0 {
@@ -102,12 +108,13 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Reports that everything before this position has been handled; `None`: everything that was taken.
+    /// Reports that every event before this position has been handled. `None` stands for every
+    /// event that was taken.
     pub fn set_handled(&mut self, position: Option<u64>) {
         self.receiver.set_handled(position);
     }
 
-    /// How far the end has come.
+    /// Returns the stage that the end has reached.
     pub fn stage(&self) -> EndStage {
         if self.receiver.lifecycle.is_abandoned() {
             EndStage::Abandoned
@@ -118,8 +125,15 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Waits for the next events (unless `takes` is false), for `ready`, for the bell, for a stage beyond the one that
-    /// the caller has acted on, or until the deadline. Also returns for no reason.
+    /// Waits until one of these happens:
+    ///
+    /// - If `takes` is true: there may be an event to take, or the end has come.
+    /// - `ready` returns `true`.
+    /// - A [`BulkWaker`] wakes the thread.
+    /// - The end reaches a stage beyond `seen`, the one that the caller has acted on.
+    /// - The deadline passes.
+    ///
+    /// May also return without a reason.
     pub fn wait(&mut self, deadline: Deadline, takes: bool, seen: EndStage, ready: impl Fn() -> bool) {
         let found = || ready() || takes && self.receiver.has_news() || self.stage() > seen;
         let lifecycle = &self.receiver.lifecycle;
@@ -137,7 +151,7 @@ impl<T> BulkReader<T> {
     }
 }
 
-/// Ends a [`BulkReader::wait`] from another thread.
+/// A handle that ends a [`BulkReader::wait`] from another thread.
 #[derive(Clone)]
 pub struct BulkWaker {
     state: Arc<WatcherState>,
@@ -145,13 +159,14 @@ pub struct BulkWaker {
 }
 
 impl BulkWaker {
-    /// After what `ready` looks at has become true.
+    /// Wakes the reader. The caller has first made the reader's `ready` true.
     pub fn wake(&self) {
         full_fence();
         self.state.wake_cell.wake();
     }
 
-    /// Runs something on a thread that so counts as the bus's own, until all that it owns has gone.
+    /// Runs a function on a thread that counts as one of the bus's own until everything that the
+    /// function owns has been dropped.
     pub fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
         on_bus_thread(self.lifecycle.id, run)
     }

@@ -1,4 +1,4 @@
-//! Handlers: a watcher that the library reads, on a thread of its own or wherever its runner is run.
+//! Handlers: the library reads the watcher, on a new thread or wherever the user runs the runner.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,20 +12,24 @@ use crate::sync::Arc;
 
 use super::watcher::Delivery;
 
-/// Learns, on the handler's thread, of the watcher's name and of what the handler panicked at.
+/// A hook that receives, on the handler's thread, the watcher's name and the delivery at which the
+/// handler panicked.
 pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 
-/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on any executor.
+/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on
+/// any executor.
 ///
-/// Flush and shutdown wait for it until it has come to its end or has been dropped, so one of the two must happen.
+/// Flush and shutdown wait for the runner until it has ended or has been dropped, so one of the two
+/// must happen.
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    /// In this order: who waits for the end also waits for the closure's destructor.
+    /// The handler and its receiver, dropped in this order. A thread that waits for the end thereby
+    /// also waits for the closure's destructor.
     running: Option<(Handler<T, H>, MailboxReceiver<T>)>,
     handle: WatchHandle,
 }
 
-/// The handler itself, and what becomes of its panics.
+/// The user's closure, and what happens when it panics.
 pub(crate) struct Handler<T, H> {
     pub(crate) run: H,
     pub(crate) on_panic: Option<OnPanic<T>>,
@@ -33,7 +37,7 @@ pub(crate) struct Handler<T, H> {
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Handler<T, H> {
-    /// False: it panicked, and that is to be the end.
+    /// Calls the closure. Returns `false` if the closure panicked and this is to end the handler.
     fn call(&mut self, state: &WatcherState, delivery: Delivery<&T>) -> bool {
         if catch_panic(|| (self.run)(delivery)).is_some() {
             return true;
@@ -52,20 +56,22 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         Self { running: Some((handler, receiver)), handle }
     }
 
-    /// Stops the handler, waits for it, and reads its counters, from wherever it is kept.
+    /// Returns a handle that stops the handler, waits for it, and reads its counters, from any
+    /// place.
     pub fn handle(&self) -> WatchHandle {
         self.handle.clone()
     }
 
-    /// Handles everything that comes, until the watcher is stopped or the bus has ended.
+    /// Handles every delivery, until the watcher is stopped or the bus has ended.
     ///
-    /// A panic of the handler is caught and counted in [`WatcherStats::panics`]; the next event is handled as usual,
-    /// unless [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was asked for. After a shutdown by deadline the rest
-    /// of the queue is given up.
+    /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
+    /// handler then continues with the next event, unless
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. After a shutdown by deadline
+    /// the rest of the queue is given up.
     ///
     /// # Blocking
     ///
-    /// Until the end. In an async task, await the runner instead.
+    /// Blocks until the end. In an async task, await the runner instead.
     pub fn run(mut self) {
         let _mark = self.enter();
         while let Some(receiver) = self.receiver() {
@@ -81,7 +87,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         BusThread::enter(self.handle.lifecycle.id)
     }
 
-    /// Where the next event comes from, unless it is over.
+    /// Returns the receiver, or `None` if the handler has ended. After a shutdown by deadline this
+    /// ends the handler.
     pub(crate) fn receiver(&mut self) -> Option<&mut MailboxReceiver<T>> {
         if self.handle.lifecycle.is_abandoned() {
             self.finish();
@@ -89,7 +96,7 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         self.running.as_mut().map(|(_, receiver)| receiver)
     }
 
-    /// Handles one delivery, which the inbox has just announced.
+    /// Handles one delivery, which the receiver has just announced.
     pub(crate) fn handle_next(&mut self, next: Next) {
         let Some((handler, receiver)) = &mut self.running else { return };
         let goes_on = match (next, receiver.events().first()) {
@@ -117,8 +124,8 @@ impl<T, H> Runner<T, H> {
 }
 
 impl<T, H> Drop for Runner<T, H> {
-    /// Everybody who waits for the end waits for this, so a destructor of the handler's that calls
-    /// back must not wait.
+    /// Ends the handler on a thread that counts as one of the bus's own. Every thread that waits
+    /// for the end waits for this, so a destructor of the handler that calls the bus must not wait.
     fn drop(&mut self) {
         on_bus_thread(self.handle.lifecycle.id, || self.finish());
     }
@@ -130,7 +137,8 @@ impl<T, H> fmt::Debug for Runner<T, H> {
     }
 }
 
-/// Something that runs on its own. Dropping the handle leaves it running until the bus ends.
+/// A handle that stops a handler, waits for it, and reads its counters. If the handle is dropped,
+/// the handler continues until the bus ends.
 #[derive(Clone)]
 pub struct WatchHandle {
     state: Arc<WatcherState>,
@@ -142,22 +150,24 @@ impl WatchHandle {
         Self { state: receiver.state.clone(), lifecycle: receiver.lifecycle.clone() }
     }
 
-    /// The thread's name is the watcher's.
+    /// Returns the name for the handler's thread, which is the watcher's.
     pub(crate) fn thread_name(&self) -> String {
         self.state.name.to_string()
     }
 
-    /// Ends the offering: what is queued is still handled, then the handler ends. Never waits.
+    /// Stops the watcher. The bus offers it nothing more, and the handler ends after it has handled
+    /// the queued events. Never waits.
     pub fn stop(&self) {
         self.lifecycle.stop(&self.state);
     }
 
-    /// Waits until it has ended; false at the timeout. On a thread of the same bus it does not wait.
+    /// Waits until the handler has ended. Returns `false` if the timeout expires first. On a thread
+    /// of the same bus this does not wait.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, await the [`Runner`] itself, or the end of the bus with `shutdown_async`
-    ///.
+    /// Waits for at most `timeout`. In an async task, await the [`Runner`] itself, or the end of
+    /// the bus with `shutdown_async`.
     pub fn join(&self, timeout: Duration) -> bool {
         let deadline =
             self.lifecycle.clock.deadline(if self.lifecycle.is_current() { Duration::ZERO } else { timeout });
@@ -167,20 +177,20 @@ impl WatchHandle {
             .is_ok()
     }
 
-    /// The watcher's counters.
+    /// Returns the watcher's counters.
     pub fn stats(&self) -> WatcherStats {
         self.state.stats()
     }
 }
 
-/// For handlers that are the library's own.
+/// Methods for the library's own handlers.
 #[cfg(feature = "recorder")]
 impl WatchHandle {
     pub(crate) fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// Whether the handler has come to its end.
+    /// Returns whether the handler has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.state.is_finished()
     }

@@ -1,4 +1,4 @@
-//! Watching: the builder of a watcher, and who reads its mailbox.
+//! Watching: the builder of a watcher, and the readers of its mailbox.
 
 mod builder;
 #[cfg(any(feature = "recorder", eventcast_loom))]

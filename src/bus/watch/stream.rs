@@ -13,7 +13,8 @@ use crate::sync::TURN;
 use super::handler::Runner;
 use super::watcher::{Delivery, Watcher};
 
-/// A wait for a delivery. Lets go of the task when the future goes, ready or not; one that was ready at once has none.
+/// A wait for a delivery, as a task. When it is dropped, ready or not, it removes the task's waker
+/// from the wake cell. A wait that was ready at once has registered no waker.
 struct Receiving<'i, T> {
     receiver: &'i mut MailboxReceiver<T>,
     has_waited: bool,
@@ -38,16 +39,16 @@ impl<T> Drop for Receiving<'_, T> {
 impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// Waits for the next delivery as a task. See [`recv`](Self::recv).
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken nothing. It never waits for time, so combine it with your
-    /// runtime's timeout.
+    /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing. The
+    /// future has no timeout, so combine it with your runtime's timeout.
     ///
     /// # Errors
     ///
-    /// The end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` does; the event then counts as delivered.
+    /// Only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Examples
     ///
@@ -72,11 +73,12 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     }
 }
 
-/// The deliveries as [`recv_async`](Watcher::recv_async) gives them, and then the end; asked again, the end again. A
-/// `next()` that is dropped before it is ready, as in a `select!`, has taken nothing.
+/// A stream of the deliveries that [`recv_async`](Watcher::recv_async) returns. After the end every
+/// further `next()` returns the end again. A `next()` that is dropped before it is ready, as in a
+/// `select!`, has taken nothing.
 ///
-/// A stream that always has something never lets its task rest: where that starves others, let the task yield now and
-/// then.
+/// A stream that always has a delivery never makes its task yield. If this starves other tasks, let
+/// the task yield now and then.
 ///
 /// # Examples
 ///
@@ -93,7 +95,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A watcher is not an `Iterator` as well, because then nobody could say which `next` is meant:
+/// A watcher is not also an `Iterator`, because a call of `next` would then be ambiguous:
 ///
 /// ```compile_fail,E0034
 /// use futures::{Stream, StreamExt};
@@ -129,13 +131,14 @@ impl<T: Clone + Send + Sync + 'static> Stream for Watcher<T> {
     }
 }
 
-/// Nothing in it is pinned.
+/// Nothing in a runner is pinned.
 impl<T, H> Unpin for Runner<T, H> {}
 
-/// As [`run`](Runner::run), on whatever executor polls it. The handler is still a plain function, so it should not
-/// block. After a hundred deliveries it lets other tasks run.
+/// Handles deliveries as [`run`](Runner::run) does, on the executor that polls the runner. The
+/// handler is still a plain function, so it should not block. After a hundred deliveries the runner
+/// lets other tasks run.
 ///
-/// While it is polled, the thread counts as one of the bus's own.
+/// While the executor polls the runner, the thread counts as one of the bus's own.
 ///
 /// # Examples
 ///

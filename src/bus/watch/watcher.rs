@@ -1,4 +1,4 @@
-//! Receiving: one consumer's end of the bus, one event at a time or a slice at once.
+//! The watcher: a consumer receives its events here, one at a time or a slice at once.
 
 use std::fmt;
 use std::ops::Deref;
@@ -15,19 +15,19 @@ use crate::sync::Arc;
 #[cfg(feature = "select")]
 use crate::sync::{Select, Signal};
 
-/// What a watcher receives: an event, or the news that so many were lost at this very place.
+/// An item that a watcher receives: an event, or the number of events that it lost at this place.
 ///
-/// A loss is an item of the stream, not an error, and comes also when no event follows it.
+/// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery<T> {
     /// The next event.
     Event(T),
-    /// So many events are missing between the last one and the next.
+    /// The number of events that are missing between the last event and the next.
     Lagged(u64),
 }
 
 impl<T> Delivery<T> {
-    /// The event, if it is one.
+    /// Returns the event, or `None` if the delivery is a loss.
     ///
     /// # Examples
     ///
@@ -44,7 +44,7 @@ impl<T> Delivery<T> {
         }
     }
 
-    /// The same with a reference inside.
+    /// Returns the same delivery with a reference to the event.
     pub fn as_ref(&self) -> Delivery<&T> {
         match self {
             Self::Event(event) => Delivery::Event(event),
@@ -53,12 +53,13 @@ impl<T> Delivery<T> {
     }
 }
 
-/// Events that are received together, in the memory that all watchers share, and how many were lost just before them.
+/// Events that are received together, and the number of events that were lost just before them. The
+/// events lie in the memory that all watchers share.
 ///
-/// It derefs to a slice, which is empty when only a loss is reported. The room in the queue is given back when the
-/// next receive begins.
+/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
+/// in the queue back when the next receive begins.
 pub struct Batch<'w, T> {
-    /// How many events were lost just before the first one.
+    /// The number of events that were lost just before the first one.
     pub lagged: u64,
     events: &'w [T],
 }
@@ -86,17 +87,20 @@ impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
     }
 }
 
-/// One consumer's end of the bus. `Send` and `Unpin`, for one thread at a time.
+/// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
+/// thread at a time.
 ///
-/// It receives every event that was published after [`watch`](crate::Broadcaster::watch) returned, in the bus's one
-/// order, less what its [policy](crate::OverflowPolicy) gave up; each loss shows as [`Delivery::Lagged`] at its place.
-/// After [`stop`](Self::stop), and after the end of the bus, what is queued stays readable; then every receive returns
-/// the end.
+/// A watcher receives every event that was published after [`watch`](crate::Broadcaster::watch)
+/// returned, in the one order of the bus, except the events that its
+/// [policy](crate::OverflowPolicy) gave up. Each loss shows as [`Delivery::Lagged`] at its place.
+/// After [`stop`](Self::stop), and after the end of the bus, the queued events stay readable. Then
+/// every receive returns the end.
 ///
-/// Dropping a watcher never waits. Its queue is emptied at once, and what was in it counts as dropped (stopped).
+/// Dropping a watcher never waits. The drop empties the queue at once, and the events in the queue
+/// count as dropped (stopped), or as abandoned after a shutdown by deadline.
 ///
-/// It is [`IntoIterator`] but not `Iterator`, because it is a `Stream` of the same items, and
-/// `watcher.next()` would then mean two things.
+/// A watcher is [`IntoIterator`] but not `Iterator`, because it is also a `Stream` of the same
+/// items, and `watcher.next()` would then be ambiguous.
 ///
 /// # Examples
 ///
@@ -117,7 +121,7 @@ impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
 #[doc(alias = "ResultChan")]
 pub struct Watcher<T> {
     receiver: MailboxReceiver<T>,
-    /// What a crossbeam `Select` waits at, once one has.
+    /// The token on which a crossbeam `Select` waits, made when the watcher is first added to one.
     #[cfg(feature = "select")]
     signal: OnceLock<Signal>,
 }
@@ -133,61 +137,66 @@ impl<T> Watcher<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Watcher<T> {
-    /// Waits for the next delivery. An event is cloned; [`recv_ref`](Self::recv_ref) and
-    /// [`recv_batch`](Self::recv_batch) do without.
+    /// Waits for the next delivery. This clones the event. [`recv_ref`](Self::recv_ref) and
+    /// [`recv_batch`](Self::recv_batch) do not.
     ///
     /// # Errors
     ///
-    /// The end: stopped, or the bus has ended, and everything queued has been received. Never a loss.
+    /// [`RecvError`] at the end: the watcher was stopped or the bus has ended, and everything
+    /// queued has been received. A loss is never an error.
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` does; the event then counts as delivered.
+    /// Only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Blocking
     ///
-    /// Until something comes. On a thread of the same bus (in a handler, filter or hook) that may be never. In an async
-    /// task it blocks the executor's thread; use `recv_async`, or the watcher as a `Stream`.
+    /// Waits until a delivery comes, or the end. On a thread of the same bus (in a handler, filter
+    /// or hook) the wait may never end. In an async task this blocks the executor's thread, so use
+    /// `recv_async`, or the watcher as a `Stream`.
     pub fn recv(&mut self) -> Result<Delivery<T>, RecvError> {
         let next = self.receiver.wait(None);
         self.delivery(next).ok_or(RecvError)
     }
 
-    /// The next delivery, if there is one now. Never waits.
+    /// Returns the next delivery if there is one now. Never waits.
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    /// - [`TryRecvError::Empty`] if there is nothing now.
+    /// - [`TryRecvError::Stopped`] at the end.
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
         let next = self.receiver.next();
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
     }
 
-    /// Waits for the next delivery at most so long, by the bus's clock.
+    /// Waits for the next delivery for at most `timeout`, by the bus's clock.
     ///
     /// # Errors
     ///
-    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Stopped`] at the end.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, put `recv_async` under your runtime's timeout.
+    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
+    /// timeout.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
         let next = self.receiver.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
         self.delivery(next).ok_or(error)
     }
 
-    /// Waits for the next delivery, without cloning the event. Its room in the queue is given back when the next
-    /// receive begins.
+    /// Waits for the next delivery, without cloning the event. The watcher gives the event's room
+    /// in the queue back when the next receive begins.
     ///
     /// # Errors
     ///
-    /// The end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
-    /// As [`recv`](Self::recv).
+    /// Waits as [`recv`](Self::recv) does.
     pub fn recv_ref(&mut self) -> Result<Delivery<&T>, RecvError> {
         match self.receiver.wait(None) {
             Next::Event => {
@@ -199,15 +208,19 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         }
     }
 
-    /// Waits for events, and receives all that came together as one slice, without cloning.
+    /// Waits for events, and receives events that came together as one slice, without cloning.
+    ///
+    /// The slice is a part of a batch of the dispatcher. It has one event if the policy is
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and about a quarter of the queue's length
+    /// at most if the dispatcher has waited for room.
     ///
     /// # Errors
     ///
-    /// The end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
-    /// As [`recv`](Self::recv).
+    /// Waits as [`recv`](Self::recv) does.
     ///
     /// # Examples
     ///
@@ -226,58 +239,66 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.batch(next).ok_or(RecvError)
     }
 
-    /// As [`recv_batch`](Self::recv_batch), with what is there now. Never waits.
+    /// Receives the events that are there now, as [`recv_batch`](Self::recv_batch) does. Never
+    /// waits.
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`], or [`TryRecvError::Stopped`] at the end.
+    /// - [`TryRecvError::Empty`] if there is nothing now.
+    /// - [`TryRecvError::Stopped`] at the end.
     pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
         let next = self.receiver.next();
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
     }
 
-    /// As [`recv_batch`](Self::recv_batch), for at most so long by the bus's clock.
+    /// Waits for events as [`recv_batch`](Self::recv_batch) does, for at most `timeout` by the
+    /// bus's clock.
     ///
     /// # Errors
     ///
-    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Stopped`] at the end.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, put `recv_async` under your runtime's timeout.
+    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
+    /// timeout.
     pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
         let next = self.receiver.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
         self.batch(next).ok_or(error)
     }
 
-    /// An iterator over events alone, which waits and ends as [`recv`](Self::recv). Losses are passed over; they stay
-    /// counted in [`stats`](Self::stats).
+    /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
+    /// The iterator passes over losses, which stay counted in [`stats`](Self::stats).
     pub fn events(&mut self) -> Events<'_, T> {
         Events { watcher: self }
     }
 
-    /// Ends the offering: what is queued stays readable, then comes the end. Never waits.
+    /// Stops the watcher. The bus offers it nothing more. The queued events stay readable, then
+    /// comes the end. Never waits.
     pub fn stop(&self) {
         self.receiver.lifecycle.stop(&self.receiver.state);
     }
 
-    /// A handle that does [`stop`](Self::stop) from another thread.
+    /// Returns a handle that stops this watcher from another thread, as [`stop`](Self::stop) does.
     pub fn stop_handle(&self) -> StopHandle {
         StopHandle { state: self.receiver.state.clone(), lifecycle: self.receiver.lifecycle.clone() }
     }
 
-    /// The watcher's counters.
+    /// Returns the watcher's counters.
     pub fn stats(&self) -> WatcherStats {
         self.receiver.state.stats()
     }
 
-    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the operation's index.
+    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
+    /// operation's index.
     ///
-    /// It is for the readiness mode ([`Select::ready`] and its like): when the index comes back, receive with
-    /// [`try_recv`](Self::try_recv) until it is empty. It may also come back for nothing, and does as long as the last
-    /// receive has lent something: the room of that is given back by the next one. Build the `Select` anew for
-    /// each wait, as the borrow demands.
+    /// This is for the readiness mode ([`Select::ready`] and its like). When the `Select` returns
+    /// the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
+    /// `Select` may also return the index without a reason. It always does while events of the last
+    /// receive are borrowed, because only the next receive gives their room back. Build a new
+    /// `Select` for each wait, because it borrows the watcher.
     ///
     /// # Examples
     ///
@@ -326,7 +347,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     #[cfg(feature = "select")]
     pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
         let signal = self.signal.get_or_init(Signal::new);
-        // What the last token said has been received since.
+        // The token of the last call is void, because the caller may have received since then what
+        // it announced. If something is left, `notify` calls the waker at once.
         signal.clear();
         self.receiver.notify(signal.waker());
         signal.add_to(select)
@@ -336,7 +358,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.receiver.lifecycle.clock.deadline(timeout)
     }
 
-    /// What a receive that clones gives out; `None`: nothing, or the end.
+    /// Returns what a cloning receive gives the caller, or `None` if there is nothing now or at the
+    /// end.
     pub(crate) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
         match next {
             Next::Event => Some(Delivery::Event(self.take())),
@@ -349,7 +372,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         &mut self.receiver
     }
 
-    /// Clones the first event in hand. It is lent first, so that a `Clone` that panics is not met again.
+    /// Clones the first event of the current slice. The event is borrowed first, so that the next
+    /// receive passes over it even if its `Clone` panics.
     fn take(&mut self) -> T {
         self.receiver.borrow(1);
         let event = self.receiver.events()[0].clone();
@@ -375,7 +399,7 @@ impl<T> fmt::Debug for Watcher<T> {
     }
 }
 
-/// See [`Watcher::events`].
+/// An iterator over the events of a watcher, without its losses. See [`Watcher::events`].
 #[derive(Debug)]
 pub struct Events<'w, T> {
     watcher: &'w mut Watcher<T>,
@@ -393,7 +417,8 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
     }
 }
 
-/// The deliveries of a watcher that is given away; waits and ends as [`Watcher::recv`].
+/// An iterator over the deliveries of a watcher that it owns. It waits and ends as
+/// [`Watcher::recv`] does.
 #[derive(Debug)]
 pub struct IntoIter<T> {
     watcher: Watcher<T>,
@@ -416,7 +441,8 @@ impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
     }
 }
 
-/// The deliveries of a watcher that is kept; waits and ends as [`Watcher::recv`].
+/// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends as
+/// [`Watcher::recv`] does.
 #[derive(Debug)]
 pub struct Iter<'w, T> {
     watcher: &'w mut Watcher<T>,
@@ -440,7 +466,8 @@ impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
     }
 }
 
-/// Stops a watcher from another thread. It does not keep anything alive.
+/// A handle that stops a watcher from another thread. It keeps neither the watcher nor the bus
+/// open.
 #[derive(Clone)]
 pub struct StopHandle {
     state: Arc<WatcherState>,
@@ -448,7 +475,7 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    /// As [`Watcher::stop`]. Idempotent; never waits.
+    /// Stops the watcher as [`Watcher::stop`] does. Idempotent. Never waits.
     pub fn stop(&self) {
         self.lifecycle.stop(&self.state);
     }

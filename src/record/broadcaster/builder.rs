@@ -15,7 +15,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::EventBroadcaster;
 
-/// Makes an [`EventBroadcaster`] that differs from the defaults. Ends in [`build`](Self::build).
+/// A builder for an [`EventBroadcaster`] that differs from the defaults. [`build`](Self::build)
+/// starts the broadcaster.
 ///
 /// # Examples
 ///
@@ -71,69 +72,87 @@ impl Default for EventBroadcasterBuilder {
 }
 
 impl EventBroadcaster {
-    /// A broadcaster with its own queues, policy, clock, hooks, limits.
+    /// Returns a builder for a broadcaster with its own queues, policy, clock, hooks and limits.
     pub fn builder() -> EventBroadcasterBuilder {
         EventBroadcasterBuilder::default()
     }
 }
 
 impl EventBroadcasterBuilder {
-    /// Lengths of the queues, what happens when a watcher's is full, the name of the dispatcher's thread.
+    /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
+    /// queue is full, and the name of the dispatcher's thread.
     pub fn bus(mut self, options: BusOptions) -> Self {
         self.bus = options;
         self
     }
 
-    /// The clock for everything: times and names of events, the correlators' windows, retries and timeouts. A
-    /// [`FakeClock`](crate::FakeClock) lets a test step through them. Default the system's. A store has its own, see
-    /// [`MemorySink::with_clock`](crate::MemorySink::with_clock).
+    /// Sets the clock for everything: times and names of events, the correlators' windows, retries
+    /// and timeouts. Default: the system's clock.
+    ///
+    /// A [`FakeClock`](crate::FakeClock) lets a test step through them. A store has its own clock,
+    /// see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The longest message in bytes; a longer one is cut at a character, marked and counted. At least 1, default 16 KiB.
+    /// Sets the longest message in bytes, at least 1. Default: 16 KiB. A longer message is cut at a
+    /// character, marked and counted.
     ///
-    /// It is the limit of what is recorded. A recording puts 32 bytes before the message of an event that stands for
-    /// similar ones, or what [`aggregate_message`](CorrelatorOptions::aggregate_message) makes of it.
+    /// The limit applies to recorded events. If an event stands for similar ones, a recording puts
+    /// 32 bytes before its message, or replaces it by the result of
+    /// [`aggregate_message`](CorrelatorOptions::aggregate_message).
     pub fn max_message_len(mut self, bytes: usize) -> Self {
         self.max_message_len = bytes;
         self
     }
 
-    /// Rewrites each event before anybody sees it, to take out what must not be in a log or a store.
+    /// Sets a function that rewrites each event before anybody sees it, to remove data that must
+    /// not be in a log or a store.
     ///
-    /// It runs on the thread that records, and so must be quick. If it panics, the event is not recorded. Of an event that
-    /// is refused before it could be scrubbed, `on_loss` is shown object, type and reason alone, which are scrubbed as
-    /// an event of their own; and nothing where that panics.
+    /// The function runs on the thread that records, and must therefore be quick. If the function
+    /// panics, the event is not recorded.
+    ///
+    /// If an event is refused before it could be scrubbed, `on_loss` sees only its object, type and
+    /// reason. The function scrubs these as an event of their own. If this panics, `on_loss` sees
+    /// none of them.
     pub fn scrub(mut self, scrub: impl Fn(&mut Event) + Send + Sync + 'static) -> Self {
         self.scrub = Some(Box::new(scrub));
         self
     }
 
-    /// Is told of every event that a recorder, watcher, handler or recording loses, on the thread where that happens: the one that
-    /// records, the dispatcher's, or a recording's. So it must be quick, and must not wait for this broadcaster.
+    /// Sets a hook for every event that a recorder, watcher, handler or recording loses.
     ///
-    /// An event at which a handler or a log panics is told too, on the handler's thread: nobody knows how far it came.
+    /// The hook runs on the thread on which the loss happens: the thread that records, the
+    /// dispatcher's, a recording's, or the thread that reads a watcher or runs a handler. It must
+    /// therefore be quick, and must not wait for this broadcaster. If the hook panics, the panic is
+    /// counted, and nothing else happens.
     ///
-    /// If it panics, nothing else happens. What it loses itself, by recording, is counted and not told. Not told, too,
-    /// are what a watcher throws away by being dropped or [by panicking](crate::WatchBuilder::stop_on_panic), and what is
-    /// told to an [`on_drop`](crate::WatchBuilder::on_drop) of the watcher's own.
+    /// An event at which a handler or a log panics is reported too, on the handler's thread,
+    /// because nobody knows how far the handler came.
     ///
-    /// Without it the feature `tracing` warns, at most once a second for each reason.
+    /// These losses are not reported to the hook:
+    ///
+    /// - Events that the hook itself loses by recording. They are counted.
+    /// - Events that a watcher discards when it is dropped, or when it ends because its handler
+    ///   [panicked](crate::WatchBuilder::stop_on_panic).
+    /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
+    ///
+    /// Without the hook, the feature `tracing` warns, at most once a second for each reason.
     pub fn on_loss(mut self, hook: impl Fn(&Loss<'_>) + Send + Sync + 'static) -> Self {
         self.on_loss = Some(Box::new(hook));
         self
     }
 
-    /// How long dropping the broadcaster waits at most for what was accepted to be handled. Zero is not at all; default
-    /// 2 s.
+    /// Sets the longest time for which dropping the broadcaster waits until all accepted events are
+    /// handled. With zero, the drop does not wait. Default: 2 s.
     pub fn drop_timeout(mut self, timeout: Duration) -> Self {
         self.drop_timeout = timeout;
         self
     }
 
-    /// How recordings fold, count and hold back events, where they do not say so themselves.
+    /// Sets how recordings fold, count and hold back events. A recording's own options take
+    /// precedence.
     #[doc(alias = "NewBroadcasterWithCorrelatorOptions")]
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
@@ -141,7 +160,8 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// When recordings try again what a sink could not do, where they do not say so themselves.
+    /// Sets when recordings retry an operation that failed. A recording's own policy takes
+    /// precedence.
     #[doc(alias = "NewBroadcasterForTests")]
     #[doc(alias = "WithSleepDuration")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
@@ -153,14 +173,14 @@ impl EventBroadcasterBuilder {
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range, or says that the system gives no thread.
+    /// Names the option that is out of range, or says that the system cannot start a thread.
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
         let Self { bus, clock, max_message_len, scrub, on_loss, drop_timeout, correlator, retry } = self;
         if max_message_len == 0 {
             return Err(BuildError::new("max_message_len", max_message_len, "1 byte or more"));
         }
         retry.check()?;
-        // Only to check the options, which each recording takes a copy of.
+        // Made only to check the options. Each recording takes a copy of them.
         EventCorrelator::new(correlator.clone())?;
         let losses = Arc::new(LossHook::new(on_loss, &clock));
         Ok(EventBroadcaster {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::escape::{Escaped, escaped};
 use crate::record::event::Event;
 
-/// An event on one line, control characters escaped.
+/// An event on one line, with control characters escaped.
 pub(super) struct Line<'a>(pub(super) &'a Event);
 
 impl fmt::Display for Line<'_> {
@@ -32,7 +32,7 @@ pub(super) mod structured {
 
     /// Records a delivery with client-go's field names.
     pub(crate) fn log(level: Level, delivery: Delivery<&Event>) {
-        // The level is a part of the macro's static data.
+        // The level is part of the macro's static data.
         macro_rules! at {
             ($level:expr) => {
                 match delivery {

@@ -1,4 +1,4 @@
-//! The face of the recorder half: a bus of events, and everything that can be started on it.
+//! The entry point of the recorder half: a bus of events, and everything that can be started on it.
 
 mod builder;
 mod logging;
@@ -27,15 +27,21 @@ use logging::Line;
 
 pub use builder::EventBroadcasterBuilder;
 
-/// Records events and hands each to any number of watchers, logs and sinks, as client-go's event broadcaster does.
+/// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
+/// client-go's event broadcaster does.
 ///
-/// [Recorders](Recorder) never wait. Each watcher, log and recording has a queue of its own, so a slow one does not delay
-/// another; what a full queue loses is counted, and told to [`on_loss`](EventBroadcasterBuilder::on_loss).
+/// [Recorders](Recorder) never wait. Each watcher, log and recording has its own queue, so a slow
+/// one does not delay another. Events that a full queue loses are counted, and reported to
+/// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
-/// Every method takes `&self`; share it in an `Arc`. Recorders and handles do not keep it open. Dropping it closes it,
-/// and waits at most [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) for what was recorded to be handled, so that
-/// the last events of a program are not lost; [`shutdown`](Self::shutdown) also says what became of them. In an async
-/// program, await `shutdown_async` before: then the drop has nothing left to wait for.
+/// Every method takes `&self`, so a program can share the broadcaster in an `Arc`. Recorders and
+/// handles do not keep the broadcaster open.
+///
+/// Dropping the broadcaster closes it. The drop waits at most
+/// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
+/// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports
+/// what became of them. In an async program, await `shutdown_async` before the drop, which then has
+/// nothing left to wait for.
 ///
 /// # Examples
 ///
@@ -74,27 +80,30 @@ pub struct EventBroadcaster {
 }
 
 impl EventBroadcaster {
-    /// Starts a broadcaster with client-go's queues: 1000 for what comes in and 1000 for each watcher, which loses the
-    /// incoming event when its queue is full.
+    /// Starts a broadcaster with client-go's queues: 1000 incoming events, and 1000 events for each
+    /// watcher. A watcher whose queue is full loses the incoming event.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// Returns an error if the system cannot start a thread.
     #[doc(alias = "NewBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {
         Self::builder().build()
     }
 
-    /// A recorder that records in the name of `source`: a component's name, or that and a host's.
+    /// Returns a recorder that records in the name of `source`: a component's name, or a
+    /// component's name and a host's.
     #[doc(alias = "NewRecorder")]
     pub fn new_recorder(&self, source: impl Into<EventSource>) -> Recorder {
         Recorder::new(self.bus.publisher(), source.into(), self.recorder.clone())
     }
 
-    /// A watcher of the events as they were recorded, with its own queue, policy, filter; or a handler.
+    /// Returns a builder for a watcher of the events as they were recorded, with its own queue,
+    /// policy and filter. The builder can also start a handler.
     ///
-    /// What it loses is told to `on_loss`, unless it gets an [`on_drop`](WatchBuilder::on_drop) of its own; and so is an
-    /// event at which its handler panics.
+    /// The watcher's losses are reported to `on_loss`, and so is an event at which its handler
+    /// panics. If the watcher gets its own [`on_drop`](WatchBuilder::on_drop), the losses that this
+    /// hook learns of are not reported to `on_loss`.
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) = (self.losses.clone(), self.losses.clone(), self.losses.clone());
         let builder = self.bus.watch_builder().on_drop_named(move |name, reason, events| {
@@ -104,23 +113,24 @@ impl EventBroadcaster {
             abandoned.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), name, count));
         });
         builder.on_panic(move |name, delivery| {
-            // A gap was told of by who lost the events.
+            // The events of a gap were reported when they were lost.
             if let Delivery::Event(event) = delivery {
                 panicked.tell(&Loss::new(LossReason::HandlerPanicked, name, slice::from_ref(event)));
             }
         })
     }
 
-    /// Calls `handler` with each event, on a thread of its own, one after the other. A panic in it is caught,
-    /// counted, and told to `on_loss`; the next event is handled as usual.
+    /// Calls `handler` with each event, one after the other, on a separate thread. A panic in the
+    /// handler is caught, counted and reported to `on_loss`, and the handler goes on with the next
+    /// event.
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::spawn`].
+    /// Returns the errors of [`WatchBuilder::spawn`].
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full.
+    /// Waits only while the incoming queue is full.
     #[doc(alias = "StartEventWatcher")]
     pub fn start_event_watcher(
         &self,
@@ -133,16 +143,16 @@ impl EventBroadcaster {
         })
     }
 
-    /// Calls `log` with a line for each event, control characters escaped; and with one where events were lost because
-    /// `log` was too slow.
+    /// Calls `log` with a line for each event, with control characters escaped. Also calls `log`
+    /// with a line for each gap, in which events were lost because `log` was too slow.
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::spawn`].
+    /// Returns the errors of [`WatchBuilder::spawn`].
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full.
+    /// Waits only while the incoming queue is full.
     ///
     /// # Examples
     ///
@@ -170,19 +180,22 @@ impl EventBroadcaster {
         })
     }
 
-    /// Hands each event to `tracing`, at this level: as an event named `Event occurred`, with client-go's fields `object`,
-    /// `fieldPath`, `kind`, `apiVersion`, `type`, `reason` and `message`, control characters escaped. Lost events
-    /// are one named `Events lost` with their `count`.
+    /// Records each event with `tracing`, at this level.
     ///
-    /// It uses the subscriber of its own thread, which is the global one.
+    /// - Each event becomes a `tracing` event named `Event occurred`, with client-go's fields
+    ///   `object`, `fieldPath`, `kind`, `apiVersion`, `type`, `reason` and `message`. Control
+    ///   characters are escaped.
+    /// - Each gap becomes a `tracing` event named `Events lost`, with its `count`.
+    ///
+    /// The handler uses the subscriber of its own thread, which is the global one.
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::spawn`].
+    /// Returns the errors of [`WatchBuilder::spawn`].
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full.
+    /// Waits only while the incoming queue is full.
     #[cfg(feature = "tracing")]
     #[doc(alias = "StartStructuredLogging")]
     pub fn start_structured_logging(&self, level: tracing::Level) -> Result<WatchHandle, WatchError> {
@@ -191,86 +204,91 @@ impl EventBroadcaster {
             .spawn(move |delivery| logging::structured::log(level, delivery))
     }
 
-    /// Writes events to a sink: correlated, in order, tried again when that helps, on a thread of its own.
+    /// Starts a recording, which writes events to a sink on a separate thread. The recording
+    /// correlates the events, keeps their order, and retries a write if that can help.
     ///
     /// # Errors
     ///
-    /// As [`RecordingBuilder::start`].
+    /// Returns the errors of [`RecordingBuilder::start`].
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full.
+    /// Waits only while the incoming queue is full.
     #[doc(alias = "StartRecordingToSink")]
     pub fn start_recording_to_sink(&self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
         self.recording().start(sink)
     }
 
-    /// A recording with its own correlator, retries, queue, policy, filter, name.
+    /// Returns a builder for a recording with its own correlator, retries, queue, policy, filter
+    /// and name.
     pub fn recording(&self) -> RecordingBuilder<'_> {
         RecordingBuilder::new(self.watch_builder(), self.correlator.clone(), self.retry, &self.recordings)
     }
 
-    /// Waits until everything recorded before this call has been handled by every handler and log, and written, skipped
-    /// or given up by every recording. See [`Broadcaster::flush`].
+    /// Waits until every event recorded before this call has been handled by every handler and log,
+    /// and has been written, skipped or given up by every recording. See [`Broadcaster::flush`].
     ///
     /// # Errors
     ///
-    /// As [`Broadcaster::flush`].
+    /// Returns the errors of [`Broadcaster::flush`].
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `flush_async`.
+    /// Waits at most `timeout`. In an async task, use `flush_async`.
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
         self.bus.flush(timeout)
     }
 
-    /// Stops accepting; recorders get `Stopped` from here on. What was recorded is still handled; recordings try each event
-    /// that is left once. Never waits.
+    /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
+    /// still handled, and recordings try each event that is left once. Never waits.
     pub fn close(&self) {
         self.bus.close();
     }
 
-    /// Closes the broadcaster, and waits until everything recorded has been handled by every handler and log, and written,
-    /// skipped or given up by every recording. Watchers that you read yourself keep what is queued until they have
-    /// read it.
+    /// Closes the broadcaster, and waits until every recorded event has been handled by every
+    /// handler and log, and has been written, skipped or given up by every recording. Watchers that
+    /// you read yourself keep their queued events until they have read them.
     ///
-    /// Idempotent: every call waits for the same end and gets the same report. On a thread of this broadcaster (in a
-    /// handler, a sink, a filter) it closes, does not wait, and returns a report that is not complete.
+    /// The method is idempotent: every call waits for the same end and gets the same report. On a
+    /// thread of this broadcaster (in a handler, a sink or a filter), the call closes the
+    /// broadcaster, does not wait, and returns a report that is not complete.
     ///
     /// # Blocking
     ///
-    /// As long as it takes: for ever, if a sink or a handler does not return. A sink that fails is no reason to wait:
-    /// recordings try each event once and report it as abandoned. [`shutdown_timeout`](Self::shutdown_timeout) gives up
-    /// in time.
+    /// Waits as long as necessary: without end, if a sink or a handler does not return. A sink that
+    /// fails does not make the call wait, because recordings try each event once and report it as
+    /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) returns in time.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
         self.report(self.bus.shutdown())
     }
 
-    /// As [`shutdown`](Self::shutdown), but returns by the deadline, and then reports what was abandoned. See
-    /// [`Broadcaster::shutdown_timeout`].
+    /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
+    /// the events that were abandoned. See [`Broadcaster::shutdown_timeout`].
     ///
-    /// The time is for sinks and handlers that are slow. A sink that fails is not tried again in it; let
-    /// [`flush`](Self::flush) wait for its retries before, if they matter.
+    /// The time is for sinks and handlers that are slow. Recordings do not retry a sink that fails
+    /// during this time. If the retries matter, call [`flush`](Self::flush) before, which waits for
+    /// them.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread this one
-    /// could wait for a sink or a handler that needs that very thread.
+    /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
+    /// this method could wait for a sink or a handler that needs this same thread.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         self.report(self.bus.shutdown_timeout(timeout))
     }
 
-    /// As [`flush`](Self::flush), for a task. See [`Broadcaster::flush_async`].
+    /// Waits as [`flush`](Self::flush) does, for a task. See [`Broadcaster::flush_async`].
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// Returns the errors of [`flush`](Self::flush).
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         self.bus.flush_async(timeout)
     }
 
-    /// As [`shutdown_timeout`](Self::shutdown_timeout), for a task. See [`Broadcaster::shutdown_async`].
+    /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See
+    /// [`Broadcaster::shutdown_async`].
     ///
     /// # Examples
     ///
@@ -300,7 +318,7 @@ impl EventBroadcaster {
         self.report.lock().get_or_insert(report).clone()
     }
 
-    /// What has been done so far.
+    /// Returns the counters so far.
     pub fn stats(&self) -> EventBroadcasterStats {
         EventBroadcasterStats {
             bus: self.bus.stats(),
@@ -311,11 +329,12 @@ impl EventBroadcaster {
 }
 
 impl Drop for EventBroadcaster {
-    /// Closes the broadcaster, and waits at most `drop_timeout` for what was recorded to be handled; what is not by then
-    /// is not given up, if the process lives on. On a thread of this broadcaster it does not wait.
+    /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
+    /// handled. Events that are not handled by then are not given up, if the process lives on. On a
+    /// thread of this broadcaster, the drop does not wait.
     fn drop(&mut self) {
         self.bus.close();
-        // A fake clock stands still when the test that should move it has failed.
+        // A fake clock stands still if the test that should move the clock has failed.
         if self.drop_timeout.is_zero() || (self.clock.is_fake() && thread::panicking()) {
             return;
         }
@@ -329,18 +348,21 @@ impl fmt::Debug for EventBroadcaster {
     }
 }
 
-/// What an event broadcaster has done so far, in events.
+/// The counts of what an event broadcaster has done so far, in events.
 ///
-/// Whenever it is quiet, the calls of recorders are `bus.accepted` + `recorder.refused()`.
+/// Whenever the broadcaster is quiet, the number of recorders' calls is `bus.accepted` +
+/// `recorder.refused()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterStats {
-    /// What was accepted, and what became of it at each watcher.
+    /// The accepted events, and what became of them at each watcher.
     pub bus: BusStats,
-    /// What recorders refused or cut.
+    /// The events that recorders refused or cut.
     pub recorder: RecorderStats,
-    /// What each recording did, in the order in which they were started.
+    /// The counters of each recording, in the order in which the recordings were started. If there
+    /// were many recordings, the first entry is named `departed` and is the sum of those that ended
+    /// long ago.
     pub recordings: Vec<RecordingStats>,
 }
 

@@ -1,12 +1,14 @@
-//! The first stage: many similar events become one.
+//! The first stage of a correlator, which folds many similar events into one.
 //!
-//! Similar events are equal but for their messages. For each group of them the messages seen are kept, up to one less
-//! than `max_events`; a message beyond those is folded into one event that stands for the group. A message that is kept
-//! stays an event of its own, however often it comes. The group is forgotten when nothing similar has come for longer
-//! than `max_interval`.
+//! Similar events are equal except for their messages. The aggregator keeps the messages that it
+//! has seen of each group of similar events, up to one less than `max_events`. It folds every
+//! message beyond those into one event that stands for the group. An event whose message is kept
+//! stays a separate event, however often it comes. The aggregator forgets the messages of a group
+//! if nothing similar has come for longer than `max_interval`.
 //!
-//! client-go removes a message at random once there are `max_events` of them; here it is always the one that has just
-//! come, so the first ones stay and the outcome is the same every time.
+//! client-go removes an arbitrary message once there are `max_events` of them. Here the message
+//! that has just come is always the one to be folded. The first messages therefore stay, and the
+//! outcome is the same every time.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -14,7 +16,7 @@ use hashbrown::hash_table::Entry;
 use super::options::{Aggregation, KeyFn, MessageFn};
 use crate::record::event::{Event, Text, Timestamp};
 
-/// What the message of a folded event begins with.
+/// The beginning of a folded event's message.
 const PREFIX: &str = "(combined from similar events): ";
 
 pub(super) struct Aggregator {
@@ -23,9 +25,9 @@ pub(super) struct Aggregator {
     message: Option<MessageFn>,
 }
 
-/// The messages of similar events that stay events of their own.
+/// The messages of one group of similar events that are not folded.
 pub(super) struct Group {
-    /// Each with its hash. Most groups never have another than the first, and need no table.
+    /// The first message with its hash. Most groups never have a second one, and so need no table.
     first: Option<(u64, Text)>,
     more: HashTable<(u64, Text)>,
     last: Timestamp,
@@ -42,24 +44,26 @@ impl Aggregator {
         Self { options, key, message }
     }
 
-    /// The group's key and the member's, if the user has a function for them.
+    /// Returns the keys of the group and of the member. Returns `None` if the user gave no function
+    /// for them.
     pub(super) fn custom_key(&self, event: &Event) -> Option<(Text, Text)> {
         self.key.as_ref().map(|key| key(event))
     }
 
-    /// Whether each event that stands for a group has a name of its own.
+    /// Returns whether each event that stands for a group gets its own name.
     pub(super) fn has_own_names(&self) -> bool {
         self.options.own_names
     }
 
-    /// Whether the store's name for an event that stands for a group counts.
+    /// Returns whether the correlator takes over the store's name of an event that stands for a
+    /// group.
     pub(super) fn keeps_stored_name(&self) -> bool {
         self.options.keep_stored_name
     }
 
-    /// Whether a message is folded.
+    /// Returns whether a message is folded. A new message that is not folded joins the group.
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
-        // More than, not as long as: exactly the interval still belongs to the group.
+        // `>`, not `>=`, because an event exactly the interval later still belongs to the group.
         if now.duration_since(group.last) > self.options.max_interval {
             group.first = None;
             group.more.clear();
@@ -76,7 +80,7 @@ impl Aggregator {
         if same(first) {
             return false;
         }
-        // The first one, and the one that has just come.
+        // The two are the first message and the one that has just come.
         if group.more.len() + 2 >= self.options.max_events {
             return group.more.find(hash, same).is_none();
         }
@@ -86,8 +90,9 @@ impl Aggregator {
         false
     }
 
-    /// The event that stands for the group of this one, without a name. Unless asked otherwise it has neither
-    /// annotations nor a reporting controller, like client-go's.
+    /// Returns the event that stands for the group of this one, without a name. Like client-go's,
+    /// it has no labels, annotations, reporting controller or reporting instance, unless
+    /// `keep_metadata` is set.
     pub(super) fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();
         combined.metadata.namespace = event.metadata.namespace.clone();

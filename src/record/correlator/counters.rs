@@ -1,10 +1,11 @@
-//! Counts of decisions, kept apart for threads that would otherwise wait for each other's cache line.
+//! Counters of decisions. They are kept in several cells, because threads would otherwise wait for
+//! each other's cache line.
 
 use super::decision::CorrelatorStats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, thread_number};
 
-/// Few enough to be added up for every event of a recording.
+/// The number of cells. They are few enough to be added up for every event of a recording.
 const CELLS: usize = 4;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What a correlator answers, and what it counts.
+//! The answers and the counters of a correlator.
 
 use std::fmt;
 
@@ -7,45 +7,47 @@ use serde::{Deserialize, Serialize};
 use super::key::CorrelationKey;
 use crate::record::event::{Event, EventPatch};
 
-/// What is to become of an event.
+/// The decision of a correlator about an event.
 #[doc(alias = "EventCorrelateResult")]
 #[doc(alias = "Skip")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Correlation {
-    /// Store it as a new event.
+    /// Store the event as a new one.
     Create {
-        /// The event, or one that stands for it and others like it.
+        /// The event, or one that stands for it and similar ones.
         event: Event,
-        /// For [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
+        /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// It is one that is stored already: change that.
+    /// Change an event that is stored already, because this event is counted on it.
     Update {
-        /// The result: the stored event's name, resource version and first time, this one's message and time, the new count.
+        /// The event as it is to be stored. The name, the resource version and the first time are
+        /// the stored event's, the message and the time are this one's, and the count is new.
         event: Event,
-        /// What changes, as client-go would send it.
+        /// The change, as client-go would send it.
         patch: EventPatch,
-        /// For [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
+        /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Do nothing. It has been counted.
+    /// Do nothing. The event has been counted.
     Skip(SkipReason),
-    /// Do two things, because events of this budget had been skipped: only with
-    /// [`SpamFilter::summaries`](super::SpamFilter::summaries).
+    /// Do two things, because events of this budget were skipped before. Only
+    /// [`SpamFilter::summaries`](super::SpamFilter::summaries) leads to this answer.
     Summarized {
-        /// The event that says how many; to be created, or an update of the summary before.
+        /// The decision about the summary, the event that says how many were skipped. The summary
+        /// is to be created, or is an update of the summary before.
         summary: Box<Correlation>,
-        /// What is to become of the event that was correlated.
+        /// The decision about the event that was correlated.
         event: Box<Correlation>,
     },
 }
 
-/// Why an event is skipped.
+/// The reason why an event is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// Its source has used up the budget for its object.
+    /// The event's source has used up the budget for the event's object.
     SpamFilter,
 }
 
@@ -57,24 +59,25 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// What a correlator has decided so far, in events.
+/// The counters of what a correlator has decided so far, in events.
 ///
-/// Whenever no call is running, `created` + `updated` + `filtered` is the number of events that were correlated. Summaries
-/// are not among them.
+/// While no call is running, `created` + `updated` + `filtered` is the number of events that were
+/// correlated. Summaries are not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct CorrelatorStats {
-    /// To be stored anew.
+    /// Events to be stored as new ones.
     pub created: u64,
-    /// To be counted on a stored event.
+    /// Events to be counted on a stored event.
     pub updated: u64,
-    /// Folded into an event that stands for a group, whatever became of that then.
+    /// Events that were folded into one that stands for a group, even if the spam filter then
+    /// skipped them.
     pub aggregated: u64,
-    /// Skipped by the spam filter.
+    /// Events that the spam filter skipped.
     pub filtered: u64,
-    /// Entries of the caches that were forgotten to make room; where this grows, counts start again from one and budgets
-    /// are full again, and `lru_cache_size` is too small.
+    /// Entries of the caches that were forgotten to make room. If this grows, counts start again
+    /// from one, budgets are full again, and `lru_cache_size` is too small.
     pub evicted: u64,
     /// Summaries of skipped events.
     pub summaries: u64,

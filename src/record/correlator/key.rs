@@ -1,11 +1,13 @@
-//! What makes two events the same, similar, or of one budget: keys with structure.
+//! Keys with structure. They decide whether two events are the same, similar, or of one budget.
 //!
-//! client-go joins the fields into one string, with nothing between them, so that `ab` and `c` are the same as `a` and
-//! `bc`. Here a key is the fields themselves. A lookup hashes and compares the fields of the event in hand, without
-//! building anything; only what is new to a cache is copied.
+//! client-go joins the fields into one string, with nothing between them, so that `ab` and `c` are
+//! the same as `a` and `bc`. Here a key consists of the fields themselves. A lookup hashes and
+//! compares the event's own fields, and builds nothing. It copies only keys that are new to a
+//! cache.
 //!
-//! All three keys of an event begin with the same eight fields, source, object and type. That [`Base`] is hashed once,
-//! held once for all keys that are in use at the same time, and compared by its address wherever that says enough.
+//! All three keys of an event begin with the same eight fields: source, object and type. This
+//! [`Base`] is hashed once, and all keys that are in use at the same time share one copy. Keys
+//! compare it by its address wherever the address says enough.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -14,10 +16,11 @@ use super::shards::beside;
 use crate::record::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
 
-/// Fields of a [`Base`].
+/// The number of fields of a [`Base`].
 const FIELDS: usize = 8;
 
-/// The fields that all keys of an event have in common. The object's resource version is in no key.
+/// The fields that all keys of an event have in common. No key contains the object's resource
+/// version.
 pub(super) type BaseFields<'a> = [&'a str; FIELDS];
 
 pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
@@ -34,8 +37,8 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
     ]
 }
 
-/// Source, object and type of an event: one budget of the spam filter. All texts one after the other, to be compared at
-/// one go.
+/// The source, object and type of an event: one budget of the spam filter. The texts stand one
+/// after the other, so that one comparison covers them all.
 pub(super) struct Base {
     lens: [usize; FIELDS],
     text: Box<str>,
@@ -53,7 +56,7 @@ impl Base {
         }
         let mut rest = self.text.as_bytes();
         fields.iter().all(|field| {
-            // Never falls back: the lengths are those of the texts.
+            // The default is never used, because the lengths are those of the texts.
             let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
             rest = after;
             mine == field.as_bytes()
@@ -69,7 +72,7 @@ impl PartialEq for Base {
 
 impl Eq for Base {}
 
-/// One event on its way through the stages, with what every key is made of.
+/// An event on its way through the stages, with the parts of its keys.
 pub(super) struct Lookup<'a> {
     pub(super) event: &'a Event,
     pub(super) base: BaseFields<'a>,
@@ -77,7 +80,8 @@ pub(super) struct Lookup<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The hashes of an event's keys, each field hashed once. All but the message's choose one shard: that of the base.
+/// The hashes of an event's keys. Each field is hashed once. All hashes except the message's choose
+/// the same shard, that of the base.
 #[derive(Clone, Copy)]
 pub(super) struct Hashes {
     pub(super) base: u64,
@@ -89,7 +93,8 @@ pub(super) struct Hashes {
 impl Hashes {
     pub(super) fn of(event: &Event, fields: &BaseFields<'_>, state: &ahash::RandomState) -> Self {
         let mut base = state.build_hasher();
-        // Without marks between them: where two keys have one hash by that, the texts are compared.
+        // No marks separate the fields. If two keys have the same hash because of that, the lookup
+        // compares their texts.
         for field in fields {
             base.write(field.as_bytes());
         }
@@ -115,30 +120,33 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
 
 /// A key in the caches of groups and of events.
 pub(super) struct Key {
-    /// Where it lies: its shard and its slot.
+    /// The hash, which says where the key lies: its shard and its slot.
     pub(super) hash: u64,
     subject: Subject,
 }
 
-/// Keys of different kinds are never equal, so that one cache can hold several.
+/// The contents of a key. Keys of different kinds are never equal, so that one cache can hold
+/// several kinds.
 #[derive(PartialEq, Eq)]
 enum Subject {
-    /// The same event, the unit of counting: its reason, message and field path.
+    /// The key of an event, which is the unit of counting: equal events have the same base, reason,
+    /// message and field path.
     Event(Arc<Base>, [Text; 3]),
-    /// Similar events, equal but for their messages: the reason and the reporter.
+    /// The key of a group of similar events, which are equal except for their messages: the base,
+    /// the reason and the reporter.
     Group(Arc<Base>, [Text; 3]),
-    /// Whatever the user's function made of it.
+    /// The text that the user's function returned.
     Custom(Text),
-    /// The summaries of a budget.
+    /// The key of the summaries of a budget.
     Summary(BudgetKey),
 }
 
 /// A key in the cache of budgets.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum BudgetKey {
-    /// Source, object and type.
+    /// The source, object and type of the events.
     Base(Arc<Base>),
-    /// Whatever the user's function made of it.
+    /// The text that the user's function returned.
     Custom(Text),
 }
 
@@ -167,7 +175,8 @@ fn group_fields(event: &Event) -> [&Text; 3] {
     [&event.reason, &event.reporting_controller, &event.reporting_instance]
 }
 
-/// `known` is the event's base, where somebody has it at hand.
+/// Returns whether `base` is the base of the looked-up event. `known` is the event's base, if the
+/// caller has it already.
 fn is_base(base: &Arc<Base>, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
     known.is_some_and(|known| Arc::ptr_eq(base, known)) || base.is(&lookup.base)
 }
@@ -193,19 +202,20 @@ impl Key {
         Self { hash, subject: Subject::Custom(text) }
     }
 
-    /// Of the summaries of a budget, in the budget's shard.
+    /// Returns the key of the summaries of a budget, in the budget's shard.
     pub(super) fn summary(budget: &BudgetKey, hash: u64) -> Self {
-        // Any other number: the two are in different caches, but others of this shard are near by.
+        // Any number except the budget's hash would do. The budget lies in another cache, but other
+        // keys of its shard are near by in this one.
         Self { hash: beside(hash, hash.rotate_left(17)), subject: Subject::Summary(budget.clone()) }
     }
 
-    /// Whether it is the key by which this event is counted.
+    /// Returns whether this is the key by which the looked-up event is counted.
     pub(super) fn is_event(&self, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
         matches!(&self.subject, Subject::Event(base, fields)
             if fields.each_ref() == event_fields(lookup.event) && is_base(base, lookup, known))
     }
 
-    /// Whether it is the key of the group that this event belongs to.
+    /// Returns whether this is the key of the group to which the looked-up event belongs.
     pub(super) fn is_group(&self, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
         matches!(&self.subject, Subject::Group(base, fields)
             if fields.each_ref() == group_fields(lookup.event) && is_base(base, lookup, known))
@@ -215,7 +225,7 @@ impl Key {
         matches!(&self.subject, Subject::Custom(custom) if custom == text)
     }
 
-    /// Whether what is stored under it stands for a group of events.
+    /// Returns whether the event that is stored under this key stands for a group.
     pub(super) fn is_of_group(&self) -> bool {
         matches!(self.subject, Subject::Group(..) | Subject::Custom(_))
     }
@@ -236,18 +246,19 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// Which entry of a correlator's memory a decision was about; it goes back with the store's answer to
-/// [`confirm`](super::EventCorrelator::confirm).
+/// A key to the entry of a correlator's memory that a decision was about. The caller passes it back
+/// to [`confirm`](super::EventCorrelator::confirm), with the store's answer.
 ///
-/// A clone is one reference count. Of one correlator's keys, those are equal that belong to events that count as one;
-/// keys of two correlators are never equal.
+/// A clone costs one reference count. Two keys of one correlator are equal if they belong to events
+/// that count as one. Keys of two correlators are never equal.
 #[derive(Clone)]
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
 impl CorrelationKey {
-    /// The same number for the same key, to divide keys among some.
+    /// Returns a number below `parts`, always the same one for the same key, to divide keys among
+    /// workers.
     pub(crate) fn share(&self, parts: usize) -> usize {
-        // The upper half: slots go by the lowest bits.
+        // The upper half, because tables choose slots by the lowest bits.
         ((self.0.hash >> 32) % parts as u64) as usize
     }
 }
@@ -268,7 +279,7 @@ impl Hash for CorrelationKey {
 
 impl fmt::Debug for CorrelationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the texts, which may hold what should not be in a log.
+        // The output leaves out the texts, which may hold what should not be in a log.
         let kind = match self.0.subject {
             Subject::Event(..) => "Event",
             Subject::Group(..) => "Aggregate",

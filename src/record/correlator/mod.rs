@@ -1,16 +1,23 @@
-//! Decides what becomes of an event: stored anew, counted on a stored one, or skipped.
+//! Decides whether an event is stored as a new one, counted on a stored one, or skipped.
 //!
-//! Three stages, in client-go's order: [`aggregator`] folds similar events, [`observer`] counts equal ones, [`spam_filter`]
-//! cuts off who writes too much. Counting comes before cutting, so skipped events are in the count. Each stage remembers
-//! in a [`cache`] of its own, a sharded map by [`key`]s made of an event's fields; [`memory`] joins the shards of the
-//! three for many threads and bounds them. A decision is about one event at one moment of the clock.
+//! There are three stages, in client-go's order:
 //!
-//! The stages know nothing of each other, so the order in which they are asked does not matter, only what is made of
-//! their answers. The budget is asked first, because its key is the beginning of the others.
+//! * [`aggregator`] folds similar events.
+//! * [`observer`] counts equal events.
+//! * [`spam_filter`] cuts off a source that writes too much about an object.
+//!
+//! Counting comes before cutting off, so the counts include skipped events. Each stage remembers in
+//! its own [`cache_shard`], a sharded map by [`key`]s that are made of an event's fields.
+//! [`cache`] joins the shards of the three for many threads and bounds them. A decision is about
+//! one event at one moment of the clock.
+//!
+//! The stages know nothing of each other. The order in which the correlator asks them therefore
+//! does not matter, only how it combines their answers. It asks for the budget first, because the
+//! budget's key is the beginning of the other keys.
 
 mod aggregator;
 mod cache;
-mod caches;
+mod cache_shard;
 mod counters;
 mod decision;
 mod key;
@@ -28,7 +35,7 @@ use crate::record::event::{Event, EventPatch, Text, Timestamp, name};
 use crate::sync::Arc;
 
 use aggregator::{Aggregator, Group};
-use caches::{Caches, EventCache, Shard};
+use cache::{Caches, EventCache, Shard};
 use counters::CorrelatorCounters;
 use key::{Base, BudgetKey, Hashes, Key, Lookup, base_fields, text_hash};
 use observer::{Seen, Stored};
@@ -38,34 +45,39 @@ pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
 pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 
-/// Folds, counts and limits events, as client-go's correlator does. `Send` and `Sync`: any number of threads may use one.
+/// A correlator that folds, counts and limits events, as client-go's does. It is `Send` and `Sync`,
+/// so any number of threads may use one.
 ///
-/// Driven from one thread it decides as client-go does, except for two things that client-go leaves
-/// to chance or forgets, and four that it does otherwise:
+/// Used by one thread, a correlator decides as client-go does, except for two things that client-go
+/// leaves to chance or forgets, and four that client-go does in another way:
 ///
-/// * Of a group of similar events the first ones stay events of their own. client-go removes an
+/// * The first events of a group of similar ones stay separate events. client-go removes an
 ///   arbitrary one from a full group.
-/// * What the store answered about an event that stands for a group is remembered.
-/// * A key is made of fields. client-go strings the fields together, so two events that differ can
-///   have one key.
-/// * An event that is folded has no entry of its own. client-go adds one for each of its messages,
-///   and with a cache that is too small it forgets others for them.
-/// * A count that is negative is not continued, and the largest one stays. client-go counts on from
-///   a negative one, and goes on with the smallest after the largest.
-/// * In the names that the correlator makes, a time before 1970 counts as 1970, and one from 2200
-///   on as the beginning of that year. client-go's are negative before 1970 and wrap round after
-///   2262.
+/// * The correlator remembers what the store answered about an event that stands for a group.
+/// * A key consists of fields. client-go joins the fields into one string, so two events that
+///   differ can have one key.
+/// * An event that is folded has no separate entry. client-go adds one for each message of the
+///   group, and forgets other entries for these if the cache is too small.
+/// * A negative count is not continued, and the largest count stays. client-go counts on from a
+///   negative count, and continues with the smallest one after the largest.
+/// * In the names that the correlator makes, a time before 1970 counts as 1970, and a time from
+///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
+///   round after 2262.
 ///
-/// Used by several threads, a decision is atomic for its source, object and type (with functions of
-/// the user's for the keys: each stage is, for its key), and a count never goes back.
+/// If several threads use a correlator, a decision is atomic for its source, object and type. If
+/// the user's functions make the keys, each stage is atomic for its key instead. A count never
+/// decreases.
 ///
-/// Memory is bounded by three caches of `lru_cache_size` entries, and one more for each thread that is adding one. What
-/// goes is the least recently used; where several threads use a correlator, the latest hundred or so uses of objects in
-/// different shards may be taken in another order. An entry has a copy of the names in its key and shares the message of the event that made it; one of
-/// the first cache keeps up to `max_events` - 1 messages.
+/// Memory is bounded by three caches of `lru_cache_size` entries, plus the one or two entries that
+/// each thread is adding. The least recently used entry is forgotten first. If several threads use
+/// a correlator, the latest hundred or so uses of objects in different shards may count in another
+/// order. An entry has a copy of the names in its key, and shares the message of the event that
+/// made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
 ///
-/// A decision allocates what its answer is made of, and nothing when it is to skip. Threads wait for each other, for a
-/// moment, only where their objects meet in one of 32 shards, or where one thread makes room in another's.
+/// A decision allocates the parts of its answer, and the entries of keys that are new. Without
+/// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A
+/// thread waits for another one, for a moment, only if their objects share one of 32 shards, or if
+/// one of them makes room in the other's shard.
 ///
 /// # Examples
 ///
@@ -95,7 +107,7 @@ pub struct EventCorrelator {
     counters: CorrelatorCounters,
 }
 
-/// What the second stage says.
+/// The answer of the second stage.
 struct Observed {
     key: Arc<Key>,
     is_folded: bool,
@@ -103,17 +115,17 @@ struct Observed {
 }
 
 enum Occurrence {
-    /// With its name, if it stands for a group.
+    /// The first occurrence, with its name if the correlator made the event.
     First(Option<Text>),
     Repeat(Stored),
 }
 
 impl EventCorrelator {
-    /// A correlator that has seen nothing yet.
+    /// Creates a correlator that has seen nothing yet.
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range. Zero is never a default in disguise.
+    /// The error names the option that is out of range. Zero never stands for a default.
     #[doc(alias = "NewEventCorrelator")]
     #[doc(alias = "NewEventCorrelatorWithOptions")]
     pub fn new(options: CorrelatorOptions) -> Result<Self, BuildError> {
@@ -132,12 +144,14 @@ impl EventCorrelator {
 
     /// Decides about one event, and remembers it.
     ///
-    /// The event need not have been stored when the next equal one is correlated, but it is taken for stored: what comes
-    /// next is an update. A store that then does not find it must create the event of the update.
+    /// The event need not be stored before the next equal one is correlated. The correlator assumes
+    /// that the event is stored, and answers the next one with an update. A store that then does
+    /// not find the event must create the event of the update.
     ///
     /// # Panics
     ///
-    /// Only when one of the functions of the options does; then the event may have been counted already.
+    /// Panics only if one of the functions of the options does. The event may have been counted
+    /// already then.
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
@@ -163,7 +177,7 @@ impl EventCorrelator {
             _ => event.clone(),
         };
         occurrence.carry_over_to(&mut event);
-        // The user's key is made of the event as it would be stored.
+        // The user's function makes the key of the event as it would be stored.
         if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
             budget = self.pass_custom(&lookup, filter, &event);
             if matches!(budget, Budget::Exhausted) {
@@ -183,18 +197,20 @@ impl EventCorrelator {
         }
     }
 
-    /// Takes in what the store answered to the decision with this key: the resource version, and the name that the event
-    /// really has. An event that stands for a group keeps the name that it was given here, as in client-go.
+    /// Remembers the store's answer to the decision with this key: the resource version, and the
+    /// name that the event really has. An event that stands for a group keeps the name that the
+    /// correlator gave it, as in client-go, unless `Aggregation::keep_stored_name` is set.
     ///
-    /// Not calling it, because the write failed, is fine. Answers may come late or out of order.
+    /// The caller need not call this if the write failed. Answers may come late or out of order.
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
         self.confirm_as(&key, stored, false);
     }
 
-    /// As [`confirm`](Self::confirm), where `renamed` says that the name that was given here had to be given up, also
-    /// that of a group. Answers with the name by which the event goes from now on.
+    /// Does what [`confirm`](Self::confirm) does, and returns the name that the event has from now
+    /// on. If `renamed`, the name that the correlator gave had to be given up, even if the event
+    /// stands for a group.
     pub(crate) fn confirm_as(&self, key: &CorrelationKey, stored: &Event, renamed: bool) -> Text {
         let key = &key.0;
         let keeps_name = !renamed
@@ -207,12 +223,13 @@ impl EventCorrelator {
         })
     }
 
-    /// What has been decided so far.
+    /// Returns the counters of the decisions so far.
     pub fn stats(&self) -> CorrelatorStats {
         self.counters.sum(self.caches.evicted())
     }
 
-    /// All that lies in the shard of the event's own keys.
+    /// Runs the stages whose keys are made of the event's own fields. Their entries all lie in
+    /// `shard`.
     fn pass(&self, lookup: &Lookup<'_>, fold: Fold, shard: &mut Shard<'_>) -> (Budget, Observed) {
         let Shard { groups, events, budgets } = shard;
         let Lookup { event, hashes, now, .. } = *lookup;
@@ -249,7 +266,7 @@ impl EventCorrelator {
         (budget, observed)
     }
 
-    /// The last stage, for a budget that has been found.
+    /// Runs the last stage for a budget that has been found.
     fn budget(
         &self,
         lookup: &Lookup<'_>,
@@ -264,7 +281,7 @@ impl EventCorrelator {
         match filter.take(bucket, lookup.now) {
             None => Budget::Exhausted,
             Some(0) => Budget::Allowed,
-            // The summary is counted as an event is.
+            // The summary is counted like any event.
             Some(skipped) => {
                 let key = Arc::new(Key::summary(key, hash));
                 let (_, seen) = entry_of(&key, events);
@@ -274,7 +291,8 @@ impl EventCorrelator {
         }
     }
 
-    /// The first two stages where the user has said what is similar; `None` if the event stays one of its own.
+    /// Runs the first two stages with the keys that the user's function made. Returns `None` if the
+    /// event is not folded.
     fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): (Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
         let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, self.caches.hasher()));
@@ -286,7 +304,7 @@ impl EventCorrelator {
         })
     }
 
-    /// The second stage for the event that stands for a group.
+    /// Runs the second stage for the event that stands for a group.
     fn observe_group(&self, lookup: &Lookup<'_>, key: &Arc<Key>, events: &mut EventCache<'_>) -> Observed {
         let (key, seen) = entry_of(key, events);
         let number = match &self.aggregator {
@@ -296,8 +314,8 @@ impl EventCorrelator {
         Observed { key: key.clone(), is_folded: true, occurrence: self.observe_own(lookup, seen, number) }
     }
 
-    /// Counts an event of the correlator's own making, or names it: as client-go does, by the moment, but never as a
-    /// recorder has named an event of its own.
+    /// Counts an event that the correlator makes itself, or names a new one. The name is made of
+    /// the moment, as in client-go, but is never one that a recorder has given to an event.
     fn observe_own(
         &self,
         lookup: &Lookup<'_>,
@@ -314,7 +332,7 @@ impl EventCorrelator {
         Occurrence::First(Some(name))
     }
 
-    /// The last stage where the user has said what shares a budget, by the event as it would be stored.
+    /// Runs the last stage with the user's key, which is made of the event as it would be stored.
     fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> Budget {
         let Some(budget) = filter.custom_key(result) else { return Budget::Allowed };
         let hash = text_hash(&budget, self.caches.hasher());
@@ -356,23 +374,25 @@ impl Occurrence {
     }
 }
 
-/// The spam filter's verdict.
+/// The verdict of the spam filter.
 enum Budget {
     Allowed,
     Exhausted,
-    /// Allowed again. A summary tells of the number of events that were skipped.
+    /// Allowed again after events were skipped. A summary says how many: their number comes first,
+    /// then the summary's entry.
     Resumed(Box<(u64, Observed)>),
 }
 
-/// Whether an event is folded.
+/// The answer of the first stage, or the way to it.
 enum Fold {
-    /// By its fields; yet to be found out.
+    /// Not known yet. The event's fields decide.
     ByFields,
-    /// As the user's key has said.
+    /// The answer by the user's key. `None` if the event is not folded.
     Done(Option<Observed>),
 }
 
-/// The entry of a key that exists already.
+/// Returns the entry of a key that exists already, with its own copy of the key. If the entry is
+/// missing, it is made with this key.
 fn entry_of<'a>(key: &Arc<Key>, events: &'a mut EventCache<'_>) -> (&'a Arc<Key>, &'a mut Seen) {
     let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
     events.entry(key.hash, same, || (key.clone(), Seen::nothing()))

@@ -1,8 +1,9 @@
-//! The second stage: the same event again is a higher count, not another event.
+//! The second stage of a correlator, which counts an event that comes again instead of storing
+//! another one.
 
 use crate::record::event::{Event, Text, Timestamp};
 
-/// What is known of an event that has been seen, as it should be in the store.
+/// The known state of an event that has been seen, as it should be in the store.
 pub(super) struct Seen {
     count: i32,
     first: Option<Timestamp>,
@@ -10,7 +11,7 @@ pub(super) struct Seen {
     resource_version: Text,
 }
 
-/// What a repeat has from the event that is stored.
+/// The fields that a repeat takes over from the stored event.
 pub(super) struct Stored {
     count: i32,
     first: Option<Timestamp>,
@@ -19,12 +20,13 @@ pub(super) struct Stored {
 }
 
 impl Seen {
-    /// Nobody's count is zero: an event that came with one is taken for new again.
+    /// Returns the state of an event that has not been seen, which has a count of zero. An event
+    /// that came with a count of zero or less therefore counts as new again.
     pub(super) fn nothing() -> Self {
         Self { count: 0, first: None, name: Text::EMPTY, resource_version: Text::EMPTY }
     }
 
-    /// Counts one more, if it has been seen before.
+    /// Counts one more occurrence if the event has been seen before. Returns whether it has.
     pub(super) fn count(&mut self) -> bool {
         let is_repeat = self.count > 0;
         if is_repeat {
@@ -33,7 +35,7 @@ impl Seen {
         is_repeat
     }
 
-    /// What the repeat that has just been counted is to be stored as.
+    /// Returns the fields for the repeat that has just been counted.
     pub(super) fn stored(&self) -> Stored {
         Stored {
             count: self.count,
@@ -43,7 +45,7 @@ impl Seen {
         }
     }
 
-    /// Takes an event for stored.
+    /// Remembers an event as stored.
     pub(super) fn store(&mut self, event: &Event) {
         self.count = event.count;
         self.first = event.first_timestamp;
@@ -51,7 +53,7 @@ impl Seen {
         self.resource_version = event.metadata.resource_version().clone();
     }
 
-    /// Takes a first event of the correlator's own making for stored.
+    /// Remembers the first occurrence of an event that the correlator made itself as stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
         *self = Self { count: 1, first: Some(now), name, resource_version: Text::EMPTY };
     }
@@ -60,13 +62,15 @@ impl Seen {
         &self.name
     }
 
-    /// Learns what the store made of an event.
+    /// Remembers what the store made of an event. If `keeps_name`, an event that has been seen
+    /// keeps its name.
     pub(super) fn confirm(&mut self, stored: &Event, keeps_name: bool) {
         let before = self.count;
-        // client-go never hears of the name under which an event that stands for a group was stored.
+        // client-go never learns the name under which an event that stands for a group was stored.
         let name = (keeps_name && before > 0).then(|| self.name.clone());
         self.store(stored);
-        // An answer may come after the next occurrence has been counted: a count never goes back.
+        // An answer may come after the next occurrence has been counted, and a count never
+        // decreases.
         self.count = before.max(stored.count);
         if let Some(name) = name {
             self.name = name;

@@ -15,13 +15,14 @@ pub(super) type KeyFn = Arc<dyn Fn(&Event) -> (Text, Text) + Send + Sync>;
 pub(super) type MessageFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SpamKeyFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 
-/// The most entries that a cache can be asked to hold.
+/// The largest number of entries that a cache can be asked to hold.
 const MAX_ENTRIES: usize = 1 << 24;
 
 /// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
-/// In configuration files the keys are the fields' names; client-go's names are understood as well, an interval is text
-/// such as `10m` or a number of seconds, `null` switches a stage off, and an unknown key is an error.
+/// In configuration files the keys are the fields' names, and client-go's names are understood as
+/// well. An interval is text such as `10m`, or a number of seconds. `null` switches a stage off. An
+/// unknown key is an error.
 ///
 /// # Examples
 ///
@@ -42,13 +43,13 @@ const MAX_ENTRIES: usize = 1 << 24;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
 #[non_exhaustive]
 pub struct CorrelatorOptions {
-    /// How many entries each of the three caches holds: groups of similar events, events, and budgets. 1 to 16,777,216,
-    /// default 4096.
+    /// The number of entries that each of the three caches holds: groups of similar events, events,
+    /// and budgets. 1 to 16,777,216, default 4096.
     #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
     pub lru_cache_size: usize,
-    /// Folding of similar events into one; `None` switches it off.
+    /// The options for folding similar events into one. `None` switches folding off.
     pub aggregation: Option<Aggregation>,
-    /// The budget of each source and object; `None` switches it off.
+    /// The budget of each source and object. `None` switches the filter off.
     pub spam_filter: Option<SpamFilter>,
     #[serde(skip)]
     pub(super) functions: Functions,
@@ -56,7 +57,7 @@ pub struct CorrelatorOptions {
     pub(super) clock: Clock,
 }
 
-/// When similar events are folded into one.
+/// The options that say when similar events are folded into one.
 #[doc(alias = "EventAggregator")]
 #[doc(alias = "NewEventAggregator")]
 #[doc(alias = "EventAggregate")]
@@ -69,27 +70,32 @@ pub struct CorrelatorOptions {
 )]
 #[non_exhaustive]
 pub struct Aggregation {
-    /// How many messages of similar events it takes: the events before that stay events of their own. At least 1, which
-    /// folds all; default 10.
+    /// The number of different messages at which folding begins: similar events with one of the
+    /// first `max_events - 1` messages stay separate events. At least 1, which folds all. Default
+    /// 10.
     #[serde(alias = "MaxEvents", alias = "maxEvents")]
     pub max_events: usize,
-    /// How long after the last similar event the group is forgotten. More than zero, default 10 minutes.
+    /// The time after the last similar event until the group is forgotten. More than zero, default
+    /// 10 minutes.
     #[doc(alias = "MaxIntervalInSeconds")]
     #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
     #[serde(with = "crate::duration")]
     pub max_interval: Duration,
-    /// Whether an event that stands for a group has labels, annotations, reporting controller and reporting instance of
-    /// the latest of them. client-go leaves them out; default false.
+    /// Whether an event that stands for a group has the labels, annotations, reporting controller
+    /// and reporting instance of the latest event of the group. client-go leaves them out. Default
+    /// false.
     pub keep_metadata: bool,
-    /// Whether the name under which a store has an event that stands for a group is taken over from its answer. client-go
-    /// never hears of it, and goes on with the name that it gave; default false.
+    /// Whether the correlator takes over, from a store's answer, the name of an event that stands
+    /// for a group. client-go never learns that name, and continues with the one that it gave.
+    /// Default false.
     pub keep_stored_name: bool,
-    /// Whether two groups about one object that are first folded in the same nanosecond get names of their own. With
-    /// client-go they share one, and the store refuses the second; default false.
+    /// Whether two groups about one object get different names if they are first folded in the same
+    /// nanosecond. In client-go they share one name, and the store refuses the second event.
+    /// Default false.
     pub own_names: bool,
 }
 
-/// How many events of one source about one object are let through.
+/// The budget for the events of one source about one object.
 #[doc(alias = "EventSourceObjectSpamFilter")]
 #[doc(alias = "NewEventSourceObjectSpamFilter")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,21 +107,21 @@ pub struct Aggregation {
 )]
 #[non_exhaustive]
 pub struct SpamFilter {
-    /// How many at once. At least 1, default 25.
+    /// The number of events that may come at once. At least 1, default 25.
     #[doc(alias = "BurstSize")]
     #[serde(alias = "BurstSize", alias = "burstSize")]
     pub burst: u32,
-    /// How many more each second, in the long run. More than zero, default 1/300.
+    /// The number of further events per second, in the long run. More than zero, default 1/300.
     #[serde(alias = "QPS")]
     pub qps: f32,
-    /// Whether events of type `Warning` always pass, and use nothing up. Default false.
+    /// Whether events of type `Warning` always pass, and use up nothing. Default false.
     pub exempt_warnings: bool,
-    /// Whether the first event that passes after others were skipped brings a summary, an event with the reason
-    /// `EventsSuppressed` and a message such as `7 events suppressed`: see
+    /// Whether the first event that passes after others were skipped brings a summary. A summary is
+    /// an event with the reason `EventsSuppressed` and a message such as `7 events suppressed`. See
     /// [`Correlation::Summarized`](super::Correlation::Summarized). Default false.
     ///
-    /// Events that are skipped and never followed by one that passes, or whose budget is forgotten to make room, have no
-    /// summary.
+    /// Skipped events have no summary if no event of their budget passes later, or if their budget
+    /// is forgotten to make room.
     pub summaries: bool,
 }
 
@@ -161,8 +167,9 @@ impl Default for SpamFilter {
 }
 
 impl CorrelatorOptions {
-    /// Decides which events are similar: the first text names the group, the second the member. The default is
-    /// everything but the message (and the field path), and the message.
+    /// Sets the function that decides which events are similar. Its first text names the group, the
+    /// second the member. By default the first text is made of everything except the message and
+    /// the field path, and the second is the message.
     #[doc(alias = "EventAggregatorKeyFunc")]
     #[doc(alias = "EventAggregatorByReasonFunc")]
     #[doc(alias = "KeyFunc")]
@@ -171,7 +178,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Writes the message of an event that stands for a group, from the latest of them. The default is its message after
+    /// Sets the function that writes the message of an event that stands for a group, from the
+    /// latest event of the group. The default is that event's message after
     /// `(combined from similar events): `.
     #[doc(alias = "EventAggregatorMessageFunc")]
     #[doc(alias = "EventAggregatorByReasonMessageFunc")]
@@ -181,7 +189,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Decides which events share a budget. The default is source, object and type.
+    /// Sets the function that decides which events share a budget. By default these are the events
+    /// with the same source, object and type.
     #[doc(alias = "EventSpamKeyFunc")]
     #[doc(alias = "SpamKeyFunc")]
     pub fn spam_key(mut self, key: impl Fn(&Event) -> Text + Send + Sync + 'static) -> Self {
@@ -189,7 +198,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// The clock for the interval of a group, the times of an event that stands for one, and the budgets.
+    /// Sets the clock for the interval of a group, the times of an event that stands for a group,
+    /// and the budgets.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -205,11 +215,7 @@ impl CorrelatorOptions {
         }
         if let Some(Aggregation { max_events, max_interval, .. }) = self.aggregation {
             if max_events == 0 {
-                return Err(BuildError::new(
-                    "max_events",
-                    max_events,
-                    "1 or more; None switches aggregation off",
-                ));
+                return Err(BuildError::new("max_events", max_events, "1 or more"));
             }
             if max_interval.is_zero() {
                 return Err(BuildError::new("max_interval", "0s", "more than zero"));
@@ -217,10 +223,10 @@ impl CorrelatorOptions {
         }
         if let Some(SpamFilter { burst, qps, .. }) = self.spam_filter {
             if burst == 0 {
-                return Err(BuildError::new("burst", burst, "1 or more; None switches the filter off"));
+                return Err(BuildError::new("burst", burst, "1 or more"));
             }
             if !(qps > 0.0 && qps.is_finite()) {
-                return Err(BuildError::new("qps", qps, "more than zero; None switches the filter off"));
+                return Err(BuildError::new("qps", qps, "finite and more than zero"));
             }
         }
         Ok(())

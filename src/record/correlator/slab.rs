@@ -1,12 +1,15 @@
-//! The entries of one shard's part of a cache, each at a place of its own, in a ring by the order of their uses.
+//! The entries of one shard's part of a cache. Each entry has its own place, and a ring links the
+//! entries in the order of their uses.
 //!
-//! A use moves an entry to the newest end, and the oldest end says what to forget: both in constant time. The slots have
-//! no gaps, because the last one moves to the place of one that is taken out.
+//! A use moves an entry to the newest end, and the oldest end is the entry to forget. Both take
+//! constant time. The slots have no gaps, because the last one moves to the place of one that is
+//! taken out.
 
-/// Beyond every stamp: the oldest use of a slab that has no entries.
+/// A number beyond every stamp: the oldest use of a slab without entries.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The place that no slot has: where the ring's two ends meet. Its newer neighbour is the oldest entry.
+/// A place that no slot has: the point where the ring's two ends meet. Its newer neighbour is the
+/// oldest entry.
 const ENDS: u32 = u32::MAX;
 
 pub(super) struct Slab<K, V> {
@@ -38,12 +41,14 @@ impl<K, V> Slab<K, V> {
         &mut self.slots[place as usize]
     }
 
-    /// Returns the place of the least recently used entry, if there is one.
+    /// Returns the place of the least recently used entry. Returns `None` if the slab has no
+    /// entries.
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.ends.newer != ENDS).then_some(self.ends.newer)
     }
 
-    /// The stamp of that entry's last use, or [`NEVER`].
+    /// Returns the stamp of the oldest entry's last use. Returns [`NEVER`] if the slab has no
+    /// entries.
     pub(super) fn oldest_use(&self) -> u64 {
         self.slots.get(self.ends.newer as usize).map_or(NEVER, |slot| slot.last_use)
     }
@@ -57,9 +62,10 @@ impl<K, V> Slab<K, V> {
         self.slot(place).last_use = stamp;
     }
 
-    /// Puts in an entry, as the newest one; its place.
+    /// Adds an entry as the newest one, and returns its place.
     pub(super) fn push(&mut self, hash: u64, key: K, value: V, stamp: u64) -> u32 {
-        // No cache may have more than 2^24 entries, and one more for each thread.
+        // The place fits, because a cache has at most 2^24 entries, and one or two more for each
+        // thread.
         let place = self.slots.len() as u32;
         let links = Links { older: ENDS, newer: ENDS };
         self.slots.push(Slot { hash, key, value, last_use: stamp, links });
@@ -67,7 +73,8 @@ impl<K, V> Slab<K, V> {
         place
     }
 
-    /// Takes out an entry; and the hash of the one that lies there now, which was the last one, if there is one.
+    /// Removes and returns an entry. The last entry moves to its place, and its hash is returned
+    /// too. The hash is `None` if the removed entry was itself the last.
     pub(super) fn take(&mut self, place: u32) -> (Slot<K, V>, Option<u64>) {
         self.unlink(place);
         let slot = self.slots.swap_remove(place as usize);
@@ -79,7 +86,8 @@ impl<K, V> Slab<K, V> {
         (slot, moved.map(|(hash, _)| hash))
     }
 
-    /// The place after the last one: of the one that [`take`](Self::take) moved, before.
+    /// Returns the place after the last one. After [`take`](Self::take) this is the former place of
+    /// the entry that moved.
     pub(super) fn end(&self) -> u32 {
         self.slots.len() as u32
     }

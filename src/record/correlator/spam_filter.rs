@@ -1,8 +1,9 @@
-//! The last stage: a budget for each source and object, so that one of them cannot drown the rest.
+//! The last stage of a correlator: a budget for each source and object, so that no single one can
+//! crowd out the rest.
 //!
-//! A token bucket for each key, full at first. Every event takes one token; where there is none it is skipped, but
-//! counted. The arithmetic is that of Go's `x/time/rate` in its order of operations, so that decisions on the edge come
-//! out alike.
+//! Each key has a token bucket, which is full at first. Every event takes one token. If the bucket
+//! has none, the event is skipped, but counted. The arithmetic is that of Go's `x/time/rate` in the
+//! same order of operations, so that decisions on the edge come out alike.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(super) struct BucketRules {
     exempts_warnings: bool,
     summarizes: bool,
     burst: f64,
-    /// Tokens a second.
+    /// The number of tokens per second.
     rate: f64,
     key: Option<SpamKeyFn>,
 }
@@ -24,7 +25,7 @@ pub(super) struct BucketRules {
 pub(super) struct Bucket {
     tokens: f64,
     last: Timestamp,
-    /// Events since one passed.
+    /// The number of events that were skipped since one passed.
     skipped: u64,
 }
 
@@ -34,7 +35,8 @@ impl BucketRules {
             exempts_warnings: options.exempt_warnings,
             summarizes: options.summaries,
             burst: f64::from(options.burst),
-            // Widened, not converted by its digits: 1/300 is 0.0033333334140479565 here as it is there.
+            // The value is widened, not converted by its digits. 1/300 is 0.0033333334140479565, as
+            // in Go.
             rate: f64::from(options.qps),
             key,
         }
@@ -44,7 +46,7 @@ impl BucketRules {
         self.key.is_some()
     }
 
-    /// The budget's key, if the user has a function for it.
+    /// Returns the budget's key. Returns `None` if the user gave no function for it.
     pub(super) fn custom_key(&self, event: &Event) -> Option<Text> {
         self.key.as_ref().map(|key| key(event))
     }
@@ -57,15 +59,16 @@ impl BucketRules {
         self.exempts_warnings && event.event_type() == Some(EventType::Warning)
     }
 
-    /// Whether there is still budget for one more event; if so it is used, and the answer is how many were skipped
-    /// before it, if they are to be summed up.
+    /// Takes budget for one more event. Returns `None` if there is none left, and counts the event
+    /// as skipped. Otherwise returns how many events were skipped before this one, or 0 if skipped
+    /// events are not to be summarized.
     pub(super) fn take(&self, bucket: &mut Bucket, now: Timestamp) -> Option<u64> {
-        // Nothing where the clock went backwards.
+        // The bucket gains nothing if the clock went backwards.
         let gained = go_seconds(now.duration_since(bucket.last)) * self.rate;
         let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
-        // A wait of less than a nanosecond is none.
+        // A wait of less than a nanosecond counts as none.
         let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
-        // Only what was granted moves the time, also backwards.
+        // Only an accepted event moves the time, even backwards.
         if accepted {
             let skipped = if self.summarizes { bucket.skipped } else { 0 };
             *bucket = Bucket { tokens, last: now, skipped: 0 };
@@ -76,7 +79,7 @@ impl BucketRules {
         }
     }
 
-    /// What tells of `skipped` events before this one, without a name.
+    /// Returns the event that reports `skipped` skipped events before this one, without a name.
     pub(super) fn summary(event: &Event, skipped: u64, now: Timestamp) -> Event {
         let mut summary = Event::default();
         summary.metadata.namespace = event.metadata.namespace.clone();
@@ -95,7 +98,7 @@ impl BucketRules {
     }
 }
 
-/// Go's `Duration.Seconds`.
+/// Returns the seconds of a duration, as Go's `Duration.Seconds` does.
 #[allow(clippy::cast_precision_loss, reason = "whole seconds between two dates are far below 2^53")]
 fn go_seconds(duration: Duration) -> f64 {
     duration.as_secs() as f64 + f64::from(duration.subsec_nanos()) / 1e9

@@ -1,5 +1,6 @@
-//! Lines in the log about a sink that fails, with the feature `tracing`: the first at once, and
-//! then at most one in ten seconds of each kind. Without the feature the statistics alone say it.
+//! Lines in the log about a sink that fails, with the feature `tracing`. Of each kind the first
+//! line is written at once, and then at most one in ten seconds. Without the feature only the
+//! statistics report a failure.
 
 use crate::clock::Clock;
 use crate::record::event::Timestamp;
@@ -11,7 +12,7 @@ pub(super) struct Alerts {
     event: log::Silence,
     #[cfg(feature = "tracing")]
     store: log::Silence,
-    /// The log says that the store is away.
+    /// Whether the log says that the store is away.
     #[cfg(feature = "tracing")]
     is_told: bool,
 }
@@ -37,7 +38,8 @@ mod log {
 
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// Until when nothing is said, and how much was not said since the last line.
+    /// The limit on one kind of line: the time until which none is written, and the number of lines
+    /// left out since the last one.
     #[derive(Default)]
     pub(super) struct Silence {
         until: Deadline,
@@ -45,7 +47,7 @@ mod log {
     }
 
     impl Silence {
-        /// Says it now, or counts it.
+        /// Writes a line now, or counts it as left out. Returns whether the line was written.
         fn say(&mut self, clock: &Clock, say: impl FnOnce(u64)) -> bool {
             if self.until.is_some() && !clock.has_passed(self.until) {
                 self.unmentioned += 1;
@@ -53,14 +55,14 @@ mod log {
             }
             self.until = clock.deadline(PAUSE);
             let unmentioned = std::mem::take(&mut self.unmentioned);
-            // The subscriber is the user's.
+            // The subscriber is the user's code, and may panic.
             catch_panic(|| say(unmentioned));
             true
         }
     }
 
     impl Alerts {
-        /// An attempt to write one event failed.
+        /// Logs that an attempt to write one event failed.
         pub(crate) fn failed(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
             let SinkFailure { text, since, attempts } = failure;
             let recording = escaped(recording);
@@ -72,7 +74,7 @@ mod log {
             });
         }
 
-        /// The store itself is away.
+        /// Logs that the store itself is away.
         pub(crate) fn unreachable(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
             let SinkFailure { text, since, .. } = failure;
             let recording = escaped(recording);
@@ -81,7 +83,7 @@ mod log {
             });
         }
 
-        /// The store answers again. Said if it was said that it was away.
+        /// Logs that the store answers again, if the log says that the store is away.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
                 let recording = escaped(recording);

@@ -1,8 +1,8 @@
-//! Whether the store is there at all: a circuit breaker.
+//! A circuit breaker for a store that may be away.
 //!
-//! It opens when the sink says that the store itself is away ([`SinkError::unreachable`]), and any
-//! answer closes it. While it is open, nothing is written except one probe after each pause. Any
-//! other failure concerns its own key.
+//! The breaker opens when the sink says that the store itself is away ([`SinkError::unreachable`]),
+//! and any answer closes the breaker. While the breaker is open, the driver writes nothing except
+//! one probe after each pause. Any other failure concerns only its own key.
 //!
 //! [`SinkError::unreachable`]: crate::SinkError::unreachable
 
@@ -12,36 +12,36 @@ use crate::record::event::Timestamp;
 
 #[derive(Default)]
 pub(super) struct CircuitBreaker {
-    /// When it opened, by the time of day. `None`: it is closed.
+    /// The time of day when the breaker opened. `None` while it is closed.
     since: Option<Timestamp>,
-    /// Attempts without an answer since then.
+    /// The number of attempts without an answer since then.
     attempts: u64,
-    /// Rounds without an answer since then.
+    /// The number of rounds without an answer since then.
     rounds: u32,
-    /// When the next probe is due.
+    /// The time when the next probe is due.
     until: Duration,
-    /// The probe is on its way.
+    /// Whether the probe is on its way.
     is_probing: bool,
-    /// The store answered in this round.
+    /// Whether the store answered in this round.
     has_answered: bool,
-    /// The store did not answer an attempt of this round.
+    /// Whether the store left an attempt of this round without an answer.
     has_missed: bool,
     /// The longest time that the store asked for in this round.
     wait: Option<Duration>,
 }
 
-/// What may be written now.
+/// The state of the breaker, which says what may be written now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerState {
     Closed,
-    /// One, to see whether the store is there again.
+    /// One write, to see whether the store is there again.
     HalfOpen,
-    /// Nothing until then; `None`: until the probe is answered.
+    /// Nothing until this time. With `None`, nothing until an attempt that still runs is answered.
     Open(Option<Duration>),
 }
 
 impl CircuitBreaker {
-    /// The store did not answer. `opens`: whether this opens a breaker that is closed.
+    /// Notes that the store did not answer. `opens` says whether this opens a closed breaker.
     pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
         if opens || self.since.is_some() {
             self.since.get_or_insert(now);
@@ -52,15 +52,15 @@ impl CircuitBreaker {
         }
     }
 
-    /// The store answered. It counts for the whole round, so that one broken connection of several
-    /// says nothing.
+    /// Notes that the store answered. One answer counts for the whole round, so that one broken
+    /// connection of several does not open the breaker.
     pub(super) fn answered(&mut self) {
         self.has_answered = true;
     }
 
-    /// Ends a round of answers. If the breaker is open, and some attempt of the round had no
-    /// answer, returns how many such rounds there were in a row, and the time that the store asked
-    /// for.
+    /// Ends a round of answers. If the breaker is open and some attempt of the round had no answer,
+    /// returns how many such rounds there were in a row, and the time that the store asked for.
+    /// Otherwise returns `None`.
     pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
         if self.has_answered {
             *self = Self::default();

@@ -1,63 +1,74 @@
-//! What happens to the events of a recording: correlate, write, try again, remember.
+//! The driver of a recording. It correlates the events, has them written, tries again, and
+//! remembers the outcomes.
 //!
-//! One thread decides everything, in rounds: take in the answers of the sink; send off what is due to be tried again;
-//! take as many events as can be written at once; have the sink write; report how far it is. Only the sink's own work may
-//! be done by others, so there is no order to be kept between them but that of [`KeyQueues`].
+//! One thread decides everything, in rounds. In each round it does this:
+//!
+//! 1. It takes in the answers of the sink.
+//! 2. It sends off the writes that are due to be tried again.
+//! 3. It takes as many events as can be written at once.
+//! 4. It has the sink write.
+//! 5. It reports its progress.
+//!
+//! Other threads do nothing except the sink's own work, so the only order between them is that of
+//! [`KeyQueues`].
 
+mod intake;
 mod outcome;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bus::{BulkNext, BulkReader, EndStage};
-use crate::catch::{catch_panic, catch_panic_message};
+use crate::catch::catch_panic;
 use crate::clock::Clock;
-use crate::record::correlator::{Correlation, EventCorrelator};
+use crate::record::correlator::EventCorrelator;
 use crate::record::event::Event;
-use crate::record::loss::{LossHook, LossReason};
-use crate::record::sink::{EventSink, SinkError};
+use crate::record::loss::LossHook;
+use crate::record::sink::EventSink;
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
 use super::alerts::Alerts;
 use super::breaker::{BreakerState, CircuitBreaker};
-use super::in_flight::{Admission, KeyQueues};
+use super::in_flight::KeyQueues;
 use super::retry::{RetryIf, RetryPolicy};
 use super::workers::{Attempt, Attempts, Workers};
 use super::write::Write;
 
-/// So many operations a sink is given at once.
+/// The largest number of operations that the sink gets at once.
 const BATCH: usize = 256;
 
-/// A recording at work. It lives on the recording's thread.
+/// The state of a running recording. It lives on the recording's thread.
 pub(super) struct Driver<S> {
-    // In this order: whoever waits for the end also waits until the sink and the correlator's functions have gone.
+    // The fields are dropped in this order, the reader last. A thread that waits for the end
+    // therefore also waits until the sink and the correlator's functions are dropped.
     workers: Workers<S>,
-    /// Here and nowhere else, so that its caches and the user's functions in it go when the recording ends.
+    /// The only owner of its caches and of the user's functions in its options, so that both are
+    /// dropped when the recording ends.
     correlator: EventCorrelator,
     in_flight: KeyQueues,
-    /// What may be written now, for each worker.
+    /// The writes that may be given to the sink now, for each worker.
     ready: Vec<VecDeque<Write>>,
     breaker: CircuitBreaker,
     alerts: Alerts,
     /// Whether the end had begun when this round began.
     is_ending: bool,
-    /// Empty but while they are taken in.
+    /// An empty list into which the driver takes the answers, kept for its allocated room.
     attempts: Attempts,
     name: String,
     clock: Clock,
     retry: RetryPolicy,
     retry_if: Option<RetryIf>,
     tally: RecordingStats,
-    /// All but what the watcher counts itself.
+    /// The published counters: all except those that the watcher keeps itself.
     stats: Arc<Mutex<RecordingStats>>,
     losses: Arc<LossHook>,
-    /// Events that have been decided since room was last given back.
+    /// The number of events that have been decided since the driver last gave back room.
     decided: u64,
     reader: BulkReader<Event>,
 }
 
-/// What a recording is made of.
+/// The parts of which a driver is made.
 pub(super) struct Parts<S> {
     pub(super) workers: Workers<S>,
     pub(super) correlator: EventCorrelator,
@@ -94,12 +105,13 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
-    /// Until the bus has ended or the recording was stopped, and everything has its outcome.
+    /// Runs until the bus has ended or the recording was stopped, and every event has its outcome.
     pub(super) fn run(mut self) {
         let mut is_over = false;
         loop {
             let answered = self.take_attempts();
-            // Looked at first, so that everything that is given to the sink after the end has begun gets its one attempt.
+            // The stage is read before the sink gets work, so that everything that is given to the
+            // sink after the end has begun gets its one attempt.
             let stage = self.reader.stage();
             self.is_ending = stage != EndStage::Running;
             if stage == EndStage::Abandoned {
@@ -111,7 +123,7 @@ impl<S: EventSink> Driver<S> {
             let wrote = self.dispatch();
             let is_done = is_over && self.in_flight.is_empty() && self.workers.is_idle();
             if is_done {
-                // Nobody waits for the store any more.
+                // No event waits for the store any more.
                 self.tally.unreachable_since = None;
             }
             self.publish_progress(None);
@@ -122,7 +134,7 @@ impl<S: EventSink> Driver<S> {
                 self.sleep(is_over, stage);
             }
         }
-        // The user's functions go one by one: each may panic.
+        // The user's functions are dropped one by one, because each may panic.
         let Self { workers, correlator, retry_if, reader, .. } = self;
         drop(workers);
         catch_panic(|| drop(correlator));
@@ -142,13 +154,13 @@ impl<S: EventSink> Driver<S> {
                 Err(error) => self.refused(write, error),
             }
         }
-        // For the room it has.
+        // The list is kept for its allocated room.
         self.attempts = attempts;
         self.judge_store();
         any
     }
 
-    /// Decides, from all the answers of a round, whether the store is there, and tells when that
+    /// Decides, from all the answers of a round, whether the store is there, and reports when that
     /// changes.
     fn judge_store(&mut self) {
         if let Some((rounds, wait)) = self.breaker.end_round() {
@@ -164,7 +176,8 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
-    /// Sends off what has waited long enough; when the end has begun, all that waits.
+    /// Makes those writes ready that have waited long enough. After the end has begun, these are
+    /// all that wait.
     fn retry_due(&mut self) {
         if self.breaker_state() == BreakerState::Closed {
             while self.in_flight.next_due().is_some_and(|at| self.is_ending || self.has_passed(at)) {
@@ -174,14 +187,16 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
-    /// Takes events while there is room for what they lead to. True: there will be no more.
+    /// Takes events while there is room for their writes. Returns whether there will be no more
+    /// events.
     fn read_events(&mut self) -> bool {
         while self.wants_more() {
             match self.reader.take() {
                 BulkNext::Events(run) => {
                     for (position, event) in (run.position()..).zip(run.events()) {
                         let comes_next = self.correlate(event, position);
-                        // Who is alone writes in the order of the events: what came before goes first.
+                        // With one worker the writes keep the order of the events, so the write
+                        // before this one with the same key must be finished first.
                         if comes_next && self.workers.len() == 1 && self.reader.stage() != EndStage::Abandoned
                         {
                             self.dispatch();
@@ -197,14 +212,15 @@ impl<S: EventSink> Driver<S> {
         false
     }
 
-    /// Whether more events should be taken. While nothing can be written all that have room are, to be counted.
+    /// Returns whether more events should be taken. While nothing can be written, the driver takes
+    /// all events for which there is room, so that they are counted.
     fn wants_more(&self) -> bool {
         let ready = self.ready.iter().map(VecDeque::len).sum::<usize>();
         !self.reader.is_full()
             && (ready < BATCH * self.ready.len() || self.breaker_state() != BreakerState::Closed)
     }
 
-    /// Gives work to those who are free.
+    /// Gives work to the free workers. Returns whether it gave any.
     fn dispatch(&mut self) -> bool {
         match self.breaker_state() {
             BreakerState::Closed => {}
@@ -232,9 +248,9 @@ impl<S: EventSink> Driver<S> {
         any
     }
 
-    /// Has one event written, to see whether the store is there again: one that was not tried yet,
-    /// or else the one that has waited longest. One event at which the store hangs cannot keep the
-    /// breaker open.
+    /// Has the sink write one event, to see whether the store is there again. This is an event that
+    /// is ready to be written, or else the one that has waited longest. An event at which the store
+    /// hangs can therefore not keep the breaker open. Returns `false` if there is no event to try.
     fn probe(&mut self) -> bool {
         let fresh = self.ready.iter_mut().find_map(VecDeque::pop_front);
         let Some(mut write) = fresh.or_else(|| self.in_flight.take_longest_waiting()) else {
@@ -250,8 +266,9 @@ impl<S: EventSink> Driver<S> {
         true
     }
 
-    /// Publishes what has been decided. The outcomes first: what was delivered has one, unless it waits with another.
-    /// `next` is the position of what was taken and has not been looked at.
+    /// Publishes what has been decided. The outcomes come first, so that each delivered event has
+    /// one, unless the event waits with another. `next` is the position of the first event that was
+    /// taken and has not been looked at.
     fn publish_progress(&mut self, next: Option<u64>) {
         let correlator = self.correlator.stats();
         (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);
@@ -263,7 +280,7 @@ impl<S: EventSink> Driver<S> {
     fn sleep(&mut self, is_over: bool, stage: EndStage) {
         let due = match self.breaker_state() {
             BreakerState::Closed => self.in_flight.next_due(),
-            // It has become due since the last look.
+            // The probe has become due since the last look.
             BreakerState::HalfOpen if !self.in_flight.is_empty() => return,
             // There is nothing to try.
             BreakerState::HalfOpen => None,
@@ -280,7 +297,7 @@ impl<S: EventSink> Driver<S> {
             return BreakerState::Closed;
         }
         match self.breaker.state(|at| self.has_passed(at)) {
-            // What is still being done may bring the answer.
+            // The attempts that still run may bring the answer.
             BreakerState::HalfOpen if !self.workers.is_idle() => BreakerState::Open(None),
             breaker_state => breaker_state,
         }
@@ -292,46 +309,5 @@ impl<S: EventSink> Driver<S> {
 
     fn has_passed(&self, at: Duration) -> bool {
         self.clock.has_passed(Some(at))
-    }
-
-    // ── from an event to a write ──
-
-    /// True: it comes next after one of the same key that is about to be written.
-    fn correlate(&mut self, event: &Event, position: u64) -> bool {
-        match catch_panic_message(|| self.correlator.correlate(event)) {
-            Ok(Correlation::Summarized { summary, event }) => {
-                let comes_next = self.admit(*summary, position, 0);
-                self.admit(*event, position, 1) || comes_next
-            }
-            Ok(decision) => self.admit(decision, position, 1),
-            Err(text) => {
-                self.tally.panics += 1;
-                let text = format!("a function of the correlator's options panicked: {text}");
-                self.decided += 1;
-                self.lose(LossReason::Rejected, event, 1, SinkError::rejected(text));
-                false
-            }
-        }
-    }
-
-    fn admit(&mut self, decision: Correlation, position: u64, events: u64) -> bool {
-        let Some(write) = Write::of(decision, position, events) else {
-            self.tally.skipped += events;
-            self.decided += events;
-            return false;
-        };
-        let is_away = self.breaker_state() != BreakerState::Closed;
-        match self.in_flight.admit(write, is_away) {
-            Admission::Now(write) => self.make_ready(write),
-            Admission::Next => return true,
-            Admission::Behind => {}
-            Admission::Absorbed(room) => self.decided += room,
-        }
-        false
-    }
-
-    fn make_ready(&mut self, write: Write) {
-        let worker = write.ticket.key.share(self.ready.len());
-        self.ready[worker].push_back(write);
     }
 }

@@ -1,8 +1,9 @@
-//! Writes in hand, by the key under which their events are counted.
+//! Writes in flight, by the key under which their events are counted.
 //!
-//! Of one key there is one write at a time on its way, so they come to the store in order, however many workers there
-//! are; one that waits for its next attempt holds up what comes later for the same key, and nothing else. While it does,
-//! later updates of the same event are folded into one, so that a key that fails does not fill the queue.
+//! Each key has at most one write on its way, so its writes come to the store in order, however
+//! many workers there are. A write that waits for its next attempt holds up later writes of the
+//! same key, and nothing else. While a write waits, later updates of the same event are folded into
+//! one, so that a key that fails does not fill the queue.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,34 +16,35 @@ use super::write::Write;
 #[derive(Default)]
 pub(super) struct KeyQueues {
     by_key: HashMap<CorrelationKey, KeyQueue, ahash::RandomState>,
-    /// The first position of each lane, with how many lanes have it: an event and the summary
-    /// before it share one.
+    /// The first position of each key's queue, with the number of queues that have it. An event and
+    /// the summary before it share one position.
     positions: BTreeMap<u64, u32>,
-    /// When those that wait are due. The number makes each moment one of its own.
+    /// The times when the waiting writes are due. The number makes each entry unique.
     due: BTreeMap<(Duration, u64), CorrelationKey>,
-    /// The same keys by that number, in the order in which they began to wait.
+    /// The same keys by that number, in the order in which their writes began to wait.
     turns: BTreeMap<u64, CorrelationKey>,
     next: u64,
 }
 
 struct KeyQueue {
-    /// Of the write that is on its way or waits: the first position of this lane.
+    /// The position of the write that is on its way or waits, which is the first of this queue.
     position: u64,
-    /// What waits for its next attempt, and since when it is listed in `due`.
+    /// The write that waits for its next attempt, with its place in `due`.
     waiting: Option<((Duration, u64), Write)>,
     behind: VecDeque<Write>,
 }
 
-/// What becomes of a new write.
+/// The decision about a new write.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub(super) enum Admission {
-    /// It may go.
+    /// The write may be done now.
     Now(Write),
-    /// It waits for its turn, behind one that is on its way.
+    /// The write waits for its turn, behind one that is on its way.
     Next,
-    /// It waits for its turn, behind one that waits itself.
+    /// The write waits for its turn, behind one that itself waits.
     Behind,
-    /// An earlier one says it too; so much room is free.
+    /// The write was folded into an earlier one. The number is that of the events whose room is
+    /// free.
     Absorbed(u64),
 }
 
@@ -51,7 +53,8 @@ impl KeyQueues {
         self.by_key.is_empty()
     }
 
-    /// `is_away`: nothing is being written, so that what is ready waits, too.
+    /// Decides about a new write. `is_away` says that nothing is being written, so that ready
+    /// writes wait, too.
     pub(super) fn admit(&mut self, write: Write, is_away: bool) -> Admission {
         let Some(queue) = self.by_key.get_mut(&write.ticket.key) else {
             let queue = KeyQueue { position: write.ticket.position, waiting: None, behind: VecDeque::new() };
@@ -68,7 +71,7 @@ impl KeyQueues {
         if waits { Admission::Behind } else { Admission::Next }
     }
 
-    /// The write on its way is to wait until then.
+    /// Makes the write that is on its way wait until this time.
     pub(super) fn wait(&mut self, write: Write, until: Duration) {
         let Some(queue) = self.by_key.get_mut(&write.ticket.key) else { return };
         let at = (until, self.next);
@@ -78,19 +81,21 @@ impl KeyQueues {
         queue.waiting = Some((at, write));
     }
 
-    /// When the next one is due.
+    /// Returns when the next write is due. Returns `None` if none waits.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.due.keys().next().map(|(at, _)| *at)
     }
 
-    /// The one that is due first. It is on its way again.
+    /// Returns the waiting write that is due first. The write is on its way again. Returns `None`
+    /// if none waits.
     pub(super) fn take_next(&mut self) -> Option<Write> {
         let ((_, turn), key) = self.due.pop_first()?;
         self.turns.remove(&turn);
         self.by_key.get_mut(&key)?.waiting.take().map(|(_, write)| write)
     }
 
-    /// The one that has waited longest. It is on its way again. If it comes back, it is the last.
+    /// Returns the write that has waited longest. The write is on its way again. A write that comes
+    /// back is then the last one. Returns `None` if none waits.
     pub(super) fn take_longest_waiting(&mut self) -> Option<Write> {
         let (_, key) = self.turns.pop_first()?;
         let (at, write) = self.by_key.get_mut(&key)?.waiting.take()?;
@@ -98,7 +103,8 @@ impl KeyQueues {
         Some(write)
     }
 
-    /// The write on its way has come to its end; the next of its key may go.
+    /// Ends the write that is on its way, and returns the next one of its key, which may be done
+    /// now. Returns `None` if no other write of the key waits.
     pub(super) fn finish(&mut self, key: &CorrelationKey) -> Option<Write> {
         let queue = self.by_key.get_mut(key)?;
         if let Entry::Occupied(mut queues) = self.positions.entry(queue.position) {
@@ -120,12 +126,12 @@ impl KeyQueues {
         next
     }
 
-    /// All that waits for its turn.
+    /// Removes and returns all writes that wait for their turn.
     pub(super) fn take_behind(&mut self) -> impl Iterator<Item = Write> + '_ {
         self.by_key.values_mut().flat_map(|queue| queue.behind.drain(..))
     }
 
-    /// The first position that has not been decided.
+    /// Returns the first position that has not been decided. Returns `None` if there are no writes.
     pub(super) fn position(&self) -> Option<u64> {
         self.positions.keys().next().copied()
     }

@@ -1,10 +1,11 @@
-//! Recordings: each takes events from a watcher of its own, correlates them, and writes them to a sink.
+//! Recordings. Each takes events from its own watcher, correlates them, and writes them to a sink.
 //!
-//! A recording is a handler of the bus, on a thread of its own, so flush and shutdown wait for it as for any other; and
-//! it has a correlator of its own, so two sinks count independently. It decides about one event after the other, in
-//! order, and has the sink write what came together in one go. An event that has not been written counts against the
-//! watcher's queue. The pauses between attempts end at once when the recording is stopped or the bus is closed, and from
-//! then on every event that is left gets one attempt.
+//! A recording is a handler of the bus, on its own thread, so flush and shutdown wait for it as for
+//! any other. It has its own correlator, so two sinks count independently. It decides about one
+//! event after the other, in order, and has the sink write in one call what came together. An event
+//! that has not been written counts against the watcher's queue. The pauses between attempts end at
+//! once when the recording is stopped or the bus is closed. From then on every event that is left
+//! gets one attempt.
 
 mod alerts;
 mod breaker;
@@ -34,10 +35,11 @@ use workers::Workers;
 
 pub use retry::{Jitter, RetryPolicy};
 
-/// The most workers that a recording can be asked to have.
+/// The largest number of workers that a recording can be asked to have.
 const MAX_WORKERS: usize = 256;
 
-/// Makes a recording that differs from the broadcaster's defaults. Ends in [`start`](Self::start).
+/// A builder for a recording that differs from the broadcaster's defaults. [`start`](Self::start)
+/// starts the recording.
 ///
 /// # Examples
 ///
@@ -74,7 +76,7 @@ pub struct RecordingBuilder<'b> {
 }
 
 impl<'b> RecordingBuilder<'b> {
-    /// From a watcher that tells itself of what it loses.
+    /// Creates a builder from a watcher that reports its own losses.
     pub(crate) fn new(
         watch: WatchBuilder<'b, Event>,
         correlator: CorrelatorOptions,
@@ -85,50 +87,56 @@ impl<'b> RecordingBuilder<'b> {
         Self { watch, correlator, retry, retry_if: None, workers: 1, recordings }
     }
 
-    /// The name in statistics and errors, and of the thread. Default `recording`, then `recording-2` and so on.
+    /// Sets the name in statistics and errors, and of the thread. Default `recording`, then
+    /// `recording-2` and so on.
     pub fn name(mut self, name: &str) -> Self {
         self.watch = self.watch.name(name);
         self
     }
 
-    /// How many events wait at most while the sink is slow or fails. 1 to 16,777,216, default as the broadcaster's.
+    /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
+    /// as the broadcaster's.
     pub fn queue_len(mut self, events: usize) -> Self {
         self.watch = self.watch.queue_len(events);
         self
     }
 
-    /// What happens when that many wait. Default as the broadcaster's.
+    /// Sets what happens if an event comes while [`queue_len`](Self::queue_len) events wait.
+    /// Default as the broadcaster's.
     ///
-    /// [`Wait`](OverflowPolicy::Wait) loses nothing, but a sink that fails then holds up all watchers for as long as it
-    /// is tried again, and recorders find the broadcaster full.
+    /// [`Wait`](OverflowPolicy::Wait) loses nothing. A sink that fails then holds up all watchers
+    /// for as long as its writes are tried again, and recorders find the broadcaster full.
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.watch = self.watch.overflow(policy);
         self
     }
 
-    /// Events for which `keep` is false are not recorded. It runs on the dispatcher, see [`WatchBuilder::filter`].
+    /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
+    /// dispatcher, see [`WatchBuilder::filter`].
     pub fn filter(mut self, keep: impl FnMut(&Event) -> bool + Send + 'static) -> Self {
         self.watch = self.watch.filter(keep);
         self
     }
 
-    /// How events are folded, counted and held back. The clock is the broadcaster's, whatever the options say.
+    /// Sets how events are folded, counted and held back. The clock is the broadcaster's, whatever
+    /// the options say.
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
         self.correlator = options;
         self
     }
 
-    /// When a failed write is tried again.
+    /// Sets when a failed write is tried again.
     #[doc(alias = "WithSleepDuration")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Which of the errors that the sink calls temporary are worth another attempt: those for which `worth` is true. The
-    /// others are given up at once, and count as exhausted. Default all. It runs on the recording's thread; if it panics,
-    /// the event is tried again.
+    /// Sets which of the errors that the sink calls temporary are worth another attempt: those for
+    /// which `worth` returns `true`. If `worth` returns `false`, the event is given up at once, and
+    /// counts as exhausted. By default all temporary errors are worth it. `worth` runs on the
+    /// recording's thread. If it panics, the event is tried again.
     ///
     /// # Examples
     ///
@@ -145,11 +153,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// How many threads call the sink, each with a batch of its own. 1 to 256, default 1: the recording's own thread.
+    /// Sets how many threads call the sink, each with its own batch. 1 to 256, default 1: the
+    /// recording's own thread.
     ///
-    /// More are of use where each write waits for an answer, as over a network. One thread writes in the order of the
-    /// events, but for what is tried again; of several each keeps the order of what is correlated to one event, which
-    /// always goes to the same one.
+    /// More threads help if each write waits for an answer, as over a network. One thread writes in
+    /// the order of the events, except those that are tried again. Of several threads, each keeps
+    /// the order of the events that are correlated to one event, because these always go to the
+    /// same thread.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -159,9 +169,11 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Stopped`] when the broadcaster is closed, [`WatchError::Invalid`] for an option out of range,
-    /// [`WatchError::Thread`] when the system gives no thread, [`WatchError::WouldDeadlock`] on a thread of this
-    /// broadcaster while the incoming queue is full.
+    /// - [`WatchError::Stopped`] if the broadcaster is closed.
+    /// - [`WatchError::Invalid`] if an option is out of range.
+    /// - [`WatchError::Thread`] if the system cannot start a thread.
+    /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
+    ///   incoming queue is full.
     ///
     /// # Blocking
     ///
@@ -181,7 +193,8 @@ impl<'b> RecordingBuilder<'b> {
             let name = watch.name().to_owned();
             let workers = Workers::new(sink, workers, &name, &reader.waker()).map_err(WatchError::Thread)?;
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            // Before it runs: whoever sees what it does finds it listed, a shutdown at this moment among them.
+            // The recording is listed before it runs. A thread that sees what the recording does
+            // therefore finds it listed, even a shutdown at this moment.
             recordings.add(RecordingHandle { watch, stats: stats.clone() });
             let clock = recordings.clock.clone();
             let driver = Driver::new(Parts {
@@ -212,7 +225,8 @@ impl fmt::Debug for RecordingBuilder<'_> {
     }
 }
 
-/// A recording that runs. Dropping the handle leaves it running until the broadcaster ends.
+/// A handle to a running recording. If the handle is dropped, the recording runs on until the
+/// broadcaster ends.
 #[derive(Clone)]
 pub struct RecordingHandle {
     watch: WatchHandle,
@@ -220,12 +234,14 @@ pub struct RecordingHandle {
 }
 
 impl RecordingHandle {
-    /// Ends the recording: nothing more is offered to it, and what is queued gets one attempt each. Never waits.
+    /// Ends the recording, without waiting. The recording is offered nothing more, and each queued
+    /// event gets one attempt.
     pub fn stop(&self) {
         self.watch.stop();
     }
 
-    /// Waits until it has ended; false at the timeout. On a thread of the same broadcaster it does not wait.
+    /// Waits until the recording has ended, and returns `true`. Returns `false` at the timeout. On
+    /// a thread of the same broadcaster the call does not wait.
     ///
     /// # Blocking
     ///
@@ -234,9 +250,10 @@ impl RecordingHandle {
         self.watch.join(timeout)
     }
 
-    /// What it has done so far.
+    /// Returns what the recording has done so far.
     pub fn stats(&self) -> RecordingStats {
-        // In this order, so that what was delivered has its outcome, or waits with another.
+        // The watcher's counters are read first, so that each delivered event has its outcome, or
+        // waits with another.
         let watcher = self.watch.stats();
         RecordingStats { watcher, ..self.stats.lock().clone() }
     }
@@ -257,15 +274,15 @@ pub(crate) struct Recordings {
 
 #[derive(Default)]
 struct List {
-    /// How many were to be started.
+    /// The number of recordings that were to be started, for the default names.
     named: u64,
-    /// In the order of their start.
+    /// The listed recordings, in the order of their start.
     recordings: Vec<RecordingHandle>,
-    /// The sum of those that have ended and are no longer listed.
+    /// The sum of the recordings that have ended and are no longer listed.
     departed: Option<RecordingStats>,
 }
 
-/// How many recordings are listed, those that have ended among them, before these are added up.
+/// The number of listed recordings, including ended ones, at which the ended ones are added up.
 const LISTED: usize = 64;
 
 impl Recordings {
@@ -294,7 +311,8 @@ impl Recordings {
         list.recordings.push(recording);
     }
 
-    /// What each has done so far, those that ended long ago added up in the first.
+    /// Returns what each recording has done so far. Those that ended long ago are added up in the
+    /// first.
     pub(crate) fn stats(&self) -> Vec<RecordingStats> {
         let list = self.list.lock();
         list.departed.iter().cloned().chain(list.recordings.iter().map(RecordingHandle::stats)).collect()

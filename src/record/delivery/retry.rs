@@ -1,4 +1,4 @@
-//! When to try a failed write again.
+//! The policy for failed writes: when a recording tries them again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -9,24 +9,26 @@ use crate::error::BuildError;
 use crate::record::sink::SinkError;
 use crate::serde_object::object_only;
 
-/// Whether an error that a sink calls temporary is worth another attempt.
+/// A function that returns whether an error that a sink calls temporary is worth another attempt.
 pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 
-/// How often, and when, a recording tries again what a sink could not do.
+/// A policy that says how often, and when, a recording tries again what a sink could not do.
 ///
-/// The defaults are client-go's: 12 attempts, 10 seconds apart, the first pause shortened at random so that many programs
-/// do not come back together. What is tried again is what the sink calls temporary ([`SinkError::retry`]), less what
+/// The defaults are client-go's: 12 attempts, 10 seconds apart. The first pause is shortened at
+/// random, so that many programs do not come back together. A recording tries again after an error
+/// that the sink calls temporary ([`SinkError::retry`]), except one that
 /// [`retry_if`](crate::RecordingBuilder::retry_if) refuses.
 ///
-/// An event that waits holds up later events of the same key, and nothing else: these are counted meanwhile, and written
-/// in one go.
+/// An event that waits holds up later events of the same key, and nothing else. The later events
+/// are counted meanwhile, and written in one go.
 ///
 /// If the sink says that the store itself is away ([`SinkError::unreachable`]), the recording stops
-/// writing. After a pause it tries one event, each time that of another key if there is one, until
-/// the store answers. The pauses are those of this policy. A probe without an answer costs its event
-/// no attempt. Events wait meanwhile, as many as the queue holds. With a `delay` of zero the
-/// recording tries without a pause. An event that is not to be tried again, because `attempts` is 1
-/// or [`retry_if`](crate::RecordingBuilder::retry_if) says so, makes no other event wait.
+/// writing. After each pause it tries one event, each time one of another key if there is one,
+/// until the store answers. The pauses are those of this policy. A probe without an answer does not
+/// count as an attempt of its event. Meanwhile events wait, as many as the queue holds. With a
+/// `delay` of zero the recording tries without a pause. An event that is not to be tried again,
+/// because `attempts` is 1 or [`retry_if`](crate::RecordingBuilder::retry_if) says so, makes no
+/// other event wait.
 ///
 /// # Examples
 ///
@@ -43,32 +45,34 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// How often an event is tried in all. 1 or more, default 12.
+    /// The number of attempts for an event in all. 1 or more, default 12.
     pub attempts: u32,
-    /// The pause before the second attempt. Zero is no pause. Default 10 s.
+    /// The pause before the second attempt. Zero means no pause. Default 10 s.
     #[serde(with = "crate::duration")]
     pub delay: Duration,
-    /// By how much each further pause is longer than the one before. 1 or more, default 1: all are the same.
+    /// The factor by which each further pause is longer than the one before. 1 or more. Default 1,
+    /// with which all pauses are the same.
     pub factor: u32,
-    /// Which pauses are shortened at random. Default the first.
+    /// The pauses that are shortened at random. Default the first.
     pub jitter: Jitter,
-    /// No pause grows beyond this by the factor, and a sink that says how long it wants to be left alone gets no more.
-    /// Default 1 min.
+    /// The longest pause to which the factor leads, and the longest that a sink can ask for. A
+    /// longer `delay` is not cut. Default 1 min.
     #[serde(with = "crate::duration")]
     pub max_delay: Duration,
 }
 
-/// Which pauses are a random part of what they would be, so that many programs do not come back together.
+/// A choice of pauses that become a random part of what they would be, so that many programs do not
+/// come back together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Jitter {
-    /// The one before the second attempt, as in client-go.
+    /// The pause before the second attempt, as in client-go. Never one that a sink has asked for.
     #[default]
     First,
-    /// All. Never what a sink has asked for.
+    /// All pauses, except those that a sink has asked for.
     All,
-    /// None.
+    /// No pause is shortened.
     Never,
 }
 
@@ -76,7 +80,8 @@ object_only!(RetryPolicy);
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        // client-go's `maxTriesPerEvent` and `defaultSleepDuration`; the last one is our own.
+        // `attempts` and `delay` are client-go's `maxTriesPerEvent` and `defaultSleepDuration`.
+        // `max_delay` is our own.
         let (delay, max_delay) = (Duration::from_secs(10), Duration::from_secs(60));
         Self { attempts: 12, delay, factor: 1, jitter: Jitter::First, max_delay }
     }
@@ -93,7 +98,8 @@ impl RetryPolicy {
         Ok(())
     }
 
-    /// The pause after so many attempts that failed.
+    /// Returns the pause after this number of failed attempts. `asked` is the pause that the sink
+    /// asked for.
     pub(super) fn pause(&self, failed: u32, asked: Option<Duration>) -> Duration {
         if let Some(asked) = asked {
             return asked.min(self.max_delay);
@@ -109,9 +115,9 @@ impl RetryPolicy {
     }
 }
 
-/// A random number of at least 0 and less than 1.
+/// Returns a random number of at least 0 and less than 1.
 fn part() -> f64 {
-    // A hasher's keys are random, and no two are the same.
+    // A hasher's keys are random, and no two hashers have the same.
     let bits = RandomState::new().hash_one(()) as u32;
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

@@ -1,4 +1,4 @@
-//! Who calls the sink: the recording's own thread, or several workers.
+//! The callers of the sink: the recording's own thread, or several workers.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
 use super::write::{Ticket, Write};
 
-/// What a sink did.
+/// A write that the sink has tried, with its result.
 pub(super) struct Attempt {
     pub(super) write: Write,
     pub(super) result: Result<Event, SinkError>,
@@ -18,7 +18,7 @@ pub(super) struct Attempt {
 
 pub(super) type Attempts = VecDeque<Attempt>;
 
-/// Each of a batch belongs to another key.
+/// Writes that the sink gets together. Each belongs to another key.
 #[derive(Default)]
 pub(super) struct WriteBatch {
     tickets: Vec<Ticket>,
@@ -26,7 +26,7 @@ pub(super) struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Returns how many there are now.
+    /// Adds a write, and returns how many the batch has now.
     pub(super) fn push(&mut self, write: Write) -> usize {
         let (ticket, op) = write.into_op();
         self.tickets.push(ticket);
@@ -35,18 +35,19 @@ impl WriteBatch {
     }
 }
 
-/// Those who call the sink.
+/// The callers of the sink.
 pub(super) enum Workers<S> {
-    /// `None` only while it goes. The batch is empty.
+    /// The recording's own thread. The sink is `None` only while it is dropped. The batch is empty
+    /// between two calls.
     Inline(Option<S>, WriteBatch, Results),
     Threads(Vec<WorkerHandle>, Arc<Mutex<Results>>),
 }
 
-/// What has been done since somebody last looked.
+/// The results since the driver last took them.
 #[derive(Default)]
 pub(super) struct Results {
     attempts: Attempts,
-    /// Which workers have nothing to do any more, each with the batch that it was given, which is empty now.
+    /// The workers that have finished, each with the batch that it was given, which is empty now.
     idle: Vec<(usize, WriteBatch)>,
     panics: u64,
 }
@@ -63,10 +64,12 @@ impl Results {
         }
     }
 
-    /// Exchanges the answers for an empty list, and returns the panics since the last call.
+    /// Exchanges the answers for an empty list, and returns the number of panics since the last
+    /// call.
     ///
-    /// Without answers the lists stay where they are. The two alternate from one round of answers to the next, so after
-    /// two rounds neither allocates, however often the driver looks in between.
+    /// Without answers the lists stay where they are. The two lists alternate from one round of
+    /// answers to the next, so neither allocates after two rounds, however often the driver looks
+    /// in between.
     fn drain_into(&mut self, attempts: &mut Attempts) -> u64 {
         debug_assert!(attempts.is_empty());
         if !self.attempts.is_empty() {
@@ -76,9 +79,9 @@ impl Results {
     }
 }
 
-/// A worker, as seen by who gives it work.
+/// A worker as the driver sees it.
 pub(super) struct WorkerHandle {
-    /// Empty, for the next one; `None` while the worker has it.
+    /// An empty batch for the next work. `None` while the worker has it.
     batch: Option<WriteBatch>,
     job: Arc<Mutex<Job>>,
     unparker: Unparker,
@@ -97,7 +100,8 @@ impl<S: EventSink> Workers<S> {
             return Ok(Self::Inline(Some(sink), WriteBatch::default(), Results::default()));
         }
         let (sink, finished) = (Arc::new(sink), Arc::new(Mutex::new(Results::default())));
-        // Made at once, so that it ends those that have begun when another one cannot.
+        // The pool is made first, so that it ends the threads that have started if another one
+        // cannot start.
         let mut pool = Self::Threads(Vec::with_capacity(workers), finished.clone());
         for number in 0..workers {
             let parker = Parker::new();
@@ -125,7 +129,7 @@ impl<S: EventSink> Workers<S> {
         }
     }
 
-    /// Whether this one can be given work.
+    /// Returns whether this worker can be given work.
     pub(super) fn is_free(&self, worker: usize) -> bool {
         match self {
             Self::Inline(..) => true,
@@ -133,12 +137,13 @@ impl<S: EventSink> Workers<S> {
         }
     }
 
-    /// Whether all have done what they were given.
+    /// Returns whether all workers have done what they were given.
     pub(super) fn is_idle(&self) -> bool {
         (0..self.len()).all(|worker| self.is_free(worker))
     }
 
-    /// Gives work to one who is free, as far as `fill` puts it into the batch. Who is alone does it now.
+    /// Gives a free worker the work that `fill` puts into the batch. If the recording's own thread
+    /// is the worker, the work is done when this returns.
     pub(super) fn give(&mut self, worker: usize, fill: impl FnOnce(&mut WriteBatch)) {
         match self {
             Self::Inline(sink, batch, finished) => {
@@ -157,7 +162,8 @@ impl<S: EventSink> Workers<S> {
         }
     }
 
-    /// Exchanges the answers since the last call for an empty list, and returns how often the sink panicked.
+    /// Exchanges the answers since the last call for an empty list, and returns how often the sink
+    /// panicked. Workers that have finished are free again.
     pub(super) fn take(&mut self, attempts: &mut Attempts) -> u64 {
         match self {
             Self::Inline(_, _, finished) => finished.drain_into(attempts),
@@ -174,7 +180,8 @@ impl<S: EventSink> Workers<S> {
         }
     }
 
-    /// Tells whether there are answers, also while the crew is not looked at.
+    /// Returns a function that returns whether there are answers. The function does not borrow the
+    /// workers.
     pub(super) fn watch(&self) -> impl Fn() -> bool + use<S> {
         let finished = match self {
             Self::Inline(..) => None,
@@ -185,7 +192,8 @@ impl<S: EventSink> Workers<S> {
 }
 
 impl<S> Drop for Workers<S> {
-    /// The sink is the user's, and may panic when it goes. When this returns it has gone.
+    /// Drops the sink, which is the user's and may panic then. When this returns, the sink is
+    /// dropped.
     fn drop(&mut self) {
         match self {
             Self::Inline(sink, ..) => {
@@ -198,7 +206,7 @@ impl<S> Drop for Workers<S> {
                     handle.unparker.unpark();
                 }
                 for handle in handles {
-                    // A worker catches what its sink does, so there is no error to be had.
+                    // A worker catches the panics of its sink, so there is no error to handle.
                     let _ = handle.thread.take().map(thread::JoinHandle::join);
                 }
             }
@@ -220,8 +228,7 @@ impl<S: EventSink> Worker<S> {
         let waker = self.waker.clone();
         waker.on_bus_thread(move || {
             catch_panic(|| self.work(parker));
-            // The last of the workers has the sink, which may panic when it goes, and may call
-            // back.
+            // The last of the workers drops the sink, which may panic and may call back.
             catch_panic(|| drop(self));
         });
     }
@@ -251,7 +258,8 @@ impl<S: EventSink> Worker<S> {
     }
 }
 
-/// Has the sink do it all. If it panics in the middle, nobody knows how far it came, so each is done again by itself.
+/// Has the sink do all operations of a batch. If the sink panics at a batch of several, nobody
+/// knows how far it came, so each operation is done again on its own.
 fn perform<S: EventSink>(sink: &S, batch: &mut WriteBatch, finished: &mut Results) {
     let WriteBatch { tickets, ops } = batch;
     if let [op] = &ops[..] {
@@ -265,7 +273,7 @@ fn perform<S: EventSink>(sink: &S, batch: &mut WriteBatch, finished: &mut Result
             catch_panic(|| drop(extra));
         }
         let missing =
-            || Err(SinkError::rejected(format!("the sink gave {said} attempts to {asked} operations")));
+            || Err(SinkError::rejected(format!("the sink gave {said} answers to {asked} operations")));
         let results = results.into_iter().chain(std::iter::repeat_with(missing));
         return finished.note(tickets.drain(..).zip(ops.drain(..)), results);
     }

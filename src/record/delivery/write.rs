@@ -4,46 +4,49 @@ use crate::record::correlator::{Correlation, CorrelationKey};
 use crate::record::event::{Event, EventPatch, Text, Timestamp};
 use crate::record::sink::SinkOp;
 
-/// An event that is to be in the store, and what is known about the attempts.
+/// An event that is to be in the store, with what is known about the attempts.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
 }
 
-/// All but the event, which the sink gets meanwhile.
+/// Everything about a write except the event, which the sink has meanwhile.
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
     pub(super) key: CorrelationKey,
-    /// The position of the first event that it stands for.
+    /// The position of the first event for which the write stands.
     pub(super) position: u64,
-    /// How many delivered events it stands for. None for a summary, which is nobody's event: the outcomes add up to what
-    /// was delivered.
+    /// The number of delivered events for which the write stands. 0 for a summary, which is not a
+    /// delivered event, because the outcomes add up to what was delivered.
     pub(super) events: u64,
-    /// How many of these still count against the watcher's queue.
+    /// The number of these that still count against the watcher's queue.
     pub(super) in_hand: u64,
-    /// Of an update: what to change.
+    /// The change, if the write is an update.
     patch: Option<EventPatch>,
     pub(super) is_update: bool,
-    /// Whether the next attempt creates it. An update begins as a patch, and creates what that does not find.
+    /// Whether the next attempt creates the event. An update begins as a patch, and creates the
+    /// event if the patch does not find it.
     creates: bool,
-    /// Attempts that failed.
+    /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
-    /// An attempt to create it ended without an answer that says whether it was done.
+    /// Whether an attempt to create the event ended without an answer that says whether it was
+    /// done.
     pub(super) is_unsure: bool,
-    /// Its name was taken, and it has a new one.
+    /// Whether the event's name was taken, and the event has a new one.
     pub(super) is_renamed: bool,
-    /// The next attempt is one beyond the first.
+    /// Whether the next attempt is one beyond the first.
     pub(super) is_retry: bool,
-    /// It was last given to the sink when the end had begun.
+    /// Whether the end had begun when the write was last given to the sink.
     pub(super) is_last: bool,
-    /// It was last given to the sink to see whether the store is there again.
+    /// Whether the write was last given to the sink to see if the store is there again.
     pub(super) is_probe: bool,
-    /// When the first attempt failed, by the time of day.
+    /// The time of day when the first attempt failed. `None` if none has failed.
     pub(super) failing_since: Option<Timestamp>,
 }
 
 impl Write {
-    /// What a decision asks to be written; `None` when it asks for nothing. `events` is 1, or 0 for a summary.
+    /// Returns the write that a decision asks for. Returns `None` if the decision asks for none.
+    /// `events` is 1, or 0 for a summary.
     pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<Self> {
         let (event, patch, key) = match decision {
             Correlation::Create { event, key, .. } => (event, None, key),
@@ -74,18 +77,18 @@ impl Write {
         Some(write)
     }
 
-    /// The version of an event that is not, or is no more.
+    /// Clears the version, for an event that is not, or no longer, in the store.
     fn forget_version(&mut self) {
         self.event.metadata.set_resource_version("");
     }
 
-    /// The next attempt creates the event, count and all.
+    /// Makes the next attempt create the event, with its count.
     pub(super) fn turn_to_create(&mut self) {
         self.ticket.creates = true;
         self.forget_version();
     }
 
-    /// The next attempt of an update is a patch again.
+    /// Makes the next attempt of an update a patch again.
     pub(super) fn turn_to_patch(&mut self) {
         self.ticket.creates = !self.ticket.is_update;
     }
@@ -100,7 +103,8 @@ impl Write {
         self.ticket.is_unsure = false;
     }
 
-    /// What the store has answered to the write before this one is about the same event.
+    /// Takes over the name and the version of the stored event, if this is an update. The store
+    /// answered with them to the write before this one, which is about the same event.
     pub(super) fn follow(&mut self, stored: &Event, name: Text) {
         if self.ticket.is_update {
             self.event.metadata.name = name;
@@ -108,8 +112,8 @@ impl Write {
         }
     }
 
-    /// Takes in a later update of the same event, which says all that this one says, and more. Room that nobody needs any
-    /// more comes back.
+    /// Folds in a later update of the same event, which says all that this one says, and more.
+    /// Returns the number of events whose room nobody needs any more.
     pub(super) fn absorb(&mut self, later: Self) -> u64 {
         let Self { mut event, ticket } = later;
         event.metadata.name = self.event.metadata.name.clone();
@@ -142,7 +146,8 @@ impl Write {
         Self { event, ticket }
     }
 
-    /// Whether the event that is stored under this name can be none but this one, from an attempt whose answer was lost.
+    /// Returns whether the event that is stored under this name can only be this one, from an
+    /// attempt whose answer was lost.
     pub(super) fn is(&self, stored: &Event) -> bool {
         let about = |event: &Event| {
             let object = &event.involved_object;

@@ -1,8 +1,12 @@
 //! Core/v1's `Event` itself, with its type and its series.
 
+use std::error::Error;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::escape::escaped;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -10,19 +14,19 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields;
 
-/// Whether an event is in order or asks for attention.
+/// The type of an event: whether it is in order or asks for attention.
 #[doc(alias = "ValidateEventType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {
-    /// As it should be.
+    /// Something is as it should be.
     Normal,
-    /// Something to look at.
+    /// Something asks for attention.
     Warning,
 }
 
 impl EventType {
-    /// The name that events carry.
+    /// Returns the name that events carry.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -37,25 +41,62 @@ impl fmt::Display for EventType {
     }
 }
 
-impl From<EventType> for Text {
-    fn from(type_: EventType) -> Self {
-        type_.as_str().into()
+impl FromStr for EventType {
+    type Err = EventTypeError;
+
+    /// Reads the name that events carry, `Normal` or `Warning`.
+    fn from_str(text: &str) -> Result<Self, EventTypeError> {
+        match text {
+            "Normal" => Ok(Self::Normal),
+            "Warning" => Ok(Self::Warning),
+            _ => Err(EventTypeError { text: text.into() }),
+        }
     }
 }
 
-/// How often an event of the newer events API was seen, and when last.
+/// An error that a text is not the name of an event type.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::EventType;
+///
+/// assert_eq!("Warning".parse(), Ok(EventType::Warning));
+/// let error = "warning".parse::<EventType>().unwrap_err();
+/// assert_eq!(error.to_string(), "type must be Normal or Warning, got warning");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventTypeError {
+    text: Text,
+}
+
+impl fmt::Display for EventTypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "type must be Normal or Warning, got {}", escaped(&self.text))
+    }
+}
+
+impl Error for EventTypeError {}
+
+impl From<EventType> for Text {
+    fn from(type_: EventType) -> Self {
+        Self::from_static(type_.as_str())
+    }
+}
+
+/// The number of times that an event of the newer events API was seen, and the last such time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", expecting = "a series, as a JSON object")]
 #[non_exhaustive]
 pub struct EventSeries {
-    /// Occurrences up to the last one heard of.
+    /// The number of occurrences up to the last one reported.
     #[serde(
         default,
         deserialize_with = "wire_fields::nullable",
         skip_serializing_if = "wire_fields::is_zero"
     )]
     pub count: i32,
-    /// The last one heard of, kept to the microsecond.
+    /// The time of the last occurrence reported, kept to the microsecond.
     #[serde(
         default,
         serialize_with = "wire_fields::write_micros",
@@ -65,7 +106,7 @@ pub struct EventSeries {
 }
 
 impl EventSeries {
-    /// So many occurrences, the last one then.
+    /// Creates a series of `count` occurrences, the last one at `last_observed_time`.
     pub fn new(count: i32, last_observed_time: Timestamp) -> Self {
         Self { count, last_observed_time: Some(last_observed_time) }
     }
@@ -73,12 +114,14 @@ impl EventSeries {
 
 /// Something that happened to an object: core/v1's `Event`.
 ///
-/// Nothing is validated: an event that was read from a store may be of any type and lack anything. Start from
-/// [`Event::default`] and set what there is; a recorder fills in the rest.
+/// The fields are not validated: an event that was read from a store may be of any type and lack
+/// anything. Start from [`Event::default`] and set the fields that you know. A recorder fills in
+/// the rest.
 ///
-/// An event is moved by value from queue to queue, because one allocation for each would halve the rate of a bus. So
-/// its size matters (440 bytes, checked by a test): what a freshly recorded event does not have lies in two boxes
-/// that are only there when needed, one in the metadata and one here, and is reached by methods.
+/// The bus moves an event by value from queue to queue, because one allocation for each event would
+/// halve the rate of a bus. The size of an event therefore matters (440 bytes, checked by a test).
+/// Two boxes, one in the metadata and one here, hold the values that a freshly recorded event does
+/// not have. A box exists only when it is needed, and methods give access to its values.
 ///
 /// # Examples
 ///
@@ -95,28 +138,29 @@ impl EventSeries {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Event {
-    /// The event's own name and namespace, and what a store adds.
+    /// The event's own name and namespace, and the values that a store adds.
     pub metadata: ObjectMeta,
-    /// What the event is about.
+    /// The object that the event is about.
     pub involved_object: ObjectReference,
-    /// Why it happened: one word in `CamelCase`, for programs.
+    /// The reason for the event, for programs: one word in `CamelCase`.
     pub reason: Text,
-    /// What happened: for people.
+    /// The description of what happened, for people.
     pub message: Text,
-    /// The program that saw it, and where.
+    /// The program that saw the event, and the machine that the program runs on.
     pub source: EventSource,
-    /// When it was first seen. Kubernetes keeps whole seconds.
+    /// The time when the event was first seen. Kubernetes keeps whole seconds.
     pub first_timestamp: Option<Timestamp>,
-    /// When it was last seen. Kubernetes keeps whole seconds.
+    /// The time when the event was last seen. Kubernetes keeps whole seconds.
     pub last_timestamp: Option<Timestamp>,
-    /// How often it was seen.
+    /// The number of times that the event was seen.
     pub count: i32,
-    /// `Normal` or `Warning`, but stored events may have any other; [`event_type`](Event::event_type) reads it.
+    /// The event's type: `Normal` or `Warning`, but stored events may have any other.
+    /// [`event_type`](Event::event_type) reads this field.
     pub type_: Text,
-    /// The program that reports it; `reportingComponent` in JSON.
+    /// The program that reports the event. In JSON, this is `reportingComponent`.
     #[doc(alias = "reportingComponent")]
     pub reporting_controller: Text,
-    /// Which instance of that program; its host.
+    /// The instance of that program: its host.
     pub reporting_instance: Text,
     rare: Option<Box<Rare>>,
 }
@@ -153,19 +197,21 @@ impl Event {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a value, without making the box only to hold nothing.
+    /// Sets a value, but does not make the box only to hold an empty value.
     fn set<T>(&mut self, value: T, is_some: bool, field: fn(&mut Rare) -> &mut T) {
         if is_some || self.rare.is_some() {
             *field(self.rare_mut()) = value;
         }
     }
 
-    /// The event's type, if it is one of the two that a recorder accepts.
+    /// Returns the event's type. Returns `None` if `type_` is not one of the two types that a
+    /// recorder accepts.
     pub fn event_type(&self) -> Option<EventType> {
         [EventType::Normal, EventType::Warning].into_iter().find(|t| t.as_str() == self.type_)
     }
 
-    /// `Event` where the JSON that it was read from says so; not set by a recorder.
+    /// Returns the document's kind: `Event` if the event was read from JSON that says so. A
+    /// recorder leaves the kind empty.
     pub fn kind(&self) -> &Text {
         &self.rare().kind
     }
@@ -177,7 +223,8 @@ impl Event {
         self.set(kind, is_some, |rare| &mut rare.kind);
     }
 
-    /// `v1` where the JSON that it was read from says so; not set by a recorder.
+    /// Returns the document's version: `v1` if the event was read from JSON that says so. A
+    /// recorder leaves the version empty.
     pub fn api_version(&self) -> &Text {
         &self.rare().api_version
     }
@@ -189,7 +236,7 @@ impl Event {
         self.set(api_version, is_some, |rare| &mut rare.api_version);
     }
 
-    /// What was done about the object: one word in `CamelCase`.
+    /// Returns the action that was taken about the object: one word in `CamelCase`.
     pub fn action(&self) -> &Text {
         &self.rare().action
     }
@@ -201,7 +248,8 @@ impl Event {
         self.set(action, is_some, |rare| &mut rare.action);
     }
 
-    /// When it was first seen, to the microsecond: the newer events API.
+    /// Returns the time of the newer events API: when the event was first seen, to the microsecond.
+    /// Returns `None` if this time is not set.
     pub fn event_time(&self) -> Option<Timestamp> {
         self.rare().event_time
     }
@@ -212,7 +260,8 @@ impl Event {
         self.set(at, at.is_some(), |rare| &mut rare.event_time);
     }
 
-    /// How often it was seen: the newer events API.
+    /// Returns the series of the newer events API: how often the event was seen, and when last.
+    /// Returns `None` if the series is not set.
     pub fn series(&self) -> Option<EventSeries> {
         self.rare().series
     }
@@ -223,7 +272,8 @@ impl Event {
         self.set(series, series.is_some(), |rare| &mut rare.series);
     }
 
-    /// A second object that had a part in it.
+    /// Returns a second object that had a part in the event. Returns `None` if there is no such
+    /// object.
     pub fn related(&self) -> Option<&ObjectReference> {
         self.rare().related.as_ref()
     }
@@ -236,7 +286,7 @@ impl Event {
     }
 }
 
-/// By content: an empty box is no box.
+/// Compares by content: an empty box equals a missing one.
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata

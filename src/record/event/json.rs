@@ -8,11 +8,13 @@ use super::json_writer::push_event;
 use crate::escape::escaped_to;
 
 impl Event {
-    /// The event as Go's encoder writes a core/v1 Event: on one line, without a newline at the end.
+    /// Returns the event as Go's encoder writes a core/v1 Event: on one line, without a newline at
+    /// the end.
     ///
-    /// Times are cut to what Kubernetes keeps, whole seconds or microseconds. Reading it back with
-    /// [`from_json`](Self::from_json) gives the same event but for what was cut, unless `kind` or `apiVersion` was set to
-    /// another than `Event` and `v1`.
+    /// Times are cut to the precision that Kubernetes keeps: whole seconds or microseconds.
+    /// [`from_json`](Self::from_json) reads the same event back, except for what was cut. If `kind`
+    /// or `apiVersion` was set to a value other than `Event` and `v1`,
+    /// [`from_json`](Self::from_json) returns an error.
     ///
     /// # Examples
     ///
@@ -34,27 +36,33 @@ impl Event {
         json
     }
 
-    /// As [`to_json`](Self::to_json), into a writer.
+    /// Writes the event to a writer, as [`to_json`](Self::to_json) returns it.
     ///
     /// # Errors
     ///
-    /// Only the writer's own.
+    /// Returns only the writer's own errors.
     pub fn write_json(&self, mut writer: impl io::Write) -> io::Result<()> {
         writer.write_all(self.to_json().as_bytes())
     }
 
-    /// Reads a core/v1 Event as an API server or `kubectl get event -o json` gives it.
+    /// Reads a core/v1 Event as an API server or `kubectl get event -o json` returns it.
     ///
-    /// Unknown fields are ignored, `null` is as good as absent, a time may have any fraction, and `kind` and
-    /// `apiVersion` may be missing.
+    /// Unknown fields are ignored, and `null` counts as absent. A time may have any fraction.
+    /// `kind` and `apiVersion` may be missing.
     ///
     /// # Errors
     ///
-    /// Text that is no JSON object, a field twice or of another type, a count that is no 32-bit integer, a time that
-    /// is not RFC 3339 of the years 0000 to 9999, half of a surrogate pair. The error says what and where.
+    /// If the text cannot be read, the error says what is wrong and where:
     ///
-    /// Another document than a core/v1 Event: an `EventList`, an event of events.k8s.io/v1, an event of a watch, any other
-    /// kind. The error says what was found and what to read instead.
+    /// - The text is not a JSON object.
+    /// - A field occurs twice, or is of another type.
+    /// - A count is not a 32-bit integer.
+    /// - A time is not RFC 3339 of the years 0000 to 9999.
+    /// - A text contains half of a surrogate pair.
+    ///
+    /// If the document is not a core/v1 Event, the error says what was found and what to read
+    /// instead. Such documents are an `EventList`, an event of events.k8s.io/v1, an event of a
+    /// watch, and any other kind.
     ///
     /// # Examples
     ///
@@ -76,12 +84,12 @@ impl Event {
     }
 }
 
-/// Text that is not the JSON of an event: says what is wrong, and where.
+/// The error for text that is not the JSON of an event. It says what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventJsonError {
     line: usize,
     column: usize,
-    /// With the place at its end, escaped and cut.
+    /// The description with the place at its end, escaped and cut to 300 characters.
     text: String,
 }
 
@@ -91,12 +99,12 @@ impl EventJsonError {
         Self { line: error.line(), column: error.column(), text }
     }
 
-    /// The line, counted from 1.
+    /// Returns the line, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The column, in bytes, up to which the text was read.
+    /// Returns the column, in bytes, up to which the text was read.
     pub fn column(&self) -> usize {
         self.column
     }

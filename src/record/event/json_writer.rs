@@ -1,5 +1,7 @@
-//! Writing JSON as Go's encoder does, straight into a string: `wire` says what an event's document looks like, this writes
-//! the same one, because every event that is stored passes here, and a general serializer takes several times as long.
+//! Writing JSON as Go's encoder does, straight into a string.
+//!
+//! `wire` defines an event's document, and this module writes the same document. Every event that
+//! is stored passes here, and a general serializer takes several times as long.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,7 +81,7 @@ fn push_series(out: &mut String, series: EventSeries) {
     object.close();
 }
 
-/// An object that is being written. What is empty or zero is left out, as Go's `omitempty` does.
+/// An object that is being written. Empty and zero values are left out, as Go's `omitempty` does.
 pub(super) struct Object<'a> {
     out: &'a mut String,
     before: char,
@@ -94,7 +96,8 @@ impl<'a> Object<'a> {
         self.out.push_str(if self.before == '{' { "{}" } else { "}" });
     }
 
-    /// Where to write the value of this name, which needs no escapes.
+    /// Writes a name, and returns the string to which the caller appends the value. The name must
+    /// not need escapes.
     pub(super) fn value(&mut self, name: &str) -> &mut String {
         self.out.push(self.before);
         self.before = ',';
@@ -116,7 +119,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// With so many digits of the second's fraction; `null` where Go has no time.
+    /// Writes a time with `digits` digits of the second's fraction. Writes `null` if there is no
+    /// time, or if Go takes the time for none.
     pub(super) fn time(&mut self, name: &str, at: Option<Timestamp>, digits: usize) {
         let out = self.value(name);
         match at.filter(|at| *at != Timestamp::GO_ZERO) {
@@ -161,12 +165,12 @@ fn push_number(out: &mut String, number: i32) {
     if number < 0 {
         out.push('-');
     }
-    // Never empty: it is digits.
+    // The default is never used: digits are valid UTF-8.
     out.push_str(std::str::from_utf8(&digits[digits.len() - len..]).unwrap_or_default());
 }
 
-/// Appends a text in quotes, with the escapes of JSON and those that make it safe inside HTML and JavaScript, which Go
-/// writes by default.
+/// Appends a text in quotes, with the escapes of JSON and those that make the text safe inside HTML
+/// and JavaScript. Go writes all of these by default.
 pub(super) fn push_text(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -199,9 +203,10 @@ fn push_escaped(out: &mut String, c: char) {
     out.push_str(short);
 }
 
-/// How much there is before the first byte that may need an escape. Such a byte always begins a character.
+/// Returns the number of bytes before the first byte that may need an escape. Such a byte always
+/// begins a character.
 fn clean_len(bytes: &[u8]) -> usize {
-    /// Enough for the compiler to look at many bytes in one instruction.
+    /// The bytes of one test: enough for the compiler to look at many bytes in one instruction.
     const CHUNK: usize = 64;
     let is_clean =
         |chunk: &[u8; CHUNK]| !chunk.iter().fold(false, |found, byte| found | may_need_escape(*byte));
@@ -213,7 +218,8 @@ fn clean_len(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + in_rest
 }
 
-/// 0xE2 begins the two separators, and much else.
+/// Returns whether a character that begins with this byte may need an escape. 0xE2 begins U+2028
+/// and U+2029, and many other characters.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches the compiler looks at many bytes at once")]
 const fn may_need_escape(byte: u8) -> bool {
     (byte < b' ')
@@ -225,7 +231,7 @@ const fn may_need_escape(byte: u8) -> bool {
         | (byte == 0xE2)
 }
 
-/// The same for bytes one by one.
+/// The results of `may_need_escape`, for bytes one by one.
 static MAY_NEED_ESCAPE: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

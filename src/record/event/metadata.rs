@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The event's own name, and what a store adds to it.
+/// The event's own name and namespace, and the values that a store adds.
 ///
-/// Of Kubernetes' metadata this is what events use; other fields (`managedFields`, owners, finalizers) are not kept when
-/// an event is read. All that a freshly recorded event does not have lies in one box that is only there when one
-/// of its values is: see [`Event`](super::Event) for the reason.
+/// These are the fields of Kubernetes' metadata that events use. Other fields (`managedFields`,
+/// owners, finalizers) are not kept when an event is read. One box holds all values that a freshly
+/// recorded event does not have. The box exists only when one of the values does: see
+/// [`Event`](super::Event) for the reason.
 ///
 /// # Examples
 ///
@@ -67,14 +68,15 @@ impl ObjectMeta {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a text, without making the box only to hold nothing.
+    /// Sets a text, but does not make the box only to hold an empty text.
     fn set(&mut self, text: Text, field: fn(&mut Rare) -> &mut Text) {
         if !text.is_empty() || self.rare.is_some() {
             *field(self.rare_mut()) = text;
         }
     }
 
-    /// The beginning of a name that the store is to complete; empty if the event has a name.
+    /// Returns the beginning of a name that the store is to complete. The text is empty if the
+    /// event has a name.
     pub fn generate_name(&self) -> &Text {
         &self.rare().generate_name
     }
@@ -84,7 +86,7 @@ impl ObjectMeta {
         self.set(generate_name.into(), |rare| &mut rare.generate_name);
     }
 
-    /// The address that old API servers gave to a stored event.
+    /// Returns the address that old API servers gave to a stored event.
     pub fn self_link(&self) -> &Text {
         &self.rare().self_link
     }
@@ -94,7 +96,7 @@ impl ObjectMeta {
         self.set(self_link.into(), |rare| &mut rare.self_link);
     }
 
-    /// The store's identifier of this event.
+    /// Returns the store's identifier of this event.
     pub fn uid(&self) -> &Text {
         &self.rare().uid
     }
@@ -104,7 +106,7 @@ impl ObjectMeta {
         self.set(uid.into(), |rare| &mut rare.uid);
     }
 
-    /// The store's version of this event; it changes with every write.
+    /// Returns the store's version of this event. The version changes with every write.
     pub fn resource_version(&self) -> &Text {
         &self.rare().resource_version
     }
@@ -114,7 +116,8 @@ impl ObjectMeta {
         self.set(resource_version.into(), |rare| &mut rare.resource_version);
     }
 
-    /// When the event was first stored, to the second.
+    /// Returns the time when the event was first stored, to the second. Returns `None` if this time
+    /// is not set.
     pub fn creation_timestamp(&self) -> Option<Timestamp> {
         self.rare().creation_timestamp
     }
@@ -127,28 +130,28 @@ impl ObjectMeta {
         }
     }
 
-    /// Labels, by which a store can be asked.
+    /// Returns the labels, by which a store can be queried.
     pub fn labels(&self) -> &BTreeMap<Text, Text> {
         &self.rare().labels
     }
 
-    /// Labels, to be changed.
+    /// Returns the labels, to be changed.
     pub fn labels_mut(&mut self) -> &mut BTreeMap<Text, Text> {
         &mut self.rare_mut().labels
     }
 
-    /// Annotations: what else is worth keeping.
+    /// Returns the annotations: other data that is worth keeping.
     pub fn annotations(&self) -> &BTreeMap<Text, Text> {
         &self.rare().annotations
     }
 
-    /// Annotations, to be changed.
+    /// Returns the annotations, to be changed.
     pub fn annotations_mut(&mut self) -> &mut BTreeMap<Text, Text> {
         &mut self.rare_mut().annotations
     }
 }
 
-/// By content: an empty box is no box.
+/// Compares by content: an empty box equals a missing one.
 impl PartialEq for ObjectMeta {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.namespace == other.namespace && self.rare() == other.rare()

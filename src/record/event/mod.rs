@@ -1,8 +1,11 @@
 //! Events: core/v1's `Event`, field for field, as plain data.
 //!
-//! Nothing here knows of buses, clocks or stores. `text` and `timestamp` are the values that everything is made of;
-//! `core_v1` is the event, `wire`, `json_writer` and `json` are the shape and the text of what Go's encoder writes; `patch` is the one change that a
-//! stored event gets.
+//! The code here does not depend on buses, clocks or stores.
+//!
+//! - `text` and `timestamp` are the values of which everything is made.
+//! - `core_v1` is the event.
+//! - `wire`, `json_writer` and `json` are the shape and the text of what Go's encoder writes.
+//! - `patch` is the one change that a stored event gets.
 
 mod core_v1;
 mod json;
@@ -16,7 +19,7 @@ mod timestamp;
 mod wire;
 mod wire_fields;
 
-pub use core_v1::{Event, EventSeries, EventType};
+pub use core_v1::{Event, EventSeries, EventType, EventTypeError};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;

@@ -5,25 +5,26 @@ use crate::clock::Clock;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The longest name that Kubernetes takes, and the longest DNS subdomain.
+/// The length of the longest name that Kubernetes accepts, and of the longest DNS subdomain, in
+/// bytes.
 pub(crate) const MAX_NAME: usize = 253;
 
-/// A name for an event about `object` that no other of this clock has.
+/// Returns a name for an event about `object` that no other event of this clock has.
 pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
     let number = clock.numbers().take(hash(object), now.name_number());
     valid(object, number, || if clock.is_fake() { 0 } else { seed() })
 }
 
-/// A number that another process is unlikely to have, for names that must look random.
+/// Returns a number that another process is unlikely to have, for names that must look random.
 fn seed() -> u64 {
     use std::sync::LazyLock;
     static SEED: LazyLock<u64> = LazyLock::new(|| ahash::RandomState::new().hash_one(0_u8));
     *SEED
 }
 
-/// The name of an event about `object`, which nobody has validated.
+/// Returns the name of an event about `object`, without validating the name.
 pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
-    // Most names fit here, so that the only allocation is that of the text.
+    // Most names fit in the buffer, so the only allocation is that of the text.
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
         Some(name) => Text::copied(name),
@@ -31,12 +32,12 @@ pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
     }
 }
 
-/// The same where it is a DNS subdomain, as Kubernetes demands; else a name in the form of a random UUID, made from the
-/// object, the nanoseconds and a seed.
+/// Returns the same name if it is a DNS subdomain, as Kubernetes demands. Otherwise returns a name
+/// in the form of a random UUID, made from the object, the nanoseconds and a seed.
 fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
-        // What follows the dot is a label by itself.
+        // The part behind the dot is a valid label on its own.
         Some(name) if is_subdomain(object) => Text::copied(name),
         _ => uuid(nanoseconds, hash(object) ^ seed()),
     }
@@ -57,8 +58,10 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     std::str::from_utf8(name).ok()
 }
 
-/// Of any length: dots between labels, which are lower-case letters, digits and, not at their ends, hyphens. As in Kubernetes' own
-/// check, a label may have more than 63 characters.
+/// Returns whether `name` is a DNS subdomain, of any length: labels with dots between them.
+///
+/// A label consists of lower-case letters, digits and hyphens, and does not begin or end with a
+/// hyphen. As in Kubernetes' own check, a label may have more than 63 characters.
 pub(crate) fn is_subdomain(name: &str) -> bool {
     name.as_bytes().split(|b| *b == b'.').all(is_label)
 }
@@ -70,7 +73,8 @@ fn is_label(label: &[u8]) -> bool {
         && label.iter().all(|b| is_alphanumeric(b) || *b == b'-')
 }
 
-/// What tells most objects of one program apart: the ends of their names, and the length.
+/// Returns a hash of the ends of a name and of its length, which tell most objects of one program
+/// apart.
 pub(crate) fn hash(object: &str) -> u64 {
     let bytes = object.as_bytes();
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -79,7 +83,7 @@ pub(crate) fn hash(object: &str) -> u64 {
     mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
 }
 
-/// RFC 9562's version 4 from two numbers.
+/// Returns a UUID of RFC 9562's version 4, made from two numbers.
 fn uuid(number: u64, seed: u64) -> Text {
     let high = mix(number ^ seed);
     let low = mix(high.wrapping_add(seed));
@@ -96,7 +100,7 @@ fn uuid(number: u64, seed: u64) -> Text {
     .into()
 }
 
-/// The finaliser of `SplitMix64`: a permutation that looks random.
+/// Applies the finaliser of `SplitMix64`: a permutation that looks random.
 fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -6,9 +6,11 @@ use super::core_v1::Event;
 use super::json_writer::Object;
 use super::timestamp::Timestamp;
 
-/// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and `message`.
+/// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and
+/// `message`.
 ///
-/// A store that has an `update` does not need it: the event that comes with it is the result.
+/// A store that uses `update` does not need the patch, because the event that comes with the patch
+/// is the result.
 ///
 /// # Examples
 ///
@@ -29,15 +31,16 @@ pub struct EventPatch {
 }
 
 impl EventPatch {
-    /// What makes the stored event's count, last time and message those of `event`.
+    /// Creates the patch that gives a stored event the count, last time and message of `event`.
     ///
-    /// client-go computes it as the difference from an event whose count is 0, whose last time is 1970-01-01T00:00:00Z
-    /// and whose message is empty, so what equals those is left out.
+    /// client-go computes this patch as the difference from an event whose count is 0, whose last
+    /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore
+    /// left out.
     pub fn new(event: &Event) -> Self {
         let mut json = String::with_capacity(72 + event.message.len());
         let mut object = Object::open(&mut json);
         object.number("count", event.count);
-        // It compares what it writes, which is whole seconds.
+        // client-go compares the times as it writes them: in whole seconds.
         if event.last_timestamp.map(Timestamp::whole_seconds) != Some(Timestamp::UNIX_EPOCH) {
             object.time("lastTimestamp", event.last_timestamp, 0);
         }
@@ -46,18 +49,18 @@ impl EventPatch {
         Self { json }
     }
 
-    /// The patch as it goes over the wire.
+    /// Returns the patch as the bytes that a client sends.
     pub fn as_bytes(&self) -> &[u8] {
         self.json.as_bytes()
     }
 
-    /// The patch as text.
+    /// Returns the patch as text.
     pub fn as_str(&self) -> &str {
         &self.json
     }
 }
 
-/// As [`as_str`](EventPatch::as_str).
+/// Shows the same text as [`as_str`](EventPatch::as_str).
 impl fmt::Display for EventPatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.json)

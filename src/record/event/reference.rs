@@ -1,4 +1,4 @@
-//! What an event is about, and who reports it.
+//! The object that an event is about, and the program that reports the event.
 
 use std::fmt;
 
@@ -8,13 +8,14 @@ use super::text::Text;
 use super::wire_fields;
 use crate::escape::escaped;
 
-/// Names the object that an event is about. All fields may be empty.
+/// A reference to the object that an event is about. All fields may be empty.
 ///
-/// It shows as `kind/namespace/name`, without the parts that are empty, control characters escaped.
+/// A reference is shown as `kind/namespace/name`, without the parts that are empty, and with
+/// control characters escaped.
 ///
 /// # Examples
 ///
-/// An own type becomes the subject of events by converting into a reference:
+/// A type of yours can be the subject of events if it converts into a reference:
 ///
 /// ```
 /// use eventcast::ObjectReference;
@@ -44,7 +45,7 @@ pub struct ObjectReference {
         skip_serializing_if = "wire_fields::is_empty"
     )]
     pub kind: Text,
-    /// The object's namespace; empty for an object outside of namespaces.
+    /// The object's namespace. Empty for an object outside of namespaces.
     #[serde(
         default,
         deserialize_with = "wire_fields::nullable",
@@ -89,12 +90,12 @@ pub struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// A reference with a kind and a name.
+    /// Creates a reference with a kind and a name.
     pub fn new(kind: impl Into<Text>, name: impl Into<Text>) -> Self {
         Self { kind: kind.into(), name: name.into(), ..Self::default() }
     }
 
-    /// The same within a namespace.
+    /// Sets the namespace.
     pub fn in_namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
         self
@@ -120,7 +121,8 @@ impl fmt::Display for ObjectReference {
     }
 }
 
-/// The program that reports an event, and the machine that it runs on. A text alone is the component.
+/// The program that reports an event, and the machine that the program runs on. A text alone
+/// converts into a source with this component and without a host.
 ///
 /// # Examples
 ///
@@ -134,14 +136,14 @@ impl fmt::Display for ObjectReference {
 #[serde(remote = "Self", rename_all = "camelCase", expecting = "a source, as a JSON object")]
 #[non_exhaustive]
 pub struct EventSource {
-    /// The reporting program; it also becomes the event's `reporting_controller`.
+    /// The reporting program. A recorder also writes it to the event's `reporting_controller`.
     #[serde(
         default,
         deserialize_with = "wire_fields::nullable",
         skip_serializing_if = "wire_fields::is_empty"
     )]
     pub component: Text,
-    /// The machine's name; it also becomes the event's `reporting_instance`.
+    /// The machine's name. A recorder also writes it to the event's `reporting_instance`.
     #[serde(
         default,
         deserialize_with = "wire_fields::nullable",
@@ -151,7 +153,7 @@ pub struct EventSource {
 }
 
 impl EventSource {
-    /// The same on a machine.
+    /// Sets the machine's name.
     pub fn on_host(mut self, host: impl Into<Text>) -> Self {
         self.host = host.into();
         self

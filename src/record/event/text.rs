@@ -9,9 +9,12 @@ use smol_str::{SmolStr, SmolStrBuilder};
 
 /// Immutable text that is cheap to clone: at most one reference count.
 ///
-/// A literal is not copied, and up to 23 bytes lie in the value itself; only longer text that is not a literal is
-/// allocated, once. It comes from `&'static str`, `String`, `Arc<str>`, `Cow<'static, str>` and `format_args!`; of a
-/// `&str` that is not a literal make a `String` first. It compares, orders and hashes as the `str` that it derefs to.
+/// - A text of up to 23 bytes lies in the value itself.
+/// - Longer text is allocated, once.
+/// - [`from_static`](Self::from_static) and a `format_args!` without arguments copy nothing.
+///
+/// A text is made from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
+/// compares, orders and hashes as the `str` that it derefs to.
 ///
 /// # Examples
 ///
@@ -21,6 +24,8 @@ use smol_str::{SmolStr, SmolStrBuilder};
 /// let reason = Text::from("BackOff");
 /// assert_eq!(reason, "BackOff");
 /// assert_eq!(Text::from(format_args!("restart {}", 3)).len(), 9);
+/// let error = std::io::Error::other("the disk is full");
+/// assert_eq!(Text::from(&error.to_string()), "the disk is full");
 /// assert!(Text::default().is_empty());
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +35,7 @@ impl Text {
     /// The empty text, as a constant.
     pub(crate) const EMPTY: Self = Self(SmolStr::new_static(""));
 
-    /// Text of a literal, in constants too.
+    /// Creates a text from a literal, in constants too.
     ///
     /// # Examples
     ///
@@ -42,19 +47,19 @@ impl Text {
         Self(SmolStr::new_static(text))
     }
 
-    /// The text as a `str`.
+    /// Returns the text as a `str`.
     #[inline]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Copies `text`, which need not live long.
+    /// Copies `text`, which need not outlive the call.
     #[inline]
     pub(crate) fn copied(text: &str) -> Self {
         Self(SmolStr::new(text))
     }
 
-    /// Two texts, one after the other.
+    /// Returns a text of `first` and `second`, one after the other.
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();
         let mut buffer = [0; 256];
@@ -62,10 +67,10 @@ impl Text {
         else {
             return format_args!("{first}{second}").into();
         };
-        // Most fit here, so that the only allocation is that of the text.
+        // Most texts fit in the buffer, so the only allocation is that of the text.
         start.copy_from_slice(first.as_bytes());
         end.copy_from_slice(second.as_bytes());
-        // Never empty: it is text and text.
+        // The default is never used: two texts in a row are valid UTF-8.
         Self::copied(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
     }
 }
@@ -103,10 +108,23 @@ impl fmt::Debug for Text {
     }
 }
 
-impl From<&'static str> for Text {
+impl From<&str> for Text {
+    /// Copies the text. Up to 23 bytes lie in the value itself, and a longer text is allocated.
     #[inline]
-    fn from(text: &'static str) -> Self {
-        Self::from_static(text)
+    fn from(text: &str) -> Self {
+        Self::copied(text)
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Self {
+        Self::copied(text)
+    }
+}
+
+impl From<char> for Text {
+    fn from(text: char) -> Self {
+        Self::copied(text.encode_utf8(&mut [0; 4]))
     }
 }
 
@@ -123,8 +141,8 @@ impl From<std::sync::Arc<str>> for Text {
     }
 }
 
-impl From<Cow<'static, str>> for Text {
-    fn from(text: Cow<'static, str>) -> Self {
+impl From<Cow<'_, str>> for Text {
+    fn from(text: Cow<'_, str>) -> Self {
         match text {
             Cow::Borrowed(text) => text.into(),
             Cow::Owned(text) => text.into(),
@@ -135,10 +153,11 @@ impl From<Cow<'static, str>> for Text {
 impl From<fmt::Arguments<'_>> for Text {
     fn from(text: fmt::Arguments<'_>) -> Self {
         if let Some(text) = text.as_str() {
-            return text.into();
+            return Self::from_static(text);
         }
         let mut builder = SmolStrBuilder::new();
-        // Fails only when a `Display` in the arguments gives up; what it wrote before stays.
+        // Writing fails only if a `Display` in the arguments fails. The part written before that
+        // stays.
         let _ = builder.write_fmt(text);
         Self(builder.finish())
     }

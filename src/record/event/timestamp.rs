@@ -14,8 +14,11 @@ use crate::escape::escaped_to;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
-/// It lies within the years that RFC 3339 can write, 0000 to 9999, and is shown so, in UTC: with the fraction that it
-/// has, or with a precision with exactly that many digits, cut off and not rounded.
+/// A timestamp lies within the years that RFC 3339 can write, 0000 to 9999. It is shown in this
+/// form, in UTC:
+///
+/// - Without a precision: with the fraction that it has.
+/// - With a precision: with exactly that many digits, cut off and not rounded.
 ///
 /// # Examples
 ///
@@ -28,11 +31,12 @@ use crate::escape::escaped_to;
 /// assert_eq!(format!("{at:.0} {at:.6}"), "2023-11-14T22:13:20Z 2023-11-14T22:13:20.250000Z");
 /// assert_eq!("2023-11-14T23:13:20.25+01:00".parse(), Ok(at));
 /// ```
-// Ordered by its fields, in this order.
+// The derived order compares the fields in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: i64,
-    /// Nanoseconds and one, so that `Option<Timestamp>` needs no room of its own: an event has two of them.
+    /// Nanoseconds after `seconds`, plus one: 1 to 1,000,000,000. Because this is never zero,
+    /// `Option<Timestamp>` is not larger than `Timestamp`. An event has two of these options.
     nanos_and_one: NonZeroU32,
 }
 
@@ -45,11 +49,11 @@ impl Timestamp {
     pub const MAX: Self = Self::raw(253_402_300_799, 999_999_999);
     /// 1970-01-01T00:00:00Z.
     pub const UNIX_EPOCH: Self = Self::raw(0, 0);
-    /// The year 1, which Go's zero `time.Time` shows: in JSON it means that there is no time.
+    /// The year 1, which Go's zero `time.Time` shows. In JSON it means that there is no time.
     pub(crate) const GO_ZERO: Self = Self::raw(-62_135_596_800, 0);
 
     const fn raw(seconds: i64, nanos: u32) -> Self {
-        // Never falls back: a nanosecond count is below a thousand million.
+        // The sum is never zero, because it saturates.
         let nanos_and_one = match NonZeroU32::new(nanos.saturating_add(1)) {
             Some(n) => n,
             None => NonZeroU32::MIN,
@@ -57,45 +61,47 @@ impl Timestamp {
         Self { seconds, nanos_and_one }
     }
 
-    /// A time of so many seconds since 1970 and so many nanoseconds after that; `None` when the nanoseconds make a
-    /// second or more, or outside [`MIN`](Self::MIN) to [`MAX`](Self::MAX).
+    /// Creates a time that is `seconds` after 1970 and `nanoseconds` after that. Returns `None` if
+    /// the nanoseconds make a second or more, or if the time is outside [`MIN`](Self::MIN) to
+    /// [`MAX`](Self::MAX).
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         let at = Self::raw(seconds, nanoseconds);
         (i128::from(nanoseconds) < NANOS_PER_SECOND && (Self::MIN..=Self::MAX).contains(&at)).then_some(at)
     }
 
-    /// Whole seconds since 1970, rounded down: -1 just before it.
+    /// Returns the whole seconds since 1970, rounded down: -1 just before 1970.
     pub fn seconds(self) -> i64 {
         self.seconds
     }
 
-    /// Nanoseconds after [`seconds`](Self::seconds), below a thousand million.
+    /// Returns the nanoseconds after [`seconds`](Self::seconds), below a thousand million.
     pub fn subsec_nanoseconds(self) -> u32 {
         self.nanos_and_one.get() - 1
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the nanoseconds since 1970.
     pub fn unix_nanoseconds(self) -> i128 {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
     }
 
-    /// Nanoseconds since 1970 for names, which end with the year 2200.
+    /// Returns the nanoseconds since 1970, for names. A time before 1970 keeps only its fraction,
+    /// and the seconds stop at the beginning of the year 2200.
     pub(crate) fn name_number(self) -> u64 {
         let seconds = u64::try_from(self.seconds).unwrap_or(0).min(7_258_118_400);
         seconds * 1_000_000_000 + u64::from(self.subsec_nanoseconds())
     }
 
-    /// Later by `duration`, at most [`MAX`](Self::MAX).
+    /// Returns the time that is later by `duration`, at most [`MAX`](Self::MAX).
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self::clamped(self.unix_nanoseconds().saturating_add(nanos_of(duration)))
     }
 
-    /// Earlier by `duration`, at least [`MIN`](Self::MIN).
+    /// Returns the time that is earlier by `duration`, at least [`MIN`](Self::MIN).
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self::clamped(self.unix_nanoseconds().saturating_sub(nanos_of(duration)))
     }
 
-    /// From `earlier` until now; nothing when that is later.
+    /// Returns the duration from `earlier` to this time. Returns zero if `earlier` is later.
     pub fn duration_since(self, earlier: Self) -> Duration {
         if self <= earlier {
             return Duration::ZERO;
@@ -105,7 +111,7 @@ impl Timestamp {
             .saturating_sub(Duration::new(0, earlier.subsec_nanoseconds()))
     }
 
-    /// Without its fraction of a second, as Kubernetes stores most times.
+    /// Returns the time without its fraction of a second, as Kubernetes stores most times.
     pub fn whole_seconds(self) -> Self {
         Self::raw(self.seconds, 0)
     }
@@ -116,17 +122,17 @@ impl Timestamp {
         Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
     }
 
-    /// Appends it with so many digits of the second's fraction.
+    /// Appends the time with `digits` digits of the second's fraction.
     pub(super) fn push_to(self, out: &mut String, digits: usize) {
         out.push_str(self.to_seconds().as_str());
         if digits > 0 {
-            // A string takes everything.
+            // Writing to a string never fails.
             let _ = self.write_fraction(out, digits);
         }
         out.push('Z');
     }
 
-    /// `YYYY-MM-DDThh:mm:ss` in UTC.
+    /// Returns `YYYY-MM-DDThh:mm:ss` in UTC.
     fn to_seconds(self) -> Ascii<19> {
         let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
         let [year, month, day] = date_of(days);
@@ -142,7 +148,7 @@ impl Timestamp {
         ])
     }
 
-    /// A point and digits, of which there are nine; who wants more gets zeros.
+    /// Writes a point and `digits` digits. From the tenth digit on, these are zeros.
     fn write_fraction(self, out: &mut impl fmt::Write, digits: usize) -> fmt::Result {
         let zeros = digits.saturating_sub(9);
         let shown = digits - zeros;
@@ -151,31 +157,33 @@ impl Timestamp {
     }
 }
 
-/// Digits and what stands between them.
+/// Digits with their separators, in ASCII.
 struct Ascii<const N: usize>([u8; N]);
 
 impl<const N: usize> Ascii<N> {
     fn as_str(&self) -> &str {
-        // Never empty: it is ASCII.
+        // The default is never used: ASCII is valid UTF-8.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// The last two digits of a number that is not negative.
+/// Returns the last two digits of a number that is not negative.
 fn two_digits(number: i64) -> [u8; 2] {
     let number = number.unsigned_abs() % 100;
     [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
 }
 
-/// Year, month and day in the proleptic Gregorian calendar, so many days after 1970-01-01. Counted in years that begin in
-/// March, so that the leap day is the last, and in the cycle of 400 years that the calendar repeats.
+/// Returns year, month and day in the proleptic Gregorian calendar, `days` days after 1970-01-01.
+///
+/// The calculation counts years from March, so that the leap day is the last day of a year, and
+/// uses the cycle of 400 years in which the calendar repeats.
 fn date_of(days: i64) -> [i64; 3] {
     let days = days + 719_468;
     let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_cycle =
         (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
     let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    // Months from March on have 153 days in each five of them.
+    // From March on, each five months have 153 days.
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
@@ -190,7 +198,7 @@ fn nanos_of(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// Times outside the years 0000 to 9999 become the nearest that can be.
+/// Converts a system time. A time outside the years 0000 to 9999 becomes the nearest one inside.
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
         match at.duration_since(UNIX_EPOCH) {
@@ -207,7 +215,7 @@ impl From<SystemTime> for Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_seconds().as_str())?;
-        // As many as are wanted, or up to where only zeros follow.
+        // As many digits as the precision says, or up to the last digit that is not zero.
         let digits = f.precision().unwrap_or_else(|| {
             let fraction = self.subsec_nanoseconds();
             (0..9).find(|digits| fraction % 10_u32.pow(9 - digits) == 0).unwrap_or(9) as usize
@@ -225,8 +233,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Reads RFC 3339 as Go does: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a fraction of any length,
-/// of which nine digits count.
+/// Reads RFC 3339 as Go does: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
+/// fraction of any length, of which nine digits count.
 impl FromStr for Timestamp {
     type Err = TimestampError;
 
@@ -272,7 +280,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     (found.unix_nanoseconds() == nanos).then_some(found)
 }
 
-/// Reads numbers of so many digits each with `separator` between them, and nothing else.
+/// Reads numbers with `separator` between them. `digits` says how many digits each number has.
+/// Returns `None` if the text is anything else.
 fn numbers<const N: usize>(text: &str, separator: u8, digits: [usize; N]) -> Option<[i16; N]> {
     let mut bytes = text.bytes();
     let mut found = [0; N];
@@ -288,10 +297,10 @@ fn numbers<const N: usize>(text: &str, separator: u8, digits: [usize; N]) -> Opt
     bytes.next().is_none().then_some(found)
 }
 
-/// A text that is no RFC 3339 time between the years 0000 and 9999.
+/// The error for a text that is not an RFC 3339 time of the years 0000 to 9999.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimestampError {
-    /// Escaped and cut.
+    /// The text, escaped and cut to 64 characters.
     text: String,
 }
 
@@ -299,7 +308,7 @@ impl fmt::Display for TimestampError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no RFC 3339 time of the years 0000 to 9999, such as 2024-01-31T08:15:00Z",
+            "invalid time `{}`: expected RFC 3339 and a year from 0000 to 9999, such as 2024-01-31T08:15:00Z",
             self.text
         )
     }
@@ -307,7 +316,7 @@ impl fmt::Display for TimestampError {
 
 impl Error for TimestampError {}
 
-/// As RFC 3339 text, with the fraction that it has.
+/// Writes RFC 3339 text, with the fraction that the time has.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

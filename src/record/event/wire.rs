@@ -1,8 +1,15 @@
 //! The shape of an event as a document: names, order and omissions of Go's `json` tags on core/v1.
 //!
-//! On the way out: an empty text, a zero and an empty map are left out; a time that is not there is `null` (except the
-//! metadata's, which is left out); `source` and the two `reporting*` fields are always there. On the way in: unknown
-//! fields are ignored, and `null` is as good as absent, anywhere.
+//! When an event is written:
+//!
+//! - An empty text, a zero and an empty map are left out.
+//! - A missing time is `null`, except the metadata's, which is left out.
+//! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always there.
+//!
+//! When an event is read:
+//!
+//! - Unknown fields are ignored.
+//! - `null` counts as absent, anywhere.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +28,7 @@ use super::wire_fields::{
     is_empty, is_unset, is_zero, nullable, read_time, texts, write_micros, write_seconds,
 };
 
-/// What is written, in this order.
+/// The fields as they are written, in this order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventOut<'a> {
@@ -93,7 +100,7 @@ struct EventIn {
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
-    // Not core/v1's: other documents about events have these.
+    // These fields are not core/v1's. Other documents about events have them.
     #[serde(default)]
     items: Option<IgnoredAny>,
     #[serde(default)]
@@ -105,7 +112,8 @@ struct EventIn {
 }
 
 impl EventIn {
-    /// Says what the document is and what to do, if it is not a core/v1 Event.
+    /// Returns what the document is and what to do, if it is not a core/v1 Event. Returns `None` if
+    /// the document is a core/v1 Event.
     fn refusal(&self) -> Option<String> {
         let Self { kind, api_version, .. } = self;
         let is_core = api_version.is_empty() || api_version == "v1";
@@ -135,7 +143,7 @@ impl EventIn {
     }
 }
 
-/// As core/v1 writes it; see [`Event::to_json`] for JSON with Go's escapes.
+/// Writes the event as core/v1 does. [`Event::to_json`] writes JSON with Go's escapes.
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         EventOut {
@@ -161,7 +169,7 @@ impl Serialize for Event {
     }
 }
 
-/// As core/v1 is read; see [`Event::from_json`].
+/// Reads an event as core/v1 does, with the rules of [`Event::from_json`].
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = EventIn::deserialize(ObjectOnly(deserializer))?;

@@ -1,4 +1,4 @@
-//! How single fields are read and written, for serde's attributes.
+//! Functions that read and write single fields, for serde's attributes.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub(super) fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 
-/// Whether Go would take it for no time at all.
+/// Returns whether there is no time, or only one that Go takes for none.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn is_unset(at: &Option<Timestamp>) -> bool {
     at.is_none_or(|at| at == Timestamp::GO_ZERO)
 }
 
-/// Reads `null` as the default.
+/// Reads a value. `null` becomes the default.
 pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -36,13 +36,13 @@ pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeM
     Ok(found.unwrap_or_default().into_iter().map(|(key, text)| (key, text.unwrap_or_default())).collect())
 }
 
-/// metav1's `Time`: whole seconds when written, whatever there is when read.
+/// Writes metav1's `Time`: whole seconds. Reading keeps the fraction that is there.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_seconds<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 0, serializer)
 }
 
-/// metav1's `MicroTime`: always six digits when written, whatever there is when read.
+/// Writes metav1's `MicroTime`: always six digits. Reading keeps the fraction that is there.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 6, serializer)

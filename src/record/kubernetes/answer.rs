@@ -1,4 +1,4 @@
-//! What an API server's answers mean for a recording.
+//! The meaning of an API server's answers for a recording.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::record::sink::SinkError;
 
 use super::verb::Verb;
 
-/// The most that is read of an answer. An event that a cluster can store is smaller.
+/// The most bytes that are read of an answer. An event that a cluster can store is smaller.
 const MAX_BODY: usize = 4 << 20;
-/// The most that is kept of a text that came over the wire, in bytes.
+/// The most bytes that are kept of a text that came over the wire.
 const MAX_TEXT: usize = 1000;
 
-/// How a server refuses an event with a 500 that has no reason: etcd, the connection to etcd, and
-/// the server's own store.
+/// The texts by which a server refuses an event with a 500 that has no reason. In this order they
+/// come from etcd, from the connection to etcd, and from the server's own store.
 const REFUSALS: [&str; 3] = [
     "request is too large",
     "message larger than max",
     "resourceVersion should not be set on objects to be created",
 ];
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Not within the time allowed.
+    /// No answer within the time allowed, which is given.
     TimedOut(Duration),
-    /// No connection, or none that lasted, or nobody to sign the request.
+    /// No connection, a lost connection, or no credentials to sign the request with.
     Broken(String),
-    /// There can be no such request.
+    /// A request that cannot exist.
     Impossible(String),
 }
 
@@ -55,7 +55,8 @@ impl From<Failure> for SinkError {
     }
 }
 
-/// An error with its causes, each once: the outermost alone is often only "client error".
+/// Returns the text of an error and of its causes, each once, because the outermost text is often
+/// only "client error".
 pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -69,13 +70,13 @@ pub(super) fn chain(error: &dyn Error) -> String {
     cut(&text).to_owned()
 }
 
-/// An answer, read to its end or to where it became too long.
+/// An answer, read to its end or to the point where it became too long.
 #[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// There is more than was read.
+    /// Whether there is more than was read.
     is_cut: bool,
 }
 
@@ -87,7 +88,7 @@ impl Answer {
         while let Some(frame) = body.frame().await {
             let data = match frame {
                 Ok(frame) => frame.into_data().unwrap_or_default(),
-                // An error is known by its status alone.
+                // The status alone is enough for an error.
                 Err(_) if !answer.status.is_success() => break,
                 Err(error) => return Err(error),
             };
@@ -100,7 +101,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// The stored event, or what a recording should do.
+    /// Returns the stored event, or an error that says what a recording should do.
     pub(super) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
         if self.status.is_success() {
             return self.event();
@@ -124,7 +125,9 @@ impl Answer {
         })
     }
 
-    /// What says that it worked, and yet is no event, comes from something between here and the server.
+    /// Returns the event of an answer that reports success. If the answer does not contain an
+    /// event, it comes from something between this program and the server, and a recording tries
+    /// again.
     fn event(&self) -> Result<Event, SinkError> {
         if self.is_cut {
             return Err(SinkError::retry(format!("{}: more than {MAX_BODY} bytes", self.status)));
@@ -136,8 +139,9 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// 503 and 504 are said of the server, or by what stands before it. Other answers may be about
-    /// one namespace, whose quota is used up or whose admission webhook fails.
+    /// Returns an error after which a recording tries again. 503 and 504 are about the server
+    /// itself, or come from something before it, such as a load balancer. Other answers may be
+    /// about one namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let error = match self.status {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unreachable(text),
@@ -149,7 +153,8 @@ impl Answer {
         }
     }
 
-    /// `422 Invalid: what the server says`; of what is not from an API server, the beginning.
+    /// Returns the text of an error: `422 Invalid: what the server says`. If the answer is not from
+    /// an API server, the text has the beginning of the body.
     fn text(&self, status: &Status) -> String {
         let body;
         let message = if status.message.is_empty() {
@@ -168,13 +173,18 @@ impl Answer {
     }
 }
 
-/// Whether a server that says it has failed refuses the event: no later attempt would be smaller.
+/// Returns whether a server that reports its own failure in fact refuses the event. A later attempt
+/// would send the same event, and would fail too.
 fn is_about_the_event(message: &str) -> bool {
     REFUSALS.iter().any(|refusal| message.contains(refusal))
 }
 
-/// A namespace on its way out takes no new events. Otherwise somebody has to change a role. The
-/// server's words go first, because a text that is too long loses its end.
+/// Returns the text of a 403, with its cause if the cause is known.
+///
+/// - If the namespace is being deleted: it takes no new events.
+/// - If a permission is missing: somebody has to change a role.
+///
+/// The server's words come first, because a text that is too long loses its end.
 fn forbidden(status: &Status, text: &str) -> String {
     if status.details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
         return format!("{text} (the namespace is being deleted)");
@@ -187,8 +197,13 @@ fn forbidden(status: &Status, text: &str) -> String {
     text.to_owned()
 }
 
-/// A name that is taken; a version that is not the stored one any more, which only an update names; or two writers at the
-/// same moment, where the server itself has tried again for a while.
+/// Returns the error of a 409.
+///
+/// - If the name of a new event is taken: the event already exists.
+/// - If an update names a version that is not the stored one any more: it is rejected. Only an
+///   update names a version.
+/// - If two clients write at the same moment: a recording tries again. The server itself has
+///   already tried again for a while.
 fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
         Verb::Create if status.reason != "Conflict" => SinkError::already_exists(text),
@@ -197,7 +212,7 @@ fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     }
 }
 
-/// metav1's `Status`, as far as it matters here.
+/// The part of metav1's `Status` that matters here.
 #[derive(Debug, Default)]
 struct Status {
     message: String,
@@ -218,7 +233,7 @@ struct StatusCause {
 }
 
 impl Status {
-    /// Empty for what is no status.
+    /// Reads a status from the body of an answer. Returns an empty one if the body is not a status.
     fn read(body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -262,7 +277,9 @@ impl Status {
     }
 }
 
-/// `Retry-After`, in seconds or as a date; a date is taken from the answer's own, so that clocks need not agree.
+/// Returns the time that `Retry-After` gives in seconds or as a date, or `None` if there is no
+/// valid one. A date is compared with the answer's own `Date`, so that clocks need not agree.
+/// Without a `Date` the system's clock counts.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -277,7 +294,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date(text)?.duration_since(now))
 }
 
-/// The beginning, cut between characters.
+/// Returns the beginning of a text, at most `MAX_TEXT` bytes, cut between characters.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -306,7 +323,7 @@ mod tests {
         assert_eq!(waits("7", None), Some(7));
         assert_eq!(waits("0", None), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", noon), Some(90));
-        // Past already; and without a date of its own, against this clock.
+        // The first date has passed. The second answer has no `Date`, so the system's clock counts.
         assert_eq!(waits("Sun, 06 Nov 1994 11:00:00 GMT", noon), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", None), Some(0));
         for wrong in ["", "soon", "-1", "1.5", "1994-11-06T12:00:00Z"] {

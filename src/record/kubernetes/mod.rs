@@ -1,7 +1,8 @@
-//! Kubernetes as a store, and its objects as what events are about.
+//! Kubernetes as a store, and Kubernetes objects as the objects of events.
 //!
-//! `request` makes a request of an operation, `answer` says what comes back means, `runtime` is where both run. Events
-//! travel as their own JSON in both directions, so nothing is lost in types that know less or more.
+//! `request` turns an operation into a request, `answer` says what the answer means, and `runtime`
+//! runs both. Events travel as their own JSON in both directions, so nothing is lost in types that
+//! know fewer fields or more.
 
 mod answer;
 mod reference;
@@ -28,40 +29,47 @@ use crate::sync::{Arc, Mutex};
 use request::Job;
 use runtime::{Progress, Runtime};
 
-/// How long a request may take, unless told otherwise.
+/// The time that a request may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many requests of a batch are under way at once, unless told otherwise.
+/// The number of requests of a batch that are in flight at once by default.
 const IN_FLIGHT: usize = 8;
 
-/// A Kubernetes cluster as a store: events become core/v1 Events there, which `kubectl get events` and
-/// `kubectl describe` show. Feature `kube-5`.
+/// A Kubernetes cluster as a store. Events become core/v1 Events there, which `kubectl get events`
+/// and `kubectl describe` show. Feature `kube-5`.
 ///
-/// An event goes to its namespace; if it names none, to its object's, and if that has none, to `default`. A new one is
-/// sent by POST, a repeat as a strategic merge patch with count, last time and message, an [`update`](EventSink::update) by
-/// PUT. The role that the program runs under needs `create`, `patch` and `update` on events: `docs/kubernetes.md` in the
-/// repository has the manifest, and says what else there is to know about running in a cluster.
+/// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
+/// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
+/// strategic merge patch with count, last time and message, and an [`update`](EventSink::update) by
+/// PUT. The role under which the program runs needs `create`, `patch` and `update` on events.
+/// `docs/kubernetes.md` in the repository has the manifest, and describes what else to know about
+/// running in a cluster.
 ///
 /// # Answers
 ///
 /// | answer | means |
 /// |---|---|
-/// | 429, and 5xx except those below | tried again, when `Retry-After` says; 503 and 504 say that the server itself is away |
+/// | 429, and 5xx except those below | tried again, when `Retry-After` says. 503 and 504 say that the server itself is unavailable |
 /// | 401, 408 | tried again: tokens are rotated, and the next request may be quicker |
-/// | no connection, a lost one, no answer in time | the server itself is away; tried again, because what the answer was is not known |
-/// | 404 to a patch | the event has expired; a recording creates it |
-/// | 409 with the reason `Conflict`, but to an update | tried again: somebody else wrote at the same moment |
-/// | any other 409 to a new event | the name is taken; which event has it is read by a patch that changes nothing |
-/// | 403, 404 for the namespace, 413, 422, other 4xx | rejected, with what the server says |
+/// | no connection, a lost one, no answer in time | the server itself is unavailable. Tried again, because the answer is not known |
+/// | 404 to a patch | the event has expired. A recording creates it |
+/// | 409 to a patch, 409 with the reason `Conflict` to a new event | tried again: another client wrote at the same moment |
+/// | any other 409 to a new event | the name is taken. A patch that changes nothing reads which event has it |
+/// | 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
 /// | 5xx with `request is too large` or `message larger than max` | rejected too |
 /// | 5xx with `resourceVersion should not be set on objects to be created` | rejected too |
 ///
 /// # Runtimes
 ///
-/// kube is asynchronous, this sink is not: it waits for its requests on the thread that calls it, a recording's own.
-/// With [`new`](Self::new) the requests run on a thread that the sink has for itself, which goes with it: that works in
-/// every program. With [`with_client`](Self::with_client) they run on the program's runtime. If that has one thread only,
-/// the thread must not wait in `flush` or `shutdown`, or the requests that are waited for have nobody to run them: await
-/// `flush_async` and `shutdown_async` instead. Dropping the sink never waits.
+/// kube is asynchronous, but this sink is not. It waits for its requests on the thread that calls
+/// it, a thread of the recording.
+///
+/// - With [`new`](Self::new): the requests run on a thread that belongs to the sink and ends with
+///   it. This works in every program.
+/// - With [`with_client`](Self::with_client): the requests run on the program's runtime. If that
+///   runtime has only one thread, the thread must not wait in `flush` or `shutdown`, because then
+///   no thread runs the requests. Await `flush_async` and `shutdown_async` instead.
+///
+/// Dropping the sink never waits.
 ///
 /// # Examples
 ///
@@ -80,25 +88,32 @@ pub struct KubernetesSink {
     runtime: Runtime,
     timeout: Duration,
     in_flight: usize,
-    /// `None`: each event's own.
+    /// The name of the field manager, or `None` to use each event's own.
     field_manager: Option<String>,
 }
 
 impl KubernetesSink {
-    /// For the cluster of a configuration, with a client and a thread of its own.
+    /// Creates a sink for the cluster of a configuration, with its own client and thread.
     ///
-    /// kube's own retries (`default_retry`) are switched off in this client, because the recording tries again and
-    /// counts it. Without a `User-Agent` among the headers of the configuration it is `eventcast` and the version.
+    /// The sink switches off kube's own retries (`default_retry`) in this client, because the
+    /// recording tries again and counts its attempts. If the headers of the configuration have no
+    /// `User-Agent`, it is `eventcast` and the version.
     ///
     /// # Errors
     ///
-    /// When no client can be made: a certificate that cannot be read, a program for credentials that fails, `https`
-    /// while kube has neither of its features `rustls-tls` and `openssl-tls`. Or when the system gives no thread. Whether
-    /// there is a server is not looked at.
+    /// Returns an error in these cases:
+    ///
+    /// - If no client can be made: for example, a certificate cannot be read, a program for
+    ///   credentials fails, or the URL is `https` while kube has neither of its features
+    ///   `rustls-tls` and `openssl-tls`.
+    /// - If the system cannot start a thread.
+    ///
+    /// The method does not check whether there is a server.
     ///
     /// # Blocking
     ///
-    /// If the configuration names a program for credentials, until that has ended.
+    /// If the configuration names a program for credentials, the method waits until that program
+    /// has ended.
     ///
     /// # Examples
     ///
@@ -121,7 +136,7 @@ impl KubernetesSink {
         let url = config.cluster_url.to_string();
         let runtime = Runtime::own().map_err(|error| BuildError::thread(runtime::THREAD, error))?;
         let client = {
-            // A client puts a task on the runtime where it is made.
+            // A client spawns a task on the runtime where it is made.
             let _entered = runtime.handle().enter();
             Client::try_from(config)
                 .map_err(|error| BuildError::client(&url, escaped(&answer::chain(&error)).to_string()))?
@@ -129,10 +144,11 @@ impl KubernetesSink {
         Ok(Self::from_parts(client, runtime))
     }
 
-    /// For a client that there is already, whose requests run on `runtime`, the one it was made on.
+    /// Creates a sink for an existing client, whose requests run on `runtime`, the runtime on which
+    /// the client was made.
     ///
-    /// A client that tries again by itself (`default_retry` of its configuration, which is on unless switched off) does
-    /// so within the time that a request may take.
+    /// If the client tries again on its own (`default_retry` of its configuration, which is on by
+    /// default), it does so within the time that a request may take.
     ///
     /// # Examples
     ///
@@ -154,27 +170,28 @@ impl KubernetesSink {
         Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT, field_manager: None }
     }
 
-    /// How long a request may take, from connecting to the last byte of the answer; then it counts as failed, and may
-    /// be tried again. Default 30 s; with zero none succeeds.
+    /// Sets how long a request may take, from connecting to the last byte of the answer. A request
+    /// that takes longer counts as failed, and may be tried again. Default 30 s. With zero, no
+    /// request succeeds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many requests of a batch are under way at the same time, each on a connection of its own. Default 8; zero
-    /// counts as 1.
+    /// Sets how many requests of a batch are in flight at the same time, each on its own
+    /// connection. Default 8. Zero counts as 1.
     pub fn in_flight(mut self, requests: usize) -> Self {
         self.in_flight = requests.max(1);
         self
     }
 
-    /// Under which name the server notes what this sink writes (`managedFields` of the event).
-    /// Unless this is called it is the event's component, or else its reporting controller: so a
-    /// program that records under its own name writes under its own name. With an empty name the
-    /// server takes the beginning of the `User-Agent`.
+    /// Sets the name under which the server notes what this sink writes (`managedFields` of the
+    /// event). By default the name is the event's component, or else its reporting controller. A
+    /// program that records under its own name therefore also writes under its own name. With an
+    /// empty name the server takes the beginning of the `User-Agent`.
     ///
-    /// A server takes at most 128 printable characters. Of a longer name the first 128 are sent,
-    /// and characters that are not printable ASCII are left out.
+    /// A server accepts at most 128 printable characters. The sink leaves out characters that are
+    /// not printable ASCII, and sends at most the first 128 of the others.
     ///
     /// # Examples
     ///
@@ -192,7 +209,8 @@ impl KubernetesSink {
         self
     }
 
-    /// So long without any answer, and the runtime does not run: a job has at most two requests, each with its own end.
+    /// Returns the time without any answer after which a runtime counts as not running. A job has
+    /// at most two requests, each with its own timeout.
     fn patience(&self) -> Duration {
         self.timeout.saturating_mul(2).saturating_add(Duration::from_secs(1))
     }
@@ -202,7 +220,7 @@ impl KubernetesSink {
         self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::unreachable(NOT_RUN)))
     }
 
-    /// All of them, a few at the same time.
+    /// Performs all jobs, a few at the same time, and returns an answer for each.
     fn perform_all(&self, jobs: Vec<Result<Job, SinkError>>) -> Vec<Result<Event, SinkError>> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut waiting = VecDeque::with_capacity(jobs.len());
@@ -224,7 +242,7 @@ impl KubernetesSink {
         for task in tasks {
             match runtime::wait(task, &batch.progress, patience) {
                 Some(given) => given.into_iter().for_each(|(place, answer)| answers[place] = answer),
-                // What is true of one is true of all.
+                // If the runtime does not run one of the tasks, it runs none of them.
                 None => patience = Duration::ZERO,
             }
         }
@@ -239,18 +257,18 @@ impl KubernetesSink {
 
 const NOT_RUN: &str = "the runtime for requests has ended, or nobody runs it";
 
-/// Operations that a few tasks share.
+/// The jobs that a few tasks share.
 struct Requests {
-    /// Each with its place in the batch.
+    /// The jobs that are not begun, each with its place in the batch.
     waiting: Mutex<VecDeque<(usize, Job)>>,
-    /// A request got no answer in time.
+    /// Whether a request got no answer in time.
     is_stalled: AtomicBool,
     progress: Progress,
 }
 
 impl Requests {
-    /// One after the other, until there are no more. A server that gives no answer in time gets no further request, so
-    /// that a batch takes a few times the timeout at most.
+    /// Runs one job after the other, until there are no more. If the server gives no answer in
+    /// time, the tasks send no further jobs, so a batch takes a few times the timeout at most.
     async fn work(
         self: Arc<Self>,
         client: Client,
@@ -272,7 +290,7 @@ impl Requests {
     }
 
     fn is_stalled(&self) -> bool {
-        // Relaxed: as where it is set.
+        // Relaxed: as for the store in `work`.
         self.is_stalled.load(Ordering::Relaxed)
     }
 }
@@ -282,8 +300,9 @@ impl EventSink for KubernetesSink {
         self.perform(Job::create(event, self.field_manager.as_deref()))
     }
 
-    /// Replaces the stored event, or creates it. If `event` has a resource version, and the stored one has another, it is
-    /// rejected: without a version it is replaced whatever it is.
+    /// Replaces the stored event, or creates it if there is none. If `event` has a resource version
+    /// and the stored event has another one, the update is rejected. Without a version, `event`
+    /// replaces any stored event.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.perform(Job::update(event, self.field_manager.as_deref()))
     }
@@ -292,14 +311,15 @@ impl EventSink for KubernetesSink {
         self.perform(Job::patch(event, patch.as_bytes(), self.field_manager.as_deref()))
     }
 
-    /// A few at the same time, in no order. When one gets no answer in time, those that have not begun are not sent.
+    /// Performs a few operations at the same time, in no order. If one gets no answer in time, the
+    /// sink does not send those that have not begun.
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
         let job = |op| Job::new(op, self.field_manager.as_deref());
         self.perform_all(batch.iter().map(job).collect())
     }
 }
 
-/// Without the client, which has credentials.
+/// Leaves out the client, which has credentials.
 impl fmt::Debug for KubernetesSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubernetesSink")

@@ -1,12 +1,13 @@
-//! References to Kubernetes' objects.
+//! References to Kubernetes objects.
 
 use k8s_openapi::api::core::v1;
 use kube::Resource;
 
 use crate::record::event::{ObjectReference, Text};
 
-/// Any typed Kubernetes object, custom resources included: kind, API version, name, namespace, uid and resource version,
-/// as client-go's `GetReference` has them. Feature `kube-5`.
+/// Refers to any typed Kubernetes object, custom resources included. The reference has kind, API
+/// version, name, namespace, uid and resource version, as client-go's `GetReference` sets them.
+/// Feature `kube-5`.
 ///
 /// # Examples
 ///
@@ -37,7 +38,8 @@ impl<K: Resource<DynamicType = ()>> From<&K> for ObjectReference {
     }
 }
 
-/// `object.object_ref(&api_resource)` of a dynamic object is one of these. Feature `kube-5`.
+/// Converts a reference of `k8s_openapi`, such as `object.object_ref(&api_resource)` returns for a
+/// dynamic object. Feature `kube-5`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,5 @@
-//! What is asked of the API server: one request for each operation.
+//! The requests to the API server: one for each operation, and a second one if the name of a new
+//! event is taken.
 
 use std::time::Duration;
 
@@ -14,34 +15,38 @@ use crate::record::sink::{SinkError, SinkErrorKind, SinkOp};
 use super::answer::{self, Answer, Failure};
 use super::verb::Verb;
 
-/// The most that a server takes as the name of a field manager, in bytes.
+/// The longest name of a field manager that a server accepts, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// All of a path's segment but RFC 3986's unreserved characters.
+/// The characters that are encoded in a segment of a path: all except RFC 3986's unreserved
+/// characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// One operation, ready to be sent.
 pub(super) struct Job {
     verb: Verb,
-    /// Where the events of the namespace are.
+    /// The path of the events of the namespace.
     collection: String,
-    /// The event's own path; none if it has no name that can be in one.
+    /// The event's own path, or `None` if the event has no name that can be in a path.
     item: Option<String>,
-    /// With its question mark: under which name the server notes who writes.
+    /// The query of the path with its question mark: the name under which the server notes the
+    /// writer. Empty if there is no name.
     query: String,
     body: Vec<u8>,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 pub(super) struct JobResult {
     pub(super) answer: Result<Event, SinkError>,
-    /// No answer came within the time allowed: the next request would fare no better.
+    /// Whether no answer came within the time allowed, so that the next request would fare no
+    /// better.
     pub(super) is_stalled: bool,
 }
 
 impl Job {
-    /// The errors are those of names that cannot be in a path: the API server allows no such name either.
-    /// `manager` is who writes, if the sink has been told.
+    /// Turns an operation into a job. Returns an error if a name cannot be in a path. The API
+    /// server does not allow such a name either. `manager` is the sink's field manager, or `None`
+    /// to use the event's own.
     pub(super) fn new(op: &SinkOp, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
             SinkOp::Create(event) => Self::create(event, manager),
@@ -70,7 +75,7 @@ impl Job {
         Ok(Self { verb: Verb::Patch, collection, item, query: query(event, manager), body: patch.to_vec() })
     }
 
-    /// Sends it and says what the answer means.
+    /// Sends the request, and returns what the answer means.
     pub(super) async fn run(self, client: &Client, timeout: Duration) -> JobResult {
         let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
@@ -96,8 +101,8 @@ impl From<Failure> for JobResult {
     }
 }
 
-/// Says which event has the name. A patch that changes nothing reads it, and needs no permission that a recording has
-/// not got anyway.
+/// Adds to `error` which event has the name. A patch that changes nothing reads the event, and
+/// needs no permission that a recording does not have anyway.
 async fn look(client: &Client, item: &str, error: SinkError, timeout: Duration) -> JobResult {
     let answer = match send(client, Verb::Patch, item, b"{}".to_vec(), timeout).await {
         Ok(answer) => answer.understand(Verb::Patch),
@@ -105,12 +110,12 @@ async fn look(client: &Client, item: &str, error: SinkError, timeout: Duration) 
     };
     let answer = match answer {
         Ok(stored) => Err(error.with_stored(stored)),
-        // Once more from the beginning.
+        // The recording tries the creation again.
         Err(failed) if failed.kind() == SinkErrorKind::Retry => Err(failed),
         Err(failed) if failed.kind() == SinkErrorKind::NotFound => {
             Err(SinkError::retry("the event that had the name has expired since"))
         }
-        // Not allowed, say: what is known is that the name is taken.
+        // The patch may not be allowed, for example. All that is known is that the name is taken.
         Err(_) => Err(error),
     };
     JobResult { answer, is_stalled: false }
@@ -142,8 +147,10 @@ async fn send(
     }
 }
 
-/// Names who writes: as the sink has been told, or else the event's component. As the server cuts what it
-/// takes from a user agent, so that no name is refused.
+/// Returns the query that names the writer: the sink's field manager, or else the event's
+/// component, or else its reporting controller. The function cuts the name as the server cuts a
+/// name that it takes from a user agent, so that the server refuses no name. Returns an empty text
+/// if there is no name.
 fn query(event: &Event, manager: Option<&str>) -> String {
     let component = event.source.component.as_str();
     let own = if component.is_empty() { event.reporting_controller.as_str() } else { component };
@@ -155,7 +162,7 @@ fn query(event: &Event, manager: Option<&str>) -> String {
     format!("?fieldManager={}", utf8_percent_encode(&name, SEGMENT))
 }
 
-/// The path of the events of the namespace that this one goes to.
+/// Returns the path of the events of the namespace to which this event goes.
 fn collection(event: &Event) -> Result<String, SinkError> {
     let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
     let namespace = namespaces.into_iter().find(|name| !name.is_empty()).map_or("default", |name| name);
@@ -166,8 +173,8 @@ fn item(collection: &str, event: &Event) -> Result<String, SinkError> {
     Ok(format!("{collection}/{}", segment("name", &event.metadata.name)?))
 }
 
-/// As the API server checks what is to be in a path, whatever the kind. The rest is encoded, so that a name cannot mean
-/// another path.
+/// Returns a name as a segment of a path. Refuses the names that the API server allows in no path,
+/// whatever the kind, and encodes the others, so that a name cannot mean another path.
 fn segment(what: &str, name: &str) -> Result<String, SinkError> {
     if name.is_empty() {
         return Err(SinkError::rejected(format!("the event has no {what}")));

@@ -1,4 +1,4 @@
-//! The runtime that requests run on, and waiting for them from a thread that is none of its own.
+//! The runtime on which requests run, and the wait for requests on a thread outside the runtime.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,17 +15,19 @@ use crate::clock::Clock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Parker, Unparker, thread};
 
-/// The name of the thread that a sink makes for itself.
+/// The name of the thread that a sink starts for its own runtime.
 pub(super) const THREAD: &str = "eventcast-kube";
 
-/// A runtime of the sink's own, or the caller's.
+/// The runtime for requests: the sink's own, or the caller's.
 pub(super) struct Runtime {
     handle: Handle,
-    /// Ends the own one when it goes. Nothing is ever sent.
+    /// The sender that ends the sink's own runtime when it is dropped, or `None` for the caller's
+    /// runtime. The sender never sends anything.
     stop: Option<oneshot::Sender<Infallible>>,
 }
 
-/// Never waits when it goes, so it may go anywhere: a runtime that is simply dropped panics within another.
+/// A runtime that never waits when it is dropped, so any thread may drop it. A plain tokio runtime
+/// panics if it is dropped within another one.
 struct Background(Option<tokio::runtime::Runtime>);
 
 impl Drop for Background {
@@ -41,7 +43,8 @@ impl Runtime {
         Self { handle, stop: None }
     }
 
-    /// One thread is enough: what it has to do for a request is short.
+    /// Starts a runtime on a new thread. One thread is enough, because the work for a request is
+    /// short.
     pub(super) fn own() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -49,7 +52,7 @@ impl Runtime {
         let (stop, stopped) = oneshot::channel::<Infallible>();
         thread::spawn(THREAD.to_owned(), move || {
             if let Some(runtime) = &runtime.0 {
-                // The error is that the sender has gone.
+                // The error means that the sender was dropped.
                 let _: Result<Infallible, _> = runtime.block_on(stopped);
             }
         })?;
@@ -72,7 +75,8 @@ impl Runtime {
     }
 }
 
-/// Something that moves on while it works, so that waiting for it can tell slow from dead.
+/// A count that grows while the tasks work, so that a waiting thread can tell a slow runtime from a
+/// dead one.
 #[derive(Debug, Default)]
 pub(super) struct Progress(AtomicU64);
 
@@ -96,10 +100,13 @@ impl Wake for UnparkWaker {
     }
 }
 
-/// Waits on this thread for what a task gives; `None` when its runtime has dropped it, or has not moved it on for
-/// `patience`, because nobody runs it: then it is told to end.
+/// Waits on this thread for the result of a task. Returns `None` in these cases:
 ///
-/// Unlike tokio's own ways of blocking it does not panic on a thread of a runtime.
+/// - If the task ended without a result, for example because its runtime has dropped it.
+/// - If `progress` has not grown for `patience`, because no thread runs the runtime. The function
+///   then aborts the task.
+///
+/// Unlike tokio's own ways of blocking, this function does not panic on a thread of a runtime.
 pub(super) fn wait<T>(mut task: JoinHandle<T>, progress: &Progress, patience: Duration) -> Option<T> {
     let clock = Clock::system();
     let parker = Parker::new();

@@ -1,6 +1,6 @@
 //! The verbs of the API.
 
-/// What is done to an event.
+/// An operation on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Create,

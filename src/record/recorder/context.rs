@@ -1,4 +1,5 @@
-//! What the recorders of one broadcaster share: the clock, the limits, and the books on what was refused.
+//! The state that the recorders of one broadcaster share: the clock, the limits, and the counts of
+//! refused events.
 
 use std::fmt;
 use std::slice;
@@ -14,19 +15,20 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::recorded::Recorded;
 
-/// The longest message, in bytes: more than twice the longest of eleven thousand real ones.
+/// The default for the longest message, in bytes: more than twice the longest of eleven thousand
+/// real ones.
 pub(crate) const DEFAULT_MAX_MESSAGE_LEN: usize = 16 * 1024;
 
-/// What stands at the end of a message that was cut.
+/// The end of a message that was cut.
 const MARK: &str = "...";
 
-/// Rewrites an event before anybody sees it.
+/// A function that rewrites an event before anybody sees the event.
 pub(crate) type Scrub = Box<dyn Fn(&mut Event) + Send + Sync>;
 
-/// One for each broadcaster.
+/// The state that the recorders of one broadcaster share.
 pub(crate) struct RecorderContext {
     pub(crate) clock: Clock,
-    /// In bytes, the mark included.
+    /// The longest message in bytes, including the mark: 1 or more.
     pub(crate) max_message_len: usize,
     pub(crate) scrub: Option<Scrub>,
     pub(crate) losses: Arc<LossHook>,
@@ -43,7 +45,7 @@ struct RecorderCounters {
     truncated: AtomicU64,
 }
 
-/// What the recorders of one broadcaster have refused or cut so far, in events.
+/// The counts of events that the recorders of one broadcaster have refused or cut so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -58,14 +60,15 @@ pub struct RecorderStats {
     pub empty_reason: u64,
     /// See [`Recorded::ScrubPanicked`].
     pub scrub_panics: u64,
-    /// Recorded with a message that was cut because it was too long.
+    /// Events whose message was cut because it was too long, including those that the full or
+    /// closed queue then refused.
     pub truncated: u64,
-    /// Panics of the function that is told of losses.
+    /// Panics of the `on_loss` hook.
     pub hook_panics: u64,
 }
 
 impl RecorderStats {
-    /// All refusals together.
+    /// Returns the sum of all refusals.
     pub fn refused(&self) -> u64 {
         self.full + self.stopped + self.disabled + self.empty_reason + self.scrub_panics
     }
@@ -101,7 +104,7 @@ impl RecorderContext {
         Self { clock, max_message_len, scrub, losses, counters: RecorderCounters::default() }
     }
 
-    /// With the defaults: nothing is scrubbed, nobody is told.
+    /// Creates a context with the defaults: no `scrub` function, and no `on_loss` hook.
     pub(crate) fn with_clock(clock: Clock) -> Self {
         Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, Arc::default())
     }
@@ -121,19 +124,21 @@ impl RecorderContext {
         }
     }
 
-    /// Now, and a name for an event about `object` that no other one has.
+    /// Returns the current time, and a name for an event about `object` that no other event has.
     pub(super) fn now_and_name(&self, object: &str) -> (Timestamp, Text) {
         let now = Timestamp::from(self.clock.now());
         (now, name::fresh(&self.clock, object, now))
     }
 
-    /// Has the user's function rewrite the event. False: it panicked, and the event must not be shown to anybody.
+    /// Rewrites the event with the user's function. Returns `false` if the function panicked. The
+    /// event must then not be shown to anybody.
     pub(super) fn scrub(&self, event: &mut Event) -> bool {
         self.scrub.as_ref().is_none_or(|scrub| catch_panic(|| scrub(event)).is_some())
     }
 
-    /// What may be shown of an event that has not been scrubbed: what it is about, scrubbed by itself, but not what it
-    /// says. Nothing of it, where that cannot be scrubbed either.
+    /// Returns the part of an unscrubbed event that may be shown: its object, type and reason,
+    /// scrubbed as an event of their own, without the message. Returns an empty event if this
+    /// scrubbing panics too.
     pub(super) fn bare(&self, event: &Event) -> Event {
         let mut bare = Event::default();
         bare.involved_object = event.involved_object.clone();
@@ -142,7 +147,7 @@ impl RecorderContext {
         if self.scrub(&mut bare) { bare } else { Event::default() }
     }
 
-    /// Cuts a message that is too long.
+    /// Cuts a message that is too long, and counts the cut.
     pub(super) fn limit(&self, event: &mut Event) {
         if event.message.len() <= self.max_message_len {
             return;
@@ -157,7 +162,8 @@ impl RecorderContext {
         self.counters.truncated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refusal and tells the user. The event has been scrubbed, or is one of [`bare`](Self::bare)'s.
+    /// Counts a refusal and reports it to the user. A refusal by a disabled recorder is only
+    /// counted. The event has been scrubbed, or comes from [`bare`](Self::bare).
     #[cold]
     pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;

@@ -1,4 +1,4 @@
-//! The place where recorders of one broadcaster put their events.
+//! The destination of the events of one broadcaster's recorders.
 
 use std::collections::VecDeque;
 

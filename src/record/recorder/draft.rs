@@ -1,4 +1,4 @@
-//! An event in the making, for what the short calls have no place for.
+//! Drafts of events, for values that the short calls have no parameter for.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ pub struct EventDraft<'r> {
 }
 
 impl Recorder {
-    /// Everything else: labels, a related object, an action, several of the above. It ends in
-    /// [`record`](EventDraft::record).
+    /// Creates a draft of an event with more than the other methods take: labels, a related object,
+    /// an action, or several such values. [`record`](EventDraft::record) records the event.
     pub fn draft(
         &self,
         object: impl Into<ObjectReference>,
@@ -48,7 +48,7 @@ impl Recorder {
 }
 
 impl ObjectRecorder {
-    /// See [`Recorder::draft`].
+    /// Creates a draft about this object. See [`Recorder::draft`].
     pub fn draft(&self, type_: EventType, reason: impl Into<Text>) -> EventDraft<'_> {
         self.recorder.draft(self.object(), type_, reason)
     }
@@ -68,37 +68,37 @@ impl<'r> EventDraft<'r> {
         Self { recorder, event }
     }
 
-    /// What happened, as text or as `format_args!(..)`, which is formatted at once.
+    /// Sets the message, as text or as `format_args!(..)`, which is formatted at once.
     pub fn message(mut self, message: impl Into<Text>) -> Self {
         self.event.message = message.into();
         self
     }
 
-    /// An annotation; the last one of a key counts.
+    /// Sets an annotation. The last value of a key counts.
     pub fn annotation(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
         self.event.metadata.annotations_mut().insert(key.into(), value.into());
         self
     }
 
-    /// A label; the last one of a key counts.
+    /// Sets a label. The last value of a key counts.
     pub fn label(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
         self.event.metadata.labels_mut().insert(key.into(), value.into());
         self
     }
 
-    /// A second object that had a part in it.
+    /// Sets a second object that had a part in the event.
     pub fn related(mut self, object: impl Into<ObjectReference>) -> Self {
         self.event.set_related(object.into());
         self
     }
 
-    /// What was done about the object: one word in `CamelCase`.
+    /// Sets the action that was taken about the object: one word in `CamelCase`.
     pub fn action(mut self, action: impl Into<Text>) -> Self {
         self.event.set_action(action);
         self
     }
 
-    /// When it happened, if not now. See [`Recorder::past_eventf`].
+    /// Sets the time when the event happened, if not now. See [`Recorder::past_eventf`].
     pub fn at(mut self, at: Timestamp) -> Self {
         self.event.first_timestamp = Some(at);
         self.event.last_timestamp = Some(at);
@@ -116,7 +116,7 @@ impl<'r> EventDraft<'r> {
 
 impl fmt::Debug for EventDraft<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the message, which has not been scrubbed yet.
+        // The message is left out, because it has not been scrubbed yet.
         f.debug_struct("EventDraft")
             .field("object", &self.event.involved_object)
             .field("reason", &self.event.reason)

@@ -1,4 +1,4 @@
-//! A recorder for tests: the real thing, with the queue's other end in the test's hand.
+//! A recorder for tests: a real one, whose events the test takes out of the queue.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -11,8 +11,10 @@ use super::context::RecorderContext;
 use super::destination::{Destination, FakeQueue};
 use super::handle::Recorder;
 
-/// For tests: hands out real [`Recorder`]s and keeps what they record. It has no thread and waits for nothing; what does
-/// not fit is refused as [`Recorded::Full`](super::Recorded::Full), as by a broadcaster.
+/// A source of real [`Recorder`]s for tests, which keeps the events that they record.
+///
+/// It has no thread and waits for nothing. An event that does not fit is refused as
+/// [`Recorded::Full`](super::Recorded::Full), as by a broadcaster.
 ///
 /// # Examples
 ///
@@ -35,13 +37,15 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Keeps up to `capacity` events that have not been taken; with zero, everything is refused.
+    /// Creates a fake that keeps up to `capacity` events until they are taken. With a capacity of
+    /// zero, every event is refused.
     #[doc(alias = "NewFakeRecorder")]
     pub fn new(capacity: usize) -> Self {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// The same on a clock: with a [`FakeClock`](crate::FakeClock), times and names are the same in every run.
+    /// Creates the same fake on a clock. With a [`FakeClock`](crate::FakeClock), times and names
+    /// are the same in every run.
     pub fn with_clock(capacity: usize, clock: Clock) -> Self {
         let queue = Arc::new(FakeQueue { events: Mutex::new(VecDeque::new()), capacity });
         let context = Arc::new(RecorderContext::with_clock(clock));
@@ -49,24 +53,25 @@ impl FakeRecorder {
         Self { queue, recorder }
     }
 
-    /// A recorder that records here, in the name of no source.
+    /// Returns a recorder that records here, with an empty source.
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()
     }
 
-    /// A recorder that records here in the name of a source.
+    /// Returns a recorder that records here in the name of a source.
     pub fn recorder_for(&self, source: impl Into<EventSource>) -> Recorder {
         let context = self.recorder.context().clone();
         Recorder::on(Destination::Fake(self.queue.clone()), source.into(), context)
     }
 
-    /// Takes out all that was recorded, in order.
+    /// Takes out all recorded events, in order.
     pub fn take(&self) -> Vec<Event> {
         self.queue.events.lock().drain(..).collect()
     }
 
-    /// Takes out all that was recorded, as client-go's fake recorder writes it: `Warning BackOff restart 3`, and
-    /// ` map[key:value]` after that where there are annotations. Nothing is escaped.
+    /// Takes out all recorded events, as client-go's fake recorder writes them:
+    /// `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations. Nothing
+    /// is escaped.
     pub fn take_lines(&self) -> Vec<String> {
         self.take().iter().map(line).collect()
     }
@@ -78,7 +83,7 @@ fn line(event: &Event) -> String {
     if !annotations.is_empty() {
         let mut before = " map[";
         for (key, value) in annotations {
-            // Writing to a string cannot fail.
+            // Writing to a string never fails.
             let _ = write!(line, "{before}{key}:{value}");
             before = " ";
         }

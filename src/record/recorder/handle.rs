@@ -11,17 +11,25 @@ use super::context::{RecorderContext, RecorderStats};
 use super::destination::Destination;
 use super::recorded::Recorded;
 
-/// Where events about objects without a namespace are kept.
+/// The namespace of events about objects without a namespace.
 const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 
-/// Records events in the name of one source. `Send` and `Sync`; a clone is one reference count.
+/// A handle that records events in the name of one source.
 ///
-/// No call waits, logs, or panics by itself. It does not keep the broadcaster open: afterwards calls return
-/// [`Recorded::Stopped`].
+/// It is `Send` and `Sync`, and a clone costs one reference count.
 ///
-/// Each event gets the name `<object>.<time in hexadecimal>`, unique in this process, or one that looks like a random
-/// UUID where that would be no valid name; the namespace of its object, or `default`; the time as its first and last; a
-/// count of one; and the source, also as `reporting_controller` and `reporting_instance`.
+/// No call waits, and no call panics on its own. No call logs, except that the feature `tracing`
+/// warns of losses if there is no `on_loss` hook. A recorder does not keep the broadcaster open.
+/// After the broadcaster is closed, calls return [`Recorded::Stopped`].
+///
+/// Each event gets these values:
+///
+/// - The name `<object>.<time in hexadecimal>`, unique in this process. If this is not a valid
+///   name, the event gets one that looks like a random UUID.
+/// - The namespace of its object, or `default`.
+/// - The current time, as its first and last timestamp.
+/// - A count of one.
+/// - The source, also as `reporting_controller` and `reporting_instance`.
 ///
 /// # Examples
 ///
@@ -65,7 +73,8 @@ impl Recorder {
         Self { shared: Arc::new(RecorderState { queue, source, context }) }
     }
 
-    /// A recorder that records nothing and counts what it was asked to: for programs that run without a store.
+    /// Creates a recorder that records nothing and counts its calls, for programs that run without
+    /// a store.
     ///
     /// # Examples
     ///
@@ -93,8 +102,41 @@ impl Recorder {
         self.record(object, type_, reason, message, |_| ())
     }
 
-    /// Records an event with a formatted message: `format_args!("restart {n}")`. It is not formatted when the recorder
-    /// is closed or disabled.
+    /// Records an event of the type [`Normal`](EventType::Normal): something is as it should be.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{FakeRecorder, ObjectReference};
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let door = ObjectReference::new("Door", "front");
+    /// let key = String::from("blue");
+    /// assert!(fake.recorder().normal(&door, "Opened", &key).is_accepted());
+    /// assert!(fake.recorder().warning(&door, "Jammed", "after two tries").is_accepted());
+    /// assert_eq!(fake.take_lines(), ["Normal Opened blue", "Warning Jammed after two tries"]);
+    /// ```
+    pub fn normal(
+        &self,
+        object: impl Into<ObjectReference>,
+        reason: impl Into<Text>,
+        message: impl Into<Text>,
+    ) -> Recorded {
+        self.event(object, EventType::Normal, reason, message)
+    }
+
+    /// Records an event of the type [`Warning`](EventType::Warning): something asks for attention.
+    pub fn warning(
+        &self,
+        object: impl Into<ObjectReference>,
+        reason: impl Into<Text>,
+        message: impl Into<Text>,
+    ) -> Recorded {
+        self.event(object, EventType::Warning, reason, message)
+    }
+
+    /// Records an event with a formatted message: `format_args!("restart {n}")`. The message is not
+    /// formatted if the broadcaster is closed, the recorder is disabled or the reason is empty.
     pub fn eventf(
         &self,
         object: impl Into<ObjectReference>,
@@ -121,8 +163,8 @@ impl Recorder {
         })
     }
 
-    /// Records an event that happened at another time. That is its first and last timestamp; its name, and the windows of
-    /// the correlator, go by the clock.
+    /// Records an event that happened at another time. This time becomes its first and last
+    /// timestamp. Its name and the windows of the correlator follow the clock.
     pub fn past_eventf(
         &self,
         object: impl Into<ObjectReference>,
@@ -137,12 +179,13 @@ impl Recorder {
         })
     }
 
-    /// A recorder bound to one object, whose reference is made once.
+    /// Returns a recorder for one object, whose reference is made once.
     pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
         ObjectRecorder { recorder: self.clone(), object: object.into() }
     }
 
-    /// What this recorder, and all others of its broadcaster, have refused or cut so far.
+    /// Returns the counts of events that this recorder, and all others of its broadcaster, have
+    /// refused or cut so far.
     pub fn stats(&self) -> RecorderStats {
         self.shared.context.stats()
     }
@@ -171,7 +214,8 @@ impl Recorder {
         self.publish(event)
     }
 
-    /// Whether it is worth making an event.
+    /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal
+    /// as `Err` if not.
     pub(super) fn check(&self, event: &Event) -> Result<(), Recorded> {
         match &self.shared.queue {
             Destination::Disabled => Err(Recorded::Disabled),
@@ -181,7 +225,8 @@ impl Recorder {
         }
     }
 
-    /// The event has not been scrubbed, so nobody sees more than what it is about.
+    /// Refuses an event that has not been scrubbed. The hook therefore sees at most its object,
+    /// type and reason.
     #[cold]
     pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, event: &Event) -> Recorded {
         let RecorderState { source, context, .. } = &*self.shared;
@@ -204,14 +249,15 @@ impl Recorder {
         if !context.scrub(&mut event) {
             return self.refuse_unscrubbed(Recorded::ScrubPanicked, &event);
         }
-        // After scrubbing, which must see a secret whole to find it.
+        // The message is cut after scrubbing, because the function must see a secret whole to find
+        // it.
         context.limit(&mut event);
-        let refused = match queue {
+        let published = match queue {
             Destination::Bus(publisher) => publisher.try_publish(event),
             Destination::Fake(queue) => queue.push(event),
             Destination::Disabled => return self.refuse_unscrubbed(Recorded::Disabled, &event),
         };
-        match refused {
+        match published {
             Ok(()) => Recorded::Accepted,
             Err(error) => {
                 let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
@@ -227,7 +273,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// A [`Recorder`] bound to one object. A clone copies the reference, whose long texts are shared.
+/// A [`Recorder`] for one object. A clone copies the reference, whose long texts are shared.
 ///
 /// # Examples
 ///
@@ -247,17 +293,27 @@ pub struct ObjectRecorder {
 }
 
 impl ObjectRecorder {
-    /// See [`Recorder::event`].
+    /// Records an event about this object. See [`Recorder::event`].
     pub fn event(&self, type_: EventType, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
         self.recorder.event(&self.object, type_, reason, message)
     }
 
-    /// See [`Recorder::eventf`].
+    /// Records an event of the type `Normal` about this object. See [`Recorder::normal`].
+    pub fn normal(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
+        self.recorder.normal(&self.object, reason, message)
+    }
+
+    /// Records an event of the type `Warning` about this object. See [`Recorder::warning`].
+    pub fn warning(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
+        self.recorder.warning(&self.object, reason, message)
+    }
+
+    /// Records an event about this object. See [`Recorder::eventf`].
     pub fn eventf(&self, type_: EventType, reason: impl Into<Text>, message: fmt::Arguments<'_>) -> Recorded {
         self.recorder.eventf(&self.object, type_, reason, message)
     }
 
-    /// See [`Recorder::annotated_eventf`].
+    /// Records an event about this object. See [`Recorder::annotated_eventf`].
     pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
         &self,
         annotations: impl IntoIterator<Item = (K, V)>,
@@ -268,7 +324,7 @@ impl ObjectRecorder {
         self.recorder.annotated_eventf(&self.object, annotations, type_, reason, message)
     }
 
-    /// See [`Recorder::past_eventf`].
+    /// Records an event about this object. See [`Recorder::past_eventf`].
     pub fn past_eventf(
         &self,
         at: Timestamp,
@@ -279,7 +335,7 @@ impl ObjectRecorder {
         self.recorder.past_eventf(&self.object, at, type_, reason, message)
     }
 
-    /// The object that its events are about.
+    /// Returns the object that the events are about.
     pub fn object(&self) -> &ObjectReference {
         &self.object
     }

@@ -1,14 +1,20 @@
-//! Recording: from a few words about an object to an event in the queue, on the caller's own thread.
+//! Recording: from a few words about an object to an event in the queue, on the caller's own
+//! thread.
 //!
-//! A call makes the event, has it scrubbed and cut, and tries to publish it. It waits for nothing and logs nothing; what
-//! cannot be recorded is a value, a counter and a call of one hook. `context` is what the recorders of one broadcaster
-//! share, `draft` the long form of a call, `fake` the other end of the queue for tests.
+//! A call makes the event, scrubs and cuts it, and tries to publish it. A call waits for nothing.
+//! If the event cannot be recorded, the call returns a value, increases a counter and calls one
+//! hook. Without a hook, the feature `tracing` logs a warning.
+//!
+//! - `context` is the state that the recorders of one broadcaster share.
+//! - `draft` is the long form of a call.
+//! - `fake` is the other end of the queue, for tests.
 
 mod context;
 mod destination;
 mod draft;
 mod fake;
 mod handle;
+mod macros;
 mod recorded;
 
 pub(crate) use context::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
@@ -17,4 +23,4 @@ pub use context::RecorderStats;
 pub use draft::EventDraft;
 pub use fake::FakeRecorder;
 pub use handle::{ObjectRecorder, Recorder};
-pub use recorded::Recorded;
+pub use recorded::{RecordError, Recorded};

@@ -1,9 +1,14 @@
-//! What became of a call.
+//! The outcome of a call.
 
 use std::error::Error;
 use std::fmt;
 
-/// What became of one call. It need not be looked at: every refusal is counted, and reaches the broadcaster's `on_loss`.
+use serde::Serialize;
+
+/// The outcome of one call of a recorder.
+///
+/// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster
+/// reaches its `on_loss` hook.
 ///
 /// # Examples
 ///
@@ -14,39 +19,42 @@ use std::fmt;
 /// let pod = ObjectReference::new("Pod", "web-0");
 /// assert!(recorder.event(&pod, EventType::Normal, "Started", "").is_accepted());
 /// let refused = recorder.event(&pod, EventType::Normal, "Started", "");
-/// assert_eq!(refused.ok(), Err(Recorded::Full));
-/// assert_eq!(refused.to_string(), "the queue is full");
+/// assert_eq!(refused, Recorded::Full);
+/// let error = refused.into_result().unwrap_err();
+/// assert_eq!(error.to_string(), "cannot record the event: the queue is full");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Recorded {
-    /// It is in the queue, and will be offered to every watcher.
+    /// The event is in the queue, and will be offered to every watcher.
     Accepted,
-    /// The queue is full: more is recorded than watchers can take.
+    /// The queue is full: recorders record more than the watchers can take.
     Full,
     /// The broadcaster has been closed.
     Stopped,
-    /// The recorder is one of [`Recorder::disabled`].
+    /// The recorder comes from [`Recorder::disabled`](crate::Recorder::disabled).
     Disabled,
-    /// An event must have a reason.
+    /// The reason is empty, but an event must have one.
     EmptyReason,
-    /// The function that scrubs events panicked; the event might show what it was to hide.
+    /// The function that scrubs events panicked, so the event might show what the function was to
+    /// hide.
     ScrubPanicked,
 }
 
 impl Recorded {
-    /// Whether the event is in the queue.
+    /// Returns whether the event is in the queue.
     pub fn is_accepted(self) -> bool {
         self == Self::Accepted
     }
 
-    /// As a result, for `?`.
+    /// Returns the outcome as a result, for `?`.
     ///
     /// # Errors
     ///
-    /// Everything but [`Accepted`](Self::Accepted).
-    pub fn ok(self) -> Result<(), Self> {
-        if self.is_accepted() { Ok(()) } else { Err(self) }
+    /// Returns every outcome except [`Accepted`](Self::Accepted) as an error.
+    pub fn into_result(self) -> Result<(), RecordError> {
+        if self.is_accepted() { Ok(()) } else { Err(RecordError(self)) }
     }
 }
 
@@ -63,4 +71,21 @@ impl fmt::Display for Recorded {
     }
 }
 
-impl Error for Recorded {}
+/// The error for an event that was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RecordError(Recorded);
+
+impl RecordError {
+    /// Returns the outcome of the call, which is never [`Recorded::Accepted`].
+    pub fn outcome(self) -> Recorded {
+        self.0
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot record the event: {}", self.0)
+    }
+}
+
+impl Error for RecordError {}

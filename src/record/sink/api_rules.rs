@@ -1,4 +1,5 @@
-//! What an API server accepts as an event, and in which form it keeps it: the same for every store of our own.
+//! The rules by which an API server accepts an event, and the form in which it keeps an event. All
+//! stores of this crate follow them.
 
 use std::time::Duration;
 
@@ -8,18 +9,21 @@ use crate::record::event::{Event, ObjectMeta, Text, Timestamp, name};
 
 use super::SinkError;
 
-/// The API server's limits for events that have an event time, in bytes.
+/// The longest message of an event that has an event time, in bytes. This is the API server's
+/// limit.
 const MAX_TIMED_MESSAGE: usize = 1024;
+/// The longest reporting instance, action or reason of an event that has an event time, in bytes.
+/// This is the API server's limit.
 const MAX_TIMED_TEXT: usize = 128;
 /// The longest name part of a qualified name, in bytes.
 const MAX_QUALIFIED: usize = 63;
 
-/// What is said of a name that is missing, taken or wrong.
+/// Returns the words by which an error names an event, for example a missing or an invalid one.
 pub(super) fn described(namespace: &str, name: &str) -> String {
     format!("events \"{}\" in namespace {}", escaped(name), escaped(namespace))
 }
 
-/// Where an event is, or would be stored.
+/// Returns the namespace in which the event is, or would be, stored.
 pub(super) fn namespace_of(event: &Event) -> &str {
     match event.metadata.namespace.as_str() {
         "" => home(event),
@@ -27,7 +31,8 @@ pub(super) fn namespace_of(event: &Event) -> &str {
     }
 }
 
-/// Where an event belongs: to its object, or, as client-go and the API server have it, into `default`.
+/// Returns the namespace of the event's object, or `default` if the object has none. client-go and
+/// the API server choose it in the same way.
 fn home(event: &Event) -> &str {
     match event.involved_object.namespace.as_str() {
         "" => "default",
@@ -35,18 +40,19 @@ fn home(event: &Event) -> &str {
     }
 }
 
-/// Whether the event can be stored, or why it cannot. `can_be_named`: a beginning of a name is enough.
+/// Returns `Ok` if the event can be stored, or an error that says why it cannot. If `can_be_named`
+/// is true, a `generateName` is enough in place of a name.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
     let is_timed = set(event.event_time()).is_some();
     let wrong = if name.is_empty() {
         match event.metadata.generate_name().as_str() {
             beginning if !can_be_named || beginning.is_empty() => Some("a name is required"),
-            beginning if beginning.contains('/') => Some("the name is no part of a path"),
+            beginning if beginning.contains('/') => Some("the name cannot be used in a URL path"),
             _ => None,
         }
     } else {
-        (name.contains('/') || [".", ".."].contains(&name)).then_some("the name is no part of a path")
+        (name.contains('/') || [".", ".."].contains(&name)).then_some("the name cannot be used in a URL path")
     };
     let wrong = wrong.or_else(|| {
         is_elsewhere(event, is_timed).then_some("the object is in another namespace than the event")
@@ -61,8 +67,12 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
     }
 }
 
-/// As an API server has it: an event with an event time may be about an object of any other
-/// namespace, and in `kube-system` too about one that has none.
+/// Returns whether the event is in a namespace in which an API server refuses it.
+///
+/// - If the object has no namespace: the event must be in `default`. With an event time it may also
+///   be in `kube-system`.
+/// - If the object has a namespace: the event must be in the same one. With an event time it may be
+///   in any.
 fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
     let namespace = namespace_of(event);
     match event.involved_object.namespace.as_str() {
@@ -91,8 +101,9 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Kubernetes' qualified name: a name of letters, digits and, between two of these, `-`, `_` and
-/// `.`, after a DNS subdomain and a slash or without.
+/// Returns whether `text` is a qualified name, as Kubernetes defines it: a name of ASCII letters,
+/// digits, `-`, `_` and `.` that begins and ends with a letter or a digit. A DNS subdomain and a
+/// slash may stand before the name.
 fn is_qualified(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
@@ -103,7 +114,8 @@ fn is_qualified(text: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// The event as it is kept, or why it cannot be.
+/// Returns the event in the form in which a store keeps it, or an error that says why the event
+/// cannot be stored.
 pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
     check(event, can_be_named)?;
     let mut event = event.clone();
@@ -125,12 +137,13 @@ pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkE
     Ok(event)
 }
 
-/// A time that JSON writes as none is none, as it is for an API server.
+/// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a
+/// time is not set.
 fn set(at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at != Timestamp::GO_ZERO)
 }
 
-/// A time as Kubernetes keeps it in most fields.
+/// Returns the time as Kubernetes keeps it in most fields: in whole seconds.
 pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::whole_seconds))
 }
@@ -140,10 +153,10 @@ fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     set(Timestamp::new(at.seconds(), nanos - nanos % 1000))
 }
 
-/// The most events that a store can be asked to hold.
+/// The largest `max_events` that a store accepts.
 const MAX_EVENTS: usize = 1 << 24;
 
-/// What the options of a store allow.
+/// Checks the options of a store: `max_events` must be 1 to `MAX_EVENTS`, and `ttl` more than zero.
 pub(super) fn check_bounds(max_events: usize, ttl: Duration) -> Result<(), BuildError> {
     if !(1..=MAX_EVENTS).contains(&max_events) {
         return Err(BuildError::new("max_events", max_events, format_args!("1 to {MAX_EVENTS} events")));
@@ -154,29 +167,31 @@ pub(super) fn check_bounds(max_events: usize, ttl: Duration) -> Result<(), Build
     Ok(())
 }
 
-/// A number for a store that begins now.
+/// Returns a number for a store that is created now: the nanoseconds between 1970 and `now`.
 pub(super) fn birth(now: Timestamp) -> u64 {
     now.unix_nanoseconds().unsigned_abs() as u64
 }
 
-/// What all uids of a store begin with: its birth, in the form of a random UUID.
-pub(super) fn beginning_of_uids(born: u64) -> String {
+/// Returns the beginning of all uids of a store: `created_at`, the number of the store, in the form
+/// of a random UUID.
+pub(super) fn beginning_of_uids(created_at: u64) -> String {
     format!(
         "{:08x}-{:04x}-4{:03x}-8{:03x}-",
-        born >> 32,
-        (born >> 16) & 0xFFFF,
-        (born >> 4) & 0xFFF,
-        born & 0xF
+        created_at >> 32,
+        (created_at >> 16) & 0xFFFF,
+        (created_at >> 4) & 0xFFF,
+        created_at & 0xF
     )
 }
 
-/// The uid of the event that a store created as its `number`th: unique, and the same in every run of a test with a clock of
-/// its own.
+/// Returns the uid of the `number`th event that a store has created. The uid is unique, and in a
+/// test with a fake clock it is the same in every run.
 pub(super) fn uid(beginning: &str, number: u64) -> Text {
     Text::joined(beginning, &format!("{number:012x}"))
 }
 
-/// Completes `generateName`, by the first number after the store's version that makes a name of its own.
+/// Completes `generateName`. Returns `beginning` followed by a number: the first one above
+/// `version` with which the name is not taken. `version` is the number of the store's last write.
 pub(super) fn free_name<E>(
     beginning: &str,
     version: u64,
@@ -192,7 +207,8 @@ pub(super) fn free_name<E>(
     }
 }
 
-/// Refuses an update that is based on an older version of the event, and gives it what stays as the store has it.
+/// Refuses an update that is based on another version of the event than the stored one. Otherwise
+/// copies into `new` what an update does not change: uid, creation time and resource version.
 pub(super) fn take_over(new: &mut ObjectMeta, old: &Event) -> Result<(), SinkError> {
     let (given, version) = (new.resource_version(), old.metadata.resource_version());
     if !given.is_empty() && given != version {

@@ -8,13 +8,17 @@ use super::error::SinkError;
 
 /// A store for events.
 ///
-/// It is called by the threads of a recording, one unless [`workers`](crate::RecordingBuilder::workers) asks for more,
-/// never by a thread that records or distributes events, so it may take as long as it needs; other recordings do not
-/// notice. If it panics, the event is given up as if it had been rejected.
-/// An `Arc` and a `Box` of a sink are sinks, so one store can serve several recordings and be read meanwhile.
+/// The threads of a recording call the sink: one thread, unless
+/// [`workers`](crate::RecordingBuilder::workers) asks for more. A thread that records or
+/// distributes events never calls the sink. The sink may therefore take as long as it needs, and
+/// other recordings do not notice. If the sink panics, the recording gives the event up as if the
+/// sink had rejected it.
 ///
-/// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle inside the call.
-/// The example `custom_sink` shows it.
+/// An `Arc` of a sink is a sink, and so is a `Box<dyn EventSink>`. In an `Arc` one store can serve
+/// several recordings and be read meanwhile.
+///
+/// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle
+/// inside the call. The example `custom_sink` shows this.
 ///
 /// # Examples
 ///
@@ -41,43 +45,51 @@ use super::error::SinkError;
 /// assert_eq!(Printer.create(&event).unwrap(), event);
 /// ```
 pub trait EventSink: Send + Sync + 'static {
-    /// Stores a new event, in the namespace that it names, and returns it as stored.
+    /// Stores a new event in the namespace that it names, and returns the event as stored.
     ///
     /// # Errors
     ///
-    /// [`SinkError::already_exists`] when there is an event of this name; see there for the others.
+    /// Returns [`SinkError::already_exists`] if the store already has an event of this name.
+    /// [`SinkError`] describes the other errors.
     #[doc(alias = "Create")]
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Replaces the stored event of this name, and returns it as stored. Recordings do not call it themselves.
+    /// Replaces the stored event of this name, and returns the event as stored. Recordings do not
+    /// call this method themselves.
     ///
     /// # Errors
     ///
-    /// [`SinkError::not_found`] when there is none, unless the store creates it then; see there for the others.
+    /// Returns [`SinkError::not_found`] if the store has no event of this name and does not create
+    /// it. [`SinkError`] describes the other errors.
     #[doc(alias = "Update")]
     fn update(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Changes count, last time and message of the stored event of this name, and returns it as stored.
+    /// Changes the count, the last time and the message of the stored event of this name, and
+    /// returns the event as stored.
     ///
-    /// `event` is the whole event as it should be afterwards, `patch` the bytes that client-go would send; a store uses what
-    /// is handier. Unless overridden this is [`update`](Self::update).
+    /// `event` is the whole event as it should be after the change. `patch` holds the bytes that
+    /// client-go would send. A store uses whichever is easier. The default implementation calls
+    /// [`update`](Self::update).
     ///
     /// # Errors
     ///
-    /// [`SinkError::not_found`] when there is none, because it has expired: a recording then creates it. See there for
-    /// the others.
+    /// Returns [`SinkError::not_found`] if the store has no event of this name, because the event
+    /// has expired. A recording then creates the event. [`SinkError`] describes the other errors.
     #[doc(alias = "Patch")]
     fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
         let _ = patch;
         self.update(event)
     }
 
-    /// Several operations in order, with one answer each: for stores where a transaction for all of them is cheaper. Unless
-    /// overridden it performs them one by one, and goes on after one that fails or panics.
+    /// Performs several operations in order, and returns one answer for each. A store overrides
+    /// this method if one transaction for all operations is cheaper. The default implementation
+    /// performs them one by one, and continues after one that fails or panics.
     ///
-    /// This is what recordings call, with 2 to 256 operations, no two of them about the same event; a single one they call
-    /// by itself. An operation whose answer is missing counts as rejected. If it panics, each operation is done again by
-    /// itself, so it should answer [`SinkError::already_exists`] for what it has done already.
+    /// A recording calls this method with 2 to 256 operations, no two of them about the same event.
+    /// For a single operation the recording calls the method of that operation. An operation
+    /// without an answer counts as rejected. If this method panics, the recording performs each
+    /// operation again on its own. A sink should therefore answer [`SinkError::already_exists`] for
+    /// what it has already done.
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
         let perform = |op: &SinkOp| {
             catch_panic_message(|| op.apply_to(self)).unwrap_or_else(|text| Err(SinkError::panicked(&text)))
@@ -86,31 +98,31 @@ pub trait EventSink: Send + Sync + 'static {
     }
 }
 
-/// One thing to do to a store.
+/// An operation on a store.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SinkOp {
-    /// See [`EventSink::create`].
+    /// A call of [`EventSink::create`].
     Create(Event),
-    /// See [`EventSink::update`].
+    /// A call of [`EventSink::update`].
     Update(Event),
-    /// See [`EventSink::patch`].
+    /// A call of [`EventSink::patch`].
     Patch(Event, EventPatch),
 }
 
 impl SinkOp {
-    /// The event: as it is to be stored, or, of a patch, as it should be afterwards.
+    /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
     pub fn event(&self) -> &Event {
         match self {
             Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
         }
     }
 
-    /// Does it.
+    /// Performs the operation on `sink`, and returns the answer.
     ///
     /// # Errors
     ///
-    /// The sink's.
+    /// Returns the sink's error.
     ///
     /// # Examples
     ///

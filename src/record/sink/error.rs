@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::escape::{escaped, escaped_to};
 use crate::record::event::Event;
 
-/// So many characters of what a store says are shown. An API server's refusal names the user, the
-/// verb, the group and the namespace, and all of them are needed to mend the role.
+/// The most characters of a store's message that are shown. An API server's refusal names the user,
+/// the verb, the group and the namespace, and a person needs all of them to correct the role.
 const MAX_CAUSE: usize = 1000;
 
-/// What a sink's errors carry.
+/// The cause that a sink's error carries.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a sink did not do it: what a recording should do next, and the cause.
+/// An error of a sink: what a recording should do next, and the cause.
 ///
 /// # Examples
 ///
@@ -36,39 +36,43 @@ pub struct SinkError {
     source: BoxError,
 }
 
-/// What a recording should do about a [`SinkError`].
+/// The kind of a [`SinkError`], which says what a recording should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// It may work later.
+    /// A temporary failure: the operation may succeed later.
     Retry,
-    /// It will never work.
+    /// A permanent failure: the operation will never succeed.
     Rejected,
-    /// There is no event of this name.
+    /// A missing event: the store has no event of this name.
     NotFound,
-    /// There is an event of this name already.
+    /// A taken name: the store already has an event of this name.
     AlreadyExists,
 }
 
 impl SinkError {
-    /// It may work later: the store is busy, or has failed at this event. A recording tries this
-    /// event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes all others
-    /// meanwhile. If the store itself is away, return [`unreachable`](Self::unreachable).
+    /// Creates the error of a temporary failure: the store is busy, or has failed at this event. A
+    /// recording tries this event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes
+    /// all others meanwhile. If the store itself is unavailable, return
+    /// [`unreachable`](Self::unreachable).
     pub fn retry(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Retry, None, source.into())
     }
 
-    /// As [`retry`](Self::retry), when the store has said how long to wait.
+    /// Creates the same error as [`retry`](Self::retry), with the time for which the store has
+    /// asked to wait.
     pub fn retry_after(source: impl Into<BoxError>, wait: Duration) -> Self {
         Self::new(SinkErrorKind::Retry, Some(wait), source.into())
     }
 
-    /// The store itself is away: no connection, no answer in time, a locked file, a full disk. No
-    /// other event would fare better now. The kind is [`Retry`](SinkErrorKind::Retry).
+    /// Creates the error of a store that is itself unavailable: no connection, no answer in time, a
+    /// locked file, a full disk. No other event would fare better now. The kind is
+    /// [`Retry`](SinkErrorKind::Retry).
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this for a failure that may be about one
-    /// event, one tenant or one namespace: it would hold up all the others.
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
+    /// about one event, one tenant or one namespace, because the error would hold up all the
+    /// others.
     ///
     /// # Examples
     ///
@@ -87,32 +91,38 @@ impl SinkError {
         Self { is_unreachable: true, ..Self::retry(source) }
     }
 
-    /// It will never work: the event is invalid, too large, or not allowed. A recording gives it up.
+    /// Creates the error of an operation that will never succeed: the event is invalid, too large
+    /// or not allowed. A recording gives the event up.
     pub fn rejected(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Rejected, None, source.into())
     }
 
-    /// There is no event of this name to change. A recording creates it.
+    /// Creates the error of a change to an event that the store does not have. A recording then
+    /// creates the event.
     #[doc(alias = "IsKeyNotFoundError")]
     pub fn not_found(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::NotFound, None, source.into())
     }
 
-    /// There is an event of this name, so it cannot be created. If it is the same event, written by an attempt whose
-    /// answer was lost, a recording takes it for stored; if it is another one, a recording tries once more, under a new
-    /// name. A store that can say which event it is says so with [`with_stored`](Self::with_stored).
+    /// Creates the error of a creation whose name is taken.
+    ///
+    /// - If the stored event is the same event, written by an attempt whose answer was lost: a
+    ///   recording takes the event as stored.
+    /// - If the stored event is another one: a recording tries once more, under a new name.
+    ///
+    /// A store that can say which event has the name does so by [`with_stored`](Self::with_stored).
     pub fn already_exists(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::AlreadyExists, None, source.into())
     }
 
-    /// How long the store wants to be left alone. A recording heeds it for errors of the kind
-    /// [`Retry`](SinkErrorKind::Retry).
+    /// Sets how long the store asks to be left alone. A recording respects it for errors of the
+    /// kind [`Retry`](SinkErrorKind::Retry).
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// The event that already has the name, as it is stored.
+    /// Sets the event that already has the name, as it is stored.
     ///
     /// # Examples
     ///
@@ -135,7 +145,8 @@ impl SinkError {
         Self { kind, wait, stored: None, is_unreachable: false, is_panic: false, source }
     }
 
-    /// The sink panicked, and is taken to have refused the event: it would do so again.
+    /// Creates the error of a sink that panicked. It counts as a refusal of the event, because the
+    /// sink would panic at the event again.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
     }
@@ -144,28 +155,30 @@ impl SinkError {
         self.is_panic
     }
 
-    /// What to do next.
+    /// Returns the kind, which says what to do next.
     pub fn kind(&self) -> SinkErrorKind {
         self.kind
     }
 
-    /// Whether the store itself is away, so that no other event would fare better now.
+    /// Returns whether the store itself is unavailable, so that no other event would fare better
+    /// now.
     pub fn is_unreachable(&self) -> bool {
         self.is_unreachable
     }
 
-    /// How long the store wants to be left alone.
+    /// Returns how long the store asks to be left alone, or `None` if the store has not said.
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// The event that already has the name, if the store has said.
+    /// Returns the event that already has the name, or `None` if the store has not said which event
+    /// it is.
     pub fn stored(&self) -> Option<&Event> {
         self.stored.as_deref()
     }
 }
 
-/// The kind and the cause, of which at most 1,000 characters, control characters escaped.
+/// Shows the kind and at most 1,000 characters of the cause. Control characters are escaped.
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -178,7 +191,8 @@ impl fmt::Display for SinkError {
     }
 }
 
-/// With the cause's own `Debug`, control characters of that escaped too: not every error escapes what it quotes.
+/// Shows the cause by its own `Debug`. Control characters are escaped there too, because not every
+/// error escapes what it quotes.
 impl fmt::Debug for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = format!("{:?}", self.source);

@@ -1,4 +1,4 @@
-//! A sink that keeps a part of what it is given.
+//! A sink that keeps a part of the events that it receives.
 
 use std::fmt;
 
@@ -7,17 +7,23 @@ use crate::record::event::{Event, EventPatch};
 
 use super::{EventSink, SinkError, SinkOp};
 
-/// Passes on to a sink what is about events that a function lets through, and answers for the others as if they had been
-/// stored: they are kept nowhere.
+/// A sink that passes on to another sink only the operations about events that a function lets
+/// through. It answers the others as if they had been stored, and keeps them nowhere.
 ///
-/// Let the function look at what stays the same through an event's life, such as type, reason and object. If it lets an
-/// event through that it has refused before, the sink has none of that name, and a recording creates it, count and all.
-/// If it refuses one that it has let through, that one stays in the store as it was.
+/// Let the function look at what stays the same through an event's life, such as type, reason and
+/// object.
 ///
-/// A panic in the function is caught: that event is rejected, the others are not touched.
+/// - If the function lets through an event that it has refused before: the sink has no event of
+///   that name, and a recording creates the event, count and all.
+/// - If the function refuses an event that it has let through before: that event stays in the store
+///   as it was.
 ///
-/// For a recording that has nothing but this sink, [`RecordingBuilder::filter`](crate::RecordingBuilder::filter) is better:
-/// what it refuses does not even get into the queue. This one is for a part of a [`Tee`](crate::Tee).
+/// If the function panics, the filter catches the panic and rejects that event. The other events
+/// are not affected.
+///
+/// For a recording whose only sink would be this one,
+/// [`RecordingBuilder::filter`](crate::RecordingBuilder::filter) is better: an event that it
+/// refuses does not even enter the queue. Use this sink as a part of a [`Tee`](crate::Tee).
 ///
 /// # Examples
 ///
@@ -48,7 +54,7 @@ where
     F: Fn(&Event) -> bool + Send + Sync + 'static,
     S: EventSink,
 {
-    /// Keeps the events for which `keep` is true.
+    /// Creates a sink that passes on to `sink` the events for which `keep` returns true.
     pub fn new(keep: F, sink: S) -> Self {
         Self { keep, sink }
     }
@@ -85,7 +91,7 @@ where
     }
 
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        // What is answered here; `None` is for the sink to answer.
+        // The answers that the filter gives itself. `None` leaves the answer to the sink.
         let mine: Vec<Option<Result<Event, SinkError>>> = batch
             .iter()
             .map(|op| match self.keeps(op.event()) {

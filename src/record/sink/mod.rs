@@ -1,7 +1,8 @@
-//! Where events are kept: what a store must be able to do, and what its refusals mean.
+//! The stores of events: what a store must be able to do, and what its errors mean.
 //!
-//! A sink does one thing at a time and says how it went. When to try again, what to do about an event that has expired,
-//! and what to remember are the recording's business, not the sink's.
+//! A sink performs one operation at a time, and says how the operation went. The recording, not the
+//! sink, decides when to try again, what to do about an event that has expired, and what to
+//! remember.
 
 mod api_rules;
 mod contract;

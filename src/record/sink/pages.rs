@@ -6,38 +6,40 @@ use crate::record::event::Event;
 
 use super::query::{Count, EventQuery};
 
-/// So many stored events are looked at at a time.
+/// The most stored events that a reading looks at in one page.
 pub(super) const PAGE: usize = 256;
 
 /// One look at a store, at up to [`PAGE`] events.
 pub(super) struct Page {
-    /// Those of them that are looked for.
+    /// The events of the page that match the query.
     pub(super) found: Vec<Event>,
-    /// The number of the write up to which it went.
+    /// The number of the last write that the page covers.
     pub(super) last: u64,
-    /// The number of the store's last write at that moment.
+    /// The number of the store's last write at the moment of the look.
     pub(super) version: u64,
-    /// Whether there was nothing further.
+    /// Whether no event follows the page.
     pub(super) is_end: bool,
 }
 
-/// How far a reading has come.
+/// The progress of a reading.
 #[derive(Debug)]
 pub(super) struct Cursor {
     query: EventQuery,
-    /// The number of the write from which the next page goes on.
+    /// The number of the write after which the next page begins.
     position: u64,
-    /// The store's last write when the reading began, or when it came so far.
+    /// The number of the store's last write when the reading began, or when the reading reached the
+    /// previous value of this field.
     until: u64,
-    /// How many writes lie between the last two values of `until`.
+    /// The number of writes that lay between the reading and `until` when `until` was set.
     span: u64,
+    /// The number of events that the reading may still return.
     left: usize,
     page: vec::IntoIter<Event>,
     is_over: bool,
 }
 
 impl Cursor {
-    /// From the query's position, or from `start` where that is further.
+    /// Creates a reading from the query's position, or from `start` if that is further.
     pub(super) fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
         let left = match query.count {
@@ -55,7 +57,8 @@ impl Cursor {
         }
     }
 
-    /// The next event. `read` looks at a page of what was written after a number.
+    /// Returns the next event, or `None` at the end. `read` looks at one page of the events that
+    /// were written after the number that it is given.
     pub(super) fn next<E>(
         &mut self,
         mut read: impl FnMut(&EventQuery, u64) -> Result<Page, E>,
@@ -71,7 +74,7 @@ impl Cursor {
             if self.is_over {
                 return Ok(None);
             }
-            // An error ends it.
+            // If `read` fails, the reading ends.
             self.is_over = true;
             let page = read(&self.query, self.position)?;
             self.is_over = page.is_end || !self.goes_on(&page);
@@ -80,8 +83,12 @@ impl Cursor {
         }
     }
 
-    /// Beyond the last write that there was at the beginning lies what was written meanwhile. The reading goes on as long
-    /// as that is less and less, so that it ends also where the store is written faster than it is read.
+    /// Returns whether the reading continues after this page.
+    ///
+    /// Beyond `until` lie the events that were written during the reading. Each time the reading
+    /// reaches `until`, it counts the writes that it has not reached yet. The reading continues
+    /// only if these are at most half as many as the last time. It therefore ends even if the store
+    /// is written faster than it is read.
     fn goes_on(&mut self, page: &Page) -> bool {
         if page.last < self.until {
             return true;

@@ -1,12 +1,12 @@
-//! What to look for among stored events.
+//! Queries for stored events.
 
 use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::api_rules::namespace_of;
 use super::table;
 
-/// Which events to look for in a store. Empty, it finds all; each method narrows it down, and an empty text takes its
-/// condition back.
+/// A query for events in a store. An empty query finds all events. Each method narrows the query
+/// down, and an empty text removes the method's condition.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ use super::table;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it finds nothing by itself"]
 pub struct EventQuery {
-    // A condition that is empty is none.
+    // An empty text is not a condition.
     pub(super) namespace: Text,
     pub(super) kind: Text,
     pub(super) name: Text,
@@ -41,39 +41,41 @@ pub struct EventQuery {
     pub(super) type_: Text,
     pub(super) reason: Text,
     pub(super) since: Option<Timestamp>,
-    /// Only what was written after the write of this number.
+    /// The number of a write. The query finds only events whose last write came after that one.
     pub(super) after: u64,
     pub(super) count: Count,
 }
 
-/// How many of the events that a query finds.
+/// The part of the events found that a query returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Count {
     #[default]
     All,
-    /// Those written first.
+    /// The events that were written first, at most this number of them.
     First(usize),
-    /// Those written last.
+    /// The events that were written last, at most this number of them.
     Last(usize),
 }
 
 impl EventQuery {
-    /// A query that finds every event.
+    /// Creates a query that finds every event.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Events of this namespace: the event's own, which is its object's, or `default` for objects without one.
+    /// Narrows the query to events of this namespace. An event's own namespace counts, which is
+    /// usually that of its object, or `default` if the object has none.
     pub fn namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Events about this object, as `kubectl get events --for` and `kubectl describe` choose them: by kind, name, uid and
-    /// namespace, those of them that the reference has. A kind is found in upper and lower case alike (ASCII). A namespace in the
-    /// reference is the query's [`namespace`](Self::namespace) from here on.
+    /// Narrows the query to events about this object, as `kubectl get events --for` and
+    /// `kubectl describe` choose them. Of kind, name, uid and namespace, those count that the
+    /// reference has. A kind matches in upper and lower case alike (ASCII). A namespace in the
+    /// reference replaces the query's [`namespace`](Self::namespace).
     ///
-    /// A reference with a kind alone finds the events about all objects of that kind.
+    /// A reference with only a kind finds the events about all objects of that kind.
     pub fn object(mut self, object: impl Into<ObjectReference>) -> Self {
         let ObjectReference { kind, namespace, name, uid, .. } = object.into();
         if !namespace.is_empty() {
@@ -83,35 +85,40 @@ impl EventQuery {
         self
     }
 
-    /// Events of this type: an [`EventType`](crate::EventType), or any text, since stored events may have others.
+    /// Narrows the query to events of this type. The type is an [`EventType`](crate::EventType) or
+    /// any text, because stored events may have other types.
     pub fn type_(mut self, type_: impl Into<Text>) -> Self {
         self.type_ = type_.into();
         self
     }
 
-    /// Events with this reason.
+    /// Narrows the query to events with this reason.
     pub fn reason(mut self, reason: impl Into<Text>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// Events that were seen at this time or later: the last time of those that were seen more than once, which is what
-    /// tables show as `LAST SEEN`. An event that carries no time at all is not found.
+    /// Narrows the query to events that were seen at this time or later. If an event was seen more
+    /// than once, its last time counts. Tables show the same time as `LAST SEEN`. The query does
+    /// not find an event that carries no time at all.
     pub fn since(mut self, at: Timestamp) -> Self {
         self.since = Some(at);
         self
     }
 
-    /// Of all that is found, only so many: those that were written last. Takes the place of [`first`](Self::first).
+    /// Limits the result to this number of events: those that were written last. Replaces
+    /// [`first`](Self::first).
     pub fn limit(mut self, events: usize) -> Self {
         self.count = Count::Last(events);
         self
     }
 
-    /// Of all that is found, only so many: those that were written first. Takes the place of [`limit`](Self::limit).
+    /// Limits the result to this number of events: those that were written first. Replaces
+    /// [`limit`](Self::limit).
     ///
-    /// Together with [`after`](Self::after) this is a page. An event that is written between two pages moves behind all
-    /// others: it is found again, as it is then, and no other event is skipped or found twice because of it.
+    /// Together with [`after`](Self::after) this method reads a store page by page. An event that
+    /// is written between two pages moves behind all others. A later page finds that event again,
+    /// as it is then. No other event is skipped or found twice because of it.
     ///
     /// # Examples
     ///
@@ -134,15 +141,17 @@ impl EventQuery {
         self
     }
 
-    /// Events whose last write came after the write of this number. A number is an event's resource version in the
-    /// store, 0 before the first one. One from another store means nothing.
+    /// Narrows the query to events whose last write came after the write of this number. The number
+    /// is the resource version of an event in the store, or 0 to begin before the first event. A
+    /// number from another store has no meaning.
     pub fn after(mut self, version: u64) -> Self {
         self.after = version;
         self
     }
 
-    /// Whether this one is looked for. Position and number ([`after`](Self::after), [`first`](Self::first),
-    /// [`limit`](Self::limit)) are the store's business and left out of it.
+    /// Returns whether this event meets the conditions of the query. The method ignores position
+    /// and number ([`after`](Self::after), [`first`](Self::first), [`limit`](Self::limit)), which
+    /// the store applies.
     ///
     /// # Examples
     ///

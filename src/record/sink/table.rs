@@ -1,6 +1,7 @@
-//! Events for people: the table that `kubectl get events` prints, and the section of `kubectl describe`.
+//! Events as text for people: the table that `kubectl get events` prints, and the section of
+//! `kubectl describe`.
 //!
-//! Which times are shown, and from which fields they are taken, is kubectl's in both. Texts are escaped, and columns are
+//! Both show the times that kubectl shows, from the same fields. Texts are escaped, and columns are
 //! aligned by the width that characters have on a terminal.
 
 use std::time::Duration;
@@ -12,17 +13,19 @@ use crate::record::event::{Event, Timestamp};
 
 use super::api_rules::namespace_of;
 
-/// The table of `kubectl get events`: one line for each event, a newline at the end of each. Where
-/// the events are in several namespaces it has the column that kubectl has for `-A`.
+/// Returns the table of `kubectl get events`: a line of heads, then one line for each event. Every
+/// line ends in a newline. If the events are in several namespaces, the table has the column that
+/// kubectl shows for `-A`.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
     let is_several = events.windows(2).any(|events| namespace_of(&events[0]) != namespace_of(&events[1]));
     EventTable::new(now).with_namespaces(is_several).rows(events)
 }
 
-/// The table of `kubectl get events` in parts, for as many events as there are: each part is text to be written out.
+/// The table of `kubectl get events` in parts, for any number of events. Each part is text to be
+/// written out.
 ///
-/// The first part begins with the head, and its cells say how wide the columns are. A later cell that is wider widens its
-/// column from its part on.
+/// The first part begins with the head, and its cells set the widths of the columns. A later cell
+/// that is wider widens its column from that part on.
 ///
 /// # Examples
 ///
@@ -49,19 +52,20 @@ pub struct EventTable {
 }
 
 impl EventTable {
-    /// A table whose ages are as of `now`.
+    /// Creates a table that shows ages as of `now`.
     pub fn new(now: Timestamp) -> Self {
         Self { now, widths: [0; 6], has_namespaces: false, has_head: false }
     }
 
-    /// Whether the first column names the namespace, as with kubectl's `-A`. Default false.
+    /// Sets whether the first column shows the namespace, as with kubectl's `-A`. Default false.
     #[must_use]
     pub fn with_namespaces(mut self, shown: bool) -> Self {
         self.has_namespaces = shown;
         self
     }
 
-    /// The next lines, one for each event, with a newline at the end of each.
+    /// Returns the next lines: one for each event, with a newline at the end of each. The first
+    /// call puts the head before them.
     pub fn rows(&mut self, events: &[Event]) -> String {
         let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
         let head = (!self.has_head).then_some(head);
@@ -74,7 +78,8 @@ impl EventTable {
     }
 }
 
-/// The section `Events` of `kubectl describe`: the event that was last seen longest ago first.
+/// Returns the section `Events` of `kubectl describe`. The event that was last seen longest ago
+/// comes first.
 pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
     if events.is_empty() {
         return "Events:  <none>\n".to_owned();
@@ -90,7 +95,7 @@ pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
     section
 }
 
-/// When an event was last seen, as far as it says so.
+/// Returns the time at which the event was last seen, or `None` if the event does not say.
 pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
     let last = match event.series() {
         Some(series) => series.last_observed_time,
@@ -99,8 +104,9 @@ pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
     last.or(event.first_timestamp).or(event.event_time())
 }
 
-/// Appends rows, each after `indent`, the columns `padding` apart. The last one ends where it ends.
-/// Goes through them twice: first for the widths, which grow as needed.
+/// Appends rows to `out`, each after `indent`, with `padding` blanks between the columns. The last
+/// column is not padded. The function reads the rows twice: first for the widths, which grow as
+/// needed, then for the text.
 fn align<'a>(
     out: &mut String,
     indent: &str,
@@ -143,8 +149,11 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     [namespace, seen, type_, reason, target, message(event)]
 }
 
-/// Not quite as in the table: the event time goes before the first timestamp, a series says its
-/// count even if it is 1, and the message names the part of the object that it is about.
+/// Returns the cells of one line of the section. They differ from those of the table:
+///
+/// - The event time takes precedence over the first timestamp.
+/// - A series shows its count even if it is 1.
+/// - The message names the part of the object that the event is about.
 fn described(event: &Event, now: Timestamp) -> [String; 5] {
     let first = age(event.event_time().or(event.first_timestamp), now);
     let again = |count: i32, last| format!("{} (x{count} over {first})", age(last, now));
@@ -170,13 +179,14 @@ fn message(event: &Event) -> String {
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
-        // Up to two seconds ahead is the other machine's clock.
+        // A time that is less than two seconds ahead comes from the clock of another machine, and
+        // counts as now.
         Some(at) if at.duration_since(now) >= Duration::from_secs(2) => "<invalid>".to_owned(),
         Some(at) => short(now.duration_since(at).as_secs()),
     }
 }
 
-/// As kubectl shortens ages: about two figures, the finer the younger.
+/// Returns an age as kubectl shortens it: to about two figures, in finer units for younger ages.
 fn short(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

@@ -1,6 +1,8 @@
-//! An API server in this process, for events: answers as a kube-apiserver 1.36 was seen to, and fails when told to.
+//! An API server in this process, for events. It answers as a kube-apiserver 1.36 was seen to, and
+//! fails when a test asks for it.
 //!
-//! `store.rs` has the rules for events, `status.rs` the words, this file the connections, the permissions and the faults.
+//! `store.rs` has the rules for events, `status.rs` the words, and this file the connections, the
+//! permissions and the faults.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 mod status;
@@ -23,41 +25,42 @@ use tokio::sync::{Semaphore, broadcast};
 pub use status::Answer;
 use store::Store;
 
-/// The most that a request's body may have.
+/// The limit of a request's body, in bytes.
 const MAX_BODY: usize = 3 << 20;
 
-/// The most that the name of a field manager may have.
+/// The limit of a field manager's name, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// Who may do everything, who may only create events, and who may do nothing. Any other token is unknown.
+/// The tokens of three users: the first may do everything, the second may only create events, and
+/// the third may do nothing. The server knows no other token.
 pub const ADMIN: &str = "admin-token";
 pub const CREATOR: &str = "creator-token";
 pub const NOBODY: &str = "nobody-token";
 
-/// What the server does to one request instead of its work, or after it.
+/// A fault of the server at one request, instead of its work or after it.
 #[derive(Clone)]
 pub enum Fault {
-    /// This answer, with these headers, without doing anything.
+    /// Sends this answer with these headers, and does nothing else.
     Answer(u16, Vec<(&'static str, String)>, String),
-    /// Closes the connection instead of doing it.
+    /// Closes the connection instead of doing the work.
     HangUpBefore,
-    /// Does it, and closes the connection without an answer.
+    /// Does the work, and closes the connection without an answer.
     HangUpAfter,
-    /// Does it, and closes the connection in the middle of the answer.
+    /// Does the work, and closes the connection in the middle of the answer.
     CutAnswer,
-    /// Does nothing, and says nothing, for as long as the client waits.
+    /// Does nothing, and sends nothing, for as long as the client waits.
     Silence,
-    /// Does it when there is a permit for it.
+    /// Does the work when there is a permit for it.
     Hold(Arc<Semaphore>),
 }
 
 impl Fault {
-    /// A failure without headers, in the words of a `Status`.
+    /// Returns a failure without headers, in the words of a `Status`.
     pub fn status(code: u16, body: &Value) -> Self {
         Self::Answer(code, Vec::new(), body.to_string())
     }
 
-    /// What the admission plugin `EventRateLimit` answers, with these headers beside.
+    /// Returns the answer of the admission plugin `EventRateLimit`, with these additional headers.
     pub fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
         let answer = status::too_many_requests();
         Self::Answer(answer.code, headers, answer.body.to_string())
@@ -72,12 +75,13 @@ pub struct Seen {
     pub query: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Whoever asks wants to be told of changes, and from here on is.
+    /// Whether the client asks to watch changes. The watch has then begun.
     pub is_watch: bool,
 }
 
 impl Seen {
-    /// `POST default`: what is done, and in which namespace; for an event that is there, its name too.
+    /// Returns the method and the namespace, such as `POST default`. For an event that exists, its
+    /// name follows.
     pub fn short(&self) -> String {
         let rest = self.path.strip_prefix("/api/v1/namespaces/").unwrap_or(&self.path);
         format!("{} {}", self.method, rest.replacen("/events", "", 1))
@@ -89,14 +93,14 @@ pub struct Shared {
     faults: Mutex<VecDeque<Fault>>,
     seen: Mutex<Vec<Seen>>,
     latency: Mutex<Duration>,
-    /// Who says nothing of who they are may do everything.
+    /// Whether a client without credentials may do everything.
     is_open: Mutex<bool>,
-    /// The most requests that were under way at once, and how many are.
+    /// The number of requests that are under way, and the most that were under way at once.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
 
-/// Runs until it is dropped, on a thread of its own.
+/// An API server that runs on its own thread until it is dropped.
 pub struct ApiServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -131,7 +135,7 @@ impl ApiServer {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig for the administrator.
+    /// Returns a kubeconfig for the administrator.
     pub fn kubeconfig(&self) -> String {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -142,7 +146,7 @@ impl ApiServer {
         config.to_string()
     }
 
-    /// For the requests to come, one each, in this order.
+    /// Adds faults for the requests to come, one for each request, in this order.
     pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.faults).extend(faults);
     }
@@ -151,12 +155,12 @@ impl ApiServer {
         *lock(&self.shared.latency) = latency;
     }
 
-    /// From now on who says nothing of who they are may do everything.
+    /// Lets a client without credentials do everything from now on.
     pub fn open(&self) {
         *lock(&self.shared.is_open) = true;
     }
 
-    /// What was asked since the last time.
+    /// Returns the requests that came since the last call.
     pub fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut lock(&self.shared.seen))
     }
@@ -165,22 +169,22 @@ impl ApiServer {
         lock(&self.shared.seen).len()
     }
 
-    /// The most requests that were under way at once.
+    /// Returns the most requests that were under way at once.
     pub fn most_busy(&self) -> usize {
         lock(&self.shared.busy).1
     }
 
-    /// All stored events, by namespace and name.
+    /// Returns all stored events, in the order of namespace and name.
     pub fn events(&self) -> Vec<Value> {
         lock(&self.shared.store).events()
     }
 
-    /// Forgets an event, as when its time to live is over.
+    /// Removes an event, as if its time to live had ended.
     pub fn expire(&self, namespace: &str, name: &str) {
         assert!(lock(&self.shared.store).delete(namespace, name).code < 300, "{name} is not there");
     }
 
-    /// Puts an object where it can be listed and watched.
+    /// Stores an object so that clients can list and watch it.
     pub fn put_object(&self, collection: &str, object: Value) {
         let object = lock(&self.shared.store).put_object(collection, object);
         let _ = self.shared.changes.send(object);
@@ -200,9 +204,12 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let path = parts.uri.path().to_owned();
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
+        // A real server may answer and hang up while the client still writes. The client then sees
+        // a broken connection now and then, and tries again. Here it always sees the answer.
+        let _ = to_bytes(body, 2 * MAX_BODY).await;
         return response(&status::too_large(MAX_BODY));
     }
-    // Broken off while it came: nobody is there to be told.
+    // The request broke off while it came, so no client is there to be answered.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let is_watch = query.contains("watch=true");
@@ -246,7 +253,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     }
 }
 
-/// Counts a request for as long as it is under way.
+/// A guard that counts a request for as long as it is under way.
 struct Busy<'s>(&'s Shared);
 
 impl<'s> Busy<'s> {
@@ -264,7 +271,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// Ends the connection's task, and the connection with it; without a message, as it is no failure of the test.
+/// Ends the connection's task, and the connection with it. The panic has no message, because it is
+/// not a failure of the test.
 fn hang_up() -> ! {
     std::panic::resume_unwind(Box::new("hangs up"))
 }
@@ -274,7 +282,7 @@ fn response(answer: &Answer) -> Response {
     response.body(Body::from(answer.body.to_string())).unwrap()
 }
 
-/// Whose request it is, whether they may, and what comes of it.
+/// Finds the user of a request, checks the user's permission, and returns the answer.
 fn answer(shared: &Shared, request: &Seen) -> Answer {
     let user = match request.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("")) {
         // kubectl sends no token to an address without TLS.
@@ -316,7 +324,8 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
     }
 }
 
-/// Names who writes: as the request says, or else the beginning of the user agent.
+/// Returns the name of the field manager: the one in the request, or else the beginning of the user
+/// agent.
 fn manager(request: &Seen) -> String {
     let asked = request.query.split('&').find_map(|option| option.strip_prefix("fieldManager="));
     if let Some(asked) = asked.map(decoded).filter(|asked| !asked.is_empty()) {
@@ -336,12 +345,13 @@ fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<A
         _ => "get",
     };
     let is_allowed = user == "admin" || (user == "creator" && verb == "create");
-    // As a server names a service account, which is long.
+    // A server names a service account in this form, which is long.
     let account = || format!("system:serviceaccount:{namespace}:{user}");
     (!is_allowed).then(|| status::forbidden(&account(), verb, namespace, name))
 }
 
-/// What has changed from now on, one object a line, for as long as somebody reads.
+/// Returns the changes of a collection from now on, one object in each line, for as long as the
+/// client reads.
 fn watch(shared: &Shared, path: &str) -> Response {
     let (changes, collection) = (shared.changes.subscribe(), path.to_owned());
     let lines = futures::stream::unfold((changes, collection), |(mut changes, collection)| async {
@@ -359,7 +369,7 @@ fn watch(shared: &Shared, path: &str) -> Response {
         .unwrap()
 }
 
-/// A path's segment without its `%41`s.
+/// Returns a path's segment without its percent-encoding, such as `%41`.
 fn decoded(segment: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = segment.as_bytes();

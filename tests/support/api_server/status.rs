@@ -1,4 +1,4 @@
-//! What an API server says: metav1's `Status`, in a kube-apiserver's words.
+//! The answers of an API server: metav1's `Status`, in a kube-apiserver's words.
 
 use serde_json::{Value, json};
 
@@ -98,12 +98,12 @@ pub fn too_large(limit: usize) -> Answer {
     failure(413, "RequestEntityTooLarge", &message, &json!({}))
 }
 
-/// etcd's, passed on without a reason.
+/// Returns etcd's answer, passed on without a reason.
 pub fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
-/// The connection to etcd's, passed on without a reason.
+/// Returns the answer of the connection to etcd, passed on without a reason.
 pub fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     let message = format!(
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
@@ -111,12 +111,12 @@ pub fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     failure(500, "", &message, &Value::Null)
 }
 
-/// The store's own, passed on without a reason.
+/// Returns the store's own answer, passed on without a reason.
 pub fn version_on_create() -> Answer {
     failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
 }
 
-/// The admission plugin `EventRateLimit`'s.
+/// Returns the answer of the admission plugin `EventRateLimit`.
 pub fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";
     failure(429, "TooManyRequests", message, &json!({}))

@@ -1,4 +1,4 @@
-//! Events as an API server keeps them: what it takes, what it changes, what it refuses.
+//! Events as an API server keeps them: which it accepts, what it changes, and which it refuses.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value, json};
 
 use super::status::{self, Answer};
 
-/// etcd takes no more in one request.
+/// The limit of an event in one request to etcd, in bytes.
 const MAX_STORED: usize = 1_500_000;
-/// The server's client of etcd sends no more.
+/// The limit of an event that the server's client of etcd sends, in bytes.
 const MAX_SENT: usize = 2 << 20;
 /// The limits of events with an event time, in bytes.
 const MAX_TIMED_MESSAGE: usize = 1024;
 const MAX_TIMED_TEXT: usize = 128;
 
 pub struct Store {
-    /// Whether it is on its way out.
+    /// The namespaces by name, and whether each is terminating.
     namespaces: BTreeMap<String, bool>,
     events: BTreeMap<(String, String), Value>,
     /// Everything else that can be listed, by its collection's path and its name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
-    /// The manager that writes now.
+    /// The field manager of the current request.
     pub manager: String,
 }
 
@@ -165,7 +165,7 @@ impl Store {
                 };
             }
         }
-        // An empty version is none.
+        // An empty version counts as none.
         event["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         if event == *stored {
             return Answer::new(200, event);
@@ -195,7 +195,7 @@ impl Store {
             metadata.insert("creationTimestamp".into(), json!("2026-11-21T12:00:00Z"));
         }
         metadata.insert("resourceVersion".into(), json!(version));
-        // Of everything that a server adds, what a reader has to pass over.
+        // A server adds many fields. This one stands for those that a reader must ignore.
         metadata.insert("managedFields".into(), Value::Array(managed));
         for field in ["firstTimestamp", "lastTimestamp"] {
             let whole = event[field].as_str().and_then(|text| text.split_once('.'));
@@ -250,7 +250,8 @@ impl Store {
         }
     }
 
-    /// The first time it is terminating, as with a finalizer; the second time it is gone, its events are not.
+    /// Ends a namespace in two calls. The first call makes it terminating, as with a finalizer. The
+    /// second call removes the namespace, but not its events.
     pub fn end_namespace(&mut self, name: &str) -> Answer {
         let answer = self.namespace(name);
         if self.namespaces.get(name) == Some(&true) {
@@ -269,7 +270,7 @@ impl Store {
         json!({"collection": collection, "object": object})
     }
 
-    /// Anything else is there if it was put there.
+    /// Returns any other collection that was put there, or the answer that there is none.
     pub fn objects(&self, collection: &str) -> Answer {
         match self.objects.get(collection) {
             Some(objects) => Answer::new(
@@ -301,7 +302,7 @@ fn read(headers: &HeaderMap, body: &[u8], accepted: &str) -> Result<Value, Answe
     }
 }
 
-/// What must fit the path, and what is filled in from it.
+/// Checks the fields that must fit the path, and fills in those that come from it.
 fn prepare(namespace: &str, name: Option<&str>, event: &mut Value) -> Result<(), Answer> {
     for (field, allowed) in [("kind", "Event"), ("apiVersion", "v1")] {
         let given = event[field].as_str().unwrap_or(allowed);
@@ -336,7 +337,8 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// The validation of core/v1, which is lenient unless there is an event time.
+/// Validates an event as core/v1 does, leniently unless there is an event time. Returns `None` if
+/// the event is valid.
 fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
     if name.is_empty() {
         return Some(status::invalid(
@@ -383,7 +385,8 @@ fn invalid_with_time(name: &str, event: &Value) -> Option<Answer> {
     is_long.then(|| status::invalid(name, "message", why))
 }
 
-/// Apimachinery's qualified name: a name, or a DNS subdomain, `/` and a name.
+/// Returns whether the text is a qualified name of apimachinery: a name, or a DNS subdomain, `/`
+/// and a name.
 fn is_qualified(controller: &str) -> bool {
     let is_made_of = |text: &str, inner: fn(char) -> bool, end: fn(char) -> bool| {
         text.chars().all(inner) && text.starts_with(end) && text.ends_with(end)
@@ -405,7 +408,7 @@ fn is_qualified(controller: &str) -> bool {
     }
 }
 
-/// A strategic merge, which for an event's fields is a plain one.
+/// Applies a strategic merge patch, which for an event's fields is a plain merge.
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {

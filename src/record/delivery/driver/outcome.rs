@@ -1,4 +1,4 @@
-//! From the sink's answer to an event's outcome.
+//! The way from the sink's answer to an event's outcome.
 
 use std::slice;
 
@@ -19,7 +19,8 @@ impl<S: EventSink> Driver<S> {
         let name = self.correlator.confirm_as(&ticket.key, stored, ticket.is_renamed);
         self.decided += ticket.in_hand;
         let counter = if created { &mut self.tally.created } else { &mut self.tally.updated };
-        // Of those that were folded into one write, the first may have created it.
+        // If several events were folded into one write, the first may have created the stored
+        // event.
         *counter += ticket.events.min(1);
         self.tally.updated += ticket.events.saturating_sub(1);
         self.tally.recreated += u64::from(created && ticket.is_update && ticket.events > 0);
@@ -55,7 +56,7 @@ impl<S: EventSink> Driver<S> {
         })
     }
 
-    /// It may work later.
+    /// Handles an error after which the write may work later.
     fn failed(&mut self, mut write: Write, error: SinkError) {
         let (creates, is_away) = (write.creates(), error.is_unreachable());
         let is_worth_it = self.is_worth_it(&error);
@@ -87,28 +88,28 @@ impl<S: EventSink> Driver<S> {
         self.in_flight.wait(write, until);
     }
 
-    /// Tells why an attempt failed: at once, not only when the event is given up.
+    /// Reports why an attempt failed, at once and not only when the event is given up.
     fn note_failure(&mut self, ticket: &mut Ticket, error: &SinkError, now: Timestamp) {
         let first = *ticket.failing_since.get_or_insert(now);
-        // How the error shows is the sink's own affair, and may panic.
+        // The sink's own code may format the error, and may panic.
         let text = catch_panic_message(|| error.to_string()).unwrap_or_default();
-        let breaker = self.breaker.since().filter(|_| error.is_unreachable());
-        let (since, attempts) = match breaker {
+        let unreachable_since = self.breaker.since().filter(|_| error.is_unreachable());
+        let (since, attempts) = match unreachable_since {
             Some(since) => (since, self.breaker.attempts()),
             None => (first, u64::from(ticket.failed)),
         };
         let failure = SinkFailure { text, since, attempts };
-        if breaker.is_none() {
+        if unreachable_since.is_none() {
             self.alerts.failed(&self.clock, &self.name, &failure);
         }
         self.tally.last_failure = Some(failure);
     }
 
-    /// There is an event of this name.
+    /// Handles the answer that the store has an event of this name.
     fn taken(&mut self, mut write: Write, error: SinkError) {
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
-            // A creation whose answer was lost has been done after all.
+            // An attempt to create the event, whose answer was lost, has been done after all.
             None => write.ticket.is_unsure,
         };
         if is_same && !write.ticket.is_update {
@@ -123,7 +124,7 @@ impl<S: EventSink> Driver<S> {
         self.discard(error);
         write.ticket.is_retry = true;
         if is_update && is_same {
-            // It is there again, with a count of its own.
+            // The event is there again, with its own count.
             write.ticket.failed += 1;
             write.turn_to_patch();
         } else {
@@ -143,7 +144,8 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
-    /// `events` is 0 for a summary: it is nobody's event, but its loss is told of like any other.
+    /// Counts and reports the loss of an event. `events` is 0 for a summary, which is not a
+    /// delivered event but is reported like any other.
     pub(super) fn lose(&mut self, reason: LossReason, event: &Event, events: u64, error: SinkError) {
         *match reason {
             LossReason::AlreadyExists => &mut self.tally.already_existed,
@@ -152,7 +154,7 @@ impl<S: EventSink> Driver<S> {
             _ => &mut self.tally.rejected,
         } += events;
         if reason != LossReason::Abandoned {
-            // How it shows is the sink's own affair, and may panic.
+            // The sink's own code may format the error, and may panic.
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
         let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events.max(1)).because(&error);
@@ -160,13 +162,14 @@ impl<S: EventSink> Driver<S> {
         self.discard(error);
     }
 
-    /// A shutdown by deadline has given up: so does this, but for what the sink is at work on.
+    /// Gives up everything except what the sink is working on, because a shutdown by deadline has
+    /// given up.
     pub(super) fn abandon(&mut self) {
         let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
         left.extend(std::iter::from_fn(|| self.in_flight.take_next()));
         let behind: Vec<Write> = self.in_flight.take_behind().collect();
         for write in &left {
-            // Nothing stands behind it any more.
+            // No other write waits behind this one any more.
             self.in_flight.finish(&write.ticket.key);
         }
         left.extend(behind);
@@ -178,8 +181,8 @@ impl<S: EventSink> Driver<S> {
         }
     }
 
-    /// Lets go of an error, whose cause is the sink's own and may panic when it goes: the event
-    /// must not go with it.
+    /// Drops an error. Its cause is the sink's own and may panic when it is dropped, and the event
+    /// must not be lost with it.
     fn discard(&mut self, error: SinkError) {
         if catch_panic(|| drop(error)).is_none() {
             self.tally.panics += 1;

@@ -1,11 +1,12 @@
 //! A store in memory, bounded in number and time, that answers as a Kubernetes API server does.
 //!
-//! Every write gives the event the next number, which is its resource version, and makes it the newest on the shelf: so
-//! the event that was written longest ago is the first, whether it is to expire or to make room. Nothing runs in the
-//! background; what has expired goes when somebody next looks.
+//! Every write gives the event the next number, which is its resource version, and makes the event
+//! the newest in the write order. The event that was written longest ago is therefore the first to
+//! expire and the first to make room. Nothing runs in the background: each access first removes the
+//! events that have expired.
 
-mod lru_slab;
 mod read;
+mod write_order;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -24,17 +25,18 @@ use super::{EventSink, SinkError, SinkOp, api_rules};
 
 pub use read::MemoryEvents;
 
-use lru_slab::WriteOrder;
+use write_order::WriteOrder;
 
 /// Options of a [`MemorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
 pub struct MemorySinkOptions {
-    /// How many events it holds; when there would be more, the one that was written longest ago makes room. 1 to
-    /// 16,777,216, default 10,000.
+    /// The most events that the store holds. When a new event comes to a full store, the event that
+    /// was written longest ago makes room. 1 to 16,777,216, default 10,000.
     pub max_events: usize,
-    /// How long after its last write an event is kept. More than zero, default an hour, as an API server keeps events.
+    /// The time for which an event is kept after its last write. More than zero, default an hour,
+    /// as an API server keeps events.
     #[serde(with = "crate::duration")]
     pub ttl: Duration,
 }
@@ -54,20 +56,20 @@ impl MemorySinkOptions {
     }
 }
 
-/// What has become of the events of a [`MemorySink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
+/// The statistics of a [`MemorySink`]. At any moment, `created` = `stored` + `expired` + `evicted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct MemorySinkStats {
-    /// Held now.
+    /// The number of events that the store holds now.
     pub stored: u64,
-    /// Ever created.
+    /// The number of events ever created.
     pub created: u64,
-    /// Updates and patches of stored events.
+    /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// Gone because nobody wrote them for too long.
+    /// The number of events removed because nobody wrote them for too long.
     pub expired: u64,
-    /// Gone to make room.
+    /// The number of events removed to make room.
     pub evicted: u64,
 }
 
@@ -81,24 +83,35 @@ impl fmt::Display for MemorySinkStats {
     }
 }
 
-/// A store in memory. A clone is the same store, so that one can be given to a recording and the other be read.
+/// A store in memory. A clone is the same store, so one can be given to a recording while the other
+/// is read.
 ///
-/// It behaves as an API server does. A name exists once in a namespace. Creating sets uid, creation time and resource version,
-/// whatever they were. A patch changes count, last time and message, and starts the time to live again; one that changes
-/// nothing writes nothing. An update of an event that is not there creates it; one with an old resource version is
-/// rejected. Times are cut to whole seconds, event time and series to microseconds.
+/// The store behaves as an API server does:
 ///
-/// Rejected as invalid are a missing name, a name with `/`, and an event in another namespace than
-/// its object (in another than `default` if the object has none). An event with an event time may
-/// be about an object of another namespace, and in `kube-system` too about one without. Instead it
-/// is rejected unless reason, action and reporting instance have 1 to 128 bytes, the message has at
-/// most 1024, and the reporting controller is a qualified name such as `example.com/controller`.
+/// - A name exists once in a namespace.
+/// - A creation sets uid, creation time and resource version, whatever they were.
+/// - A patch changes count, last time and message, and starts the time to live again. A patch that
+///   changes nothing writes nothing.
+/// - An update of an event that is not in the store creates the event. An update with another
+///   resource version than the stored one is rejected.
+/// - Times are cut to whole seconds, event time and series to microseconds.
+///
+/// The store rejects as invalid an event that breaks one of these rules:
+///
+/// - The event has a name, which does not contain `/` and is not `.` or `..`. A creation may have a
+///   `generateName` without `/` in place of a name.
+/// - The event is in the namespace of its object, or in `default` if the object has none. An event
+///   with an event time may be about an object of another namespace, and in `kube-system` also
+///   about an object without a namespace.
+/// - If the event has an event time: reason, action and reporting instance have 1 to 128 bytes, the
+///   message has at most 1024, and the reporting controller is a qualified name such as
+///   `example.com/controller`.
 ///
 /// An event without a namespace is stored in its object's, or in `default`.
 ///
-/// Memory is bounded by `max_events` times the largest event; a recorder limits messages to 16 KiB unless told
-/// otherwise. Every access takes one lock for a short time, and readers get copies, which share the texts. A reading of
-/// many events takes the lock anew for each 256 of them.
+/// Memory is bounded by `max_events` times the largest event. A recorder limits messages to 16 KiB
+/// by default. Every access takes one lock for a short time. Readers get copies, which share the
+/// texts. A reading of many events takes the lock anew for each 256 of them.
 ///
 /// # Examples
 ///
@@ -124,13 +137,13 @@ pub struct MemorySink {
 struct MemoryStore {
     options: MemorySinkOptions,
     clock: Clock,
-    /// What all uids begin with: the moment of creation, in the form of a random UUID.
-    created_at: String,
+    /// The beginning of all uids: the moment of creation, in the form of a random UUID.
+    uid_prefix: String,
     state: Mutex<MemoryState>,
 }
 
 struct MemoryState {
-    /// The number of the last write.
+    /// The number of the last write, or 0 before the first.
     version: u64,
     events: WriteOrder,
     stats: MemorySinkStats,
@@ -143,17 +156,18 @@ impl Default for MemorySink {
 }
 
 impl MemorySink {
-    /// An empty store of at most 10,000 events, each kept for an hour after its last write by the system's clock. Beside a
-    /// broadcaster on a [`FakeClock`](crate::FakeClock), [`with_clock`](Self::with_clock) gives it the same.
+    /// Creates an empty store of at most 10,000 events, each kept for an hour after its last write
+    /// by the system's clock. For a broadcaster on a [`FakeClock`](crate::FakeClock),
+    /// [`with_clock`](Self::with_clock) gives the store the same clock.
     pub fn new() -> Self {
         Self::build(MemorySinkOptions::default(), Clock::system())
     }
 
-    /// An empty store with these options.
+    /// Creates an empty store with these options.
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range.
+    /// Returns an error that names the option that is out of range.
     ///
     /// # Examples
     ///
@@ -166,40 +180,41 @@ impl MemorySink {
     ///
     /// options.max_events = 0;
     /// let error = MemorySink::with_options(options).unwrap_err();
-    /// assert_eq!(error.to_string(), "max_events is 0, allowed is 1 to 16777216 events");
+    /// assert_eq!(error.to_string(), "max_events must be 1 to 16777216 events, got 0");
     /// ```
     pub fn with_options(options: MemorySinkOptions) -> Result<Self, BuildError> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// An empty store whose events expire, and whose table shows ages, by this clock.
+    /// Creates an empty store whose events expire, and whose table shows ages, by this clock.
     ///
     /// # Errors
     ///
-    /// As [`with_options`](Self::with_options).
+    /// Returns the errors of [`with_options`](Self::with_options).
     pub fn with_clock(options: MemorySinkOptions, clock: Clock) -> Result<Self, BuildError> {
         options.check()?;
         Ok(Self::build(options, clock))
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        let created_at = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
+        let uid_prefix = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
         let state = MemoryState { version: 0, events: WriteOrder::new(), stats: MemorySinkStats::default() };
-        Self { shared: Arc::new(MemoryStore { options, clock, created_at, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(MemoryStore { options, clock, uid_prefix, state: Mutex::new(state) }) }
     }
 
     fn now(&self) -> Timestamp {
         self.shared.clock.now().into()
     }
 
-    /// Looks at what has not expired.
+    /// Removes the events that have expired, and calls `look` with what remains.
     fn with<R>(&self, look: impl FnOnce(&MemoryState) -> R) -> R {
         self.change(|change| look(change.state))
     }
 
-    /// Changes what has not expired, all at one moment.
+    /// Removes the events that have expired, and calls `make` to change what remains, all at one
+    /// moment.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
-        let MemoryStore { options, clock, created_at, state } = &*self.shared;
+        let MemoryStore { options, clock, uid_prefix, state } = &*self.shared;
         let mut state = state.lock();
         let now = clock.deadline(Duration::ZERO);
         while state.events.oldest().is_some_and(|oldest| oldest.expires.is_some_and(|at| now >= Some(at))) {
@@ -210,7 +225,7 @@ impl MemorySink {
         make(&mut Change {
             state: &mut state,
             max_events: options.max_events,
-            created_at,
+            uid_prefix,
             clock,
             today: None,
             expires,
@@ -218,15 +233,15 @@ impl MemorySink {
     }
 }
 
-/// Writes that happen at one moment.
+/// The writes that happen at one moment.
 struct Change<'a> {
     state: &'a mut MemoryState,
     max_events: usize,
-    created_at: &'a str,
+    uid_prefix: &'a str,
     clock: &'a Clock,
-    /// The time of day, read when it is first needed.
+    /// The time of day in whole seconds, read when it is first needed.
     today: Option<Timestamp>,
-    /// When what is written now expires.
+    /// The moment at which the events that are written now expire.
     expires: Deadline,
 }
 
@@ -261,7 +276,7 @@ impl Change<'_> {
         };
         let old = self.state.events.at(slot);
         api_rules::take_over(metadata, &old.event)?;
-        // What changes nothing is no write.
+        // An update that changes nothing is not a write.
         let is_write = event != old.event;
         self.state.stats.updated += 1;
         if is_write {
@@ -277,7 +292,7 @@ impl Change<'_> {
             return Err(SinkError::not_found(described(namespace, name)));
         };
         let old = &self.state.events.at(slot).event;
-        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        // A patch leaves some values out, see `EventPatch::new`. These stay as they were.
         let count = if event.count == 0 { old.count } else { event.count };
         let message = if event.message.is_empty() { &old.message } else { &event.message };
         let last = match whole_seconds(event.last_timestamp) {
@@ -295,7 +310,8 @@ impl Change<'_> {
         Ok(self.state.events.at(slot).event.clone())
     }
 
-    /// Adds an event whose name is free.
+    /// Adds an event whose name is free, and returns it as stored. In a full store the event that
+    /// was written longest ago makes room.
     fn insert(&mut self, mut event: Event) -> Event {
         if self.state.events.len() >= self.max_events {
             self.state.events.remove_oldest();
@@ -305,7 +321,7 @@ impl Change<'_> {
         self.state.stats.created += 1;
         let clock = self.clock;
         let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
-        event.metadata.set_uid(api_rules::uid(self.created_at, self.state.stats.created));
+        event.metadata.set_uid(api_rules::uid(self.uid_prefix, self.state.stats.created));
         event.metadata.set_creation_timestamp(today);
         event.metadata.set_resource_version(version.to_string());
         self.state.events.push(event.clone(), version, self.expires);
@@ -325,7 +341,7 @@ impl Change<'_> {
         self.state.version
     }
 
-    /// Completes `generateName`.
+    /// Completes `generateName`: returns a free name that begins with `beginning`.
     fn free_name(&self, namespace: &str, beginning: &str) -> Text {
         let is_taken = |name: &str| Ok::<_, Infallible>(self.state.events.find(namespace, name).is_some());
         let Ok(name) = api_rules::free_name(beginning, self.state.version, is_taken);
@@ -333,7 +349,7 @@ impl Change<'_> {
     }
 }
 
-/// All operations of a batch happen under one lock and at one moment.
+/// The store performs all operations of a batch under one lock and at one moment.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.change(|change| change.create(event))

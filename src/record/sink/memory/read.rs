@@ -1,6 +1,7 @@
-//! What can be asked of a store in memory.
+//! Queries on a store in memory.
 //!
-//! Each look takes the lock for one page. So a reading of a million events holds up no write for longer than 256 of them.
+//! Each look takes the lock for one page. A reading of a million events therefore delays no write
+//! for longer than the look at 256 of them takes.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,7 +13,8 @@ use crate::record::sink::table;
 
 use super::{MemorySink, MemorySinkStats, MemoryState};
 
-/// The events that a query finds in a [`MemorySink`], in the order of their last writes: see [`MemorySink::stream`].
+/// An iterator over the events that a query finds in a [`MemorySink`], in the order of their last
+/// writes. See [`MemorySink::stream`].
 #[must_use = "it reads nothing by itself"]
 pub struct MemoryEvents {
     store: MemorySink,
@@ -50,7 +52,8 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
     page
 }
 
-/// Up to so many of the events written last, unless more than a page has to be looked at.
+/// Returns the last `limit` events that the query finds, or fewer if it finds fewer. Returns `None`
+/// if the store has to look at more than one page for them.
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
@@ -68,17 +71,21 @@ fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<E
 }
 
 impl MemorySink {
-    /// All events, in the order of their last writes: as [`find`](Self::find).
+    /// Returns all events in the order of their last writes, as [`find`](Self::find) does.
     pub fn events(&self) -> Vec<Event> {
         self.find(&EventQuery::new())
     }
 
-    /// The events that are looked for, in the order of their last writes, in bounded memory.
+    /// Returns the events that the query finds, in the order of their last writes, in bounded
+    /// memory.
     ///
-    /// It reads 256 stored events at a time, and writes go on in between. Every event that stays as it is comes once. An
-    /// event that is written meanwhile moves behind all others and comes again, as it is then. The reading ends where it
-    /// has caught up with the writes. Where more is written than it reads it ends too, and without some of what was
-    /// written since it began: [`EventQuery::after`] with the version of its last event finds that.
+    /// The iterator reads 256 stored events at a time, and writes continue in between. Every event
+    /// that does not change comes once. An event that is written during the reading moves behind
+    /// all others. The iterator returns it there as it is then, even if it has returned it before.
+    ///
+    /// The reading ends when it has caught up with the writes. If writes come faster than the
+    /// reading, the reading ends too, without some of the events that were written since it began.
+    /// [`EventQuery::after`] with the version of the reading's last event finds those.
     ///
     /// # Examples
     ///
@@ -104,7 +111,8 @@ impl MemorySink {
         MemoryEvents { store: self.clone(), cursor: Cursor::new(query, start, self.version()) }
     }
 
-    /// The number before that of the event with which the last so many begin.
+    /// Returns the number after which the last `events` events of the query begin, or 0 if the
+    /// query finds fewer.
     fn start_of_last(&self, query: &EventQuery, events: usize) -> u64 {
         let (mut before, mut left) = (u64::MAX, events);
         while left > 0 {
@@ -128,16 +136,19 @@ impl MemorySink {
         before.saturating_sub(1)
     }
 
-    /// The number of the last write, which is the highest resource version; 0 before the first one.
+    /// Returns the number of the last write, which is the highest resource version, or 0 before the
+    /// first write.
     pub fn version(&self) -> u64 {
         self.with(|state| state.version)
     }
 
-    /// The events that are looked for, in the order of their last writes.
+    /// Returns the events that the query finds, in the order of their last writes.
     ///
-    /// Where 256 events have to be looked at or fewer, all of them are as at one moment. Otherwise writes go on in
-    /// between, and each event is as it was when the reading came to it. Every event that is there all the while comes
-    /// once, however often it is written. With [`first`](EventQuery::first) it is as [`stream`](Self::stream).
+    /// If the store has to look at 256 events or fewer, the result shows all of them as they were
+    /// at one moment. Otherwise writes continue in between, and the result shows each event as it
+    /// was when the reading came to it. Every event that is there all the time comes once, however
+    /// often it is written. With [`first`](EventQuery::first) the method reads as
+    /// [`stream`](Self::stream) does.
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
         let limit = match query.count {
             Count::First(_) => return self.stream(query).collect(),
@@ -147,16 +158,17 @@ impl MemorySink {
         if let Some(found) = self.with(|state| newest(state, query, limit)) {
             return found;
         }
-        // Not in the order of the writes, in which an event could pass by: an event keeps its place when it is written.
+        // This loop reads slot by slot, because an event keeps its slot when it is written. In the
+        // order of the writes, an event could move past the reader.
         let mut found = Vec::new();
         let mut slot = 0;
         while self.with(|state| {
-            let entries_from = state.events.entries_from(slot, PAGE);
-            slot += entries_from.len();
+            let entries = state.events.entries_from(slot, PAGE);
+            slot += entries.len();
             let wanted =
-                entries_from.iter().filter(|slot| slot.version > query.after && query.matches(&slot.event));
-            found.extend(wanted.map(|slot| slot.event.clone()));
-            !entries_from.is_empty()
+                entries.iter().filter(|entry| entry.version > query.after && query.matches(&entry.event));
+            found.extend(wanted.map(|entry| entry.event.clone()));
+            !entries.is_empty()
         }) {}
         found
             .sort_by_cached_key(|event| event.metadata.resource_version().parse::<u64>().unwrap_or_default());
@@ -164,7 +176,7 @@ impl MemorySink {
         found
     }
 
-    /// The event of this name.
+    /// Returns the event of this name, or `None` if the store has none.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
         self.with(|state| {
             let slot = state.events.find(namespace, name)?;
@@ -172,26 +184,28 @@ impl MemorySink {
         })
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.with(|state| state.events.len())
     }
 
-    /// Whether there are none.
+    /// Returns whether the store holds no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What has become of the events so far.
+    /// Returns the statistics of the store so far.
     pub fn stats(&self) -> MemorySinkStats {
         self.with(|state| MemorySinkStats { stored: state.events.len() as u64, ..state.stats })
     }
 
-    /// The events as `kubectl get events` shows them, in the order of their last writes, each on one line.
+    /// Returns the events as `kubectl get events` shows them, in the order of their last writes,
+    /// each on one line.
     ///
-    /// An event that was counted says how often, and since when: `2s (x5 over 30s)`. Events of more
-    /// than one namespace have a first column `NAMESPACE`, as with `-A`. Control characters of all
-    /// texts are escaped, and columns stay aligned where characters are wide.
+    /// An event that was counted shows how often it was seen, and since when: `2s (x5 over 30s)`.
+    /// If the events are in more than one namespace, the table has a first column `NAMESPACE`, as
+    /// with `-A`. Control characters of all texts are escaped, and columns stay aligned even if
+    /// characters are wide.
     ///
     /// # Examples
     ///
@@ -223,14 +237,15 @@ impl MemorySink {
         table::render(&self.events(), self.now())
     }
 
-    /// As [`table`](Self::table), of the events that are looked for.
+    /// Returns the events that the query finds, in the form of [`table`](Self::table).
     pub fn table_of(&self, query: &EventQuery) -> String {
         table::render(&self.find(query), self.now())
     }
 
-    /// The events about an object as the section `Events` of `kubectl describe` shows them: the one
-    /// last seen longest ago first, control characters of all texts escaped. The part of the object
-    /// that an event is about goes before the message: `spec.containers{web}: Started container`.
+    /// Returns the events about an object as the section `Events` of `kubectl describe` shows them.
+    /// The event that was last seen longest ago comes first. Control characters of all texts are
+    /// escaped. The part of the object that an event is about stands before the message:
+    /// `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///
@@ -266,8 +281,8 @@ impl MemorySink {
         table::describe(self.find(&EventQuery::new().object(object)), self.now())
     }
 
-    /// The events as a core/v1 `EventList`, one JSON document without a newline at its end, in the order of their last
-    /// writes.
+    /// Returns the events as a core/v1 `EventList`, in the order of their last writes: one JSON
+    /// document without a newline at its end.
     ///
     /// # Examples
     ///
@@ -279,7 +294,7 @@ impl MemorySink {
     /// );
     /// ```
     pub fn to_list_json(&self) -> String {
-        // Before the events are read: from this version on a watch misses nothing.
+        // The version is read before the events, so a watch from this version on misses nothing.
         let version = self.version();
         let mut json = format!(
             r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#

@@ -1,4 +1,4 @@
-//! Why a store in a file cannot be opened, read or written, and what to do about it.
+//! The errors of a store in a file: why it cannot be opened, read or written, and what to do.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use crate::error::BuildError;
 use crate::escape::{escaped, escaped_to};
 use crate::record::sink::SinkError;
 
-/// How much of SQLite's own words is shown.
+/// The longest detail of an error, such as SQLite's own words, in characters.
 const MAX_DETAIL: usize = 300;
 
-/// Why a [`SqliteSink`](super::SqliteSink) cannot be opened or read: names the file, the cause, and what to do.
+/// The reason why a [`SqliteSink`](super::SqliteSink) cannot be opened, read or written. The text
+/// names the file, the cause, and what to do.
 ///
 /// # Examples
 ///
@@ -32,19 +33,20 @@ const MAX_DETAIL: usize = 300;
 pub struct SqliteError {
     kind: SqliteErrorKind,
     path: PathBuf,
-    /// Escaped; may be empty.
+    /// The words of SQLite or of the system, escaped. May be empty.
     detail: String,
     source: Option<ErrorCause>,
 }
 
-/// What can be asked further. SQLite's own errors are shown as text only, so that no version of its bindings is API.
+/// The source of an error. SQLite's own errors are shown only as text, so that the API does not
+/// depend on a version of the bindings.
 #[derive(Debug)]
 enum ErrorCause {
     Io(io::Error),
     Option(Box<BuildError>),
 }
 
-/// What is the matter with a file.
+/// The kind of a [`SqliteError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SqliteErrorKind {
@@ -56,7 +58,7 @@ pub enum SqliteErrorKind {
     NotAFile,
     /// The folder that the file would lie in does not exist.
     NoParent,
-    /// The file does not exist, and it was to be read only.
+    /// The file does not exist, and the store was to be opened for reading only.
     Missing,
     /// The system refuses access to the file or its folder.
     Denied,
@@ -66,7 +68,8 @@ pub enum SqliteErrorKind {
     Foreign,
     /// The file was written by a newer version of this library.
     Newer,
-    /// The file was written by an older version of this library, and it was to be read only.
+    /// The file is empty or was written by an older version of this library, and the store was to
+    /// be opened for reading only.
     Older,
     /// The file is damaged.
     Corrupt,
@@ -116,28 +119,29 @@ impl SqliteError {
         Self::new(kind_of(error), path, error)
     }
 
-    /// What is the matter.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> SqliteErrorKind {
         self.kind
     }
 
-    /// The file, as an absolute path where it could be made one.
+    /// Returns the path of the file, as an absolute path if it could be made absolute.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Says the same once more, for another operation. The system's own error stays with this one.
+    /// Returns the same error once more, for another operation. The source stays with this one.
     pub(super) fn again(&self) -> Self {
         Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
     }
 
-    /// What a recording should do about an event that could not be written because of this.
+    /// Returns the error that says what a recording should do about an event that could not be
+    /// written because of this error.
     pub(super) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
         match self.kind {
-            // An operator can make room, mend the rights, or end the other process. Each may also
-            // pass by itself. Each is said of the file, so no other event could be written now.
-            // Each attempt may also take the busy timeout.
+            // An operator can make room, mend the rights, or end the other process. Each of these
+            // errors may also pass on its own. Each concerns the file, so no other event could be
+            // written now either. Each attempt may also take the busy timeout.
             Kind::Full
             | Kind::Busy
             | Kind::Io
@@ -147,19 +151,20 @@ impl SqliteError {
             | Kind::NoParent => SinkError::unreachable(self),
             // The next write opens the path anew.
             Kind::Moved | Kind::Other => SinkError::retry(self),
-            // It will not get better while this process has it open, and to wait would only hold up what comes next.
+            // The file will not get better while this process has it open. Waiting would only hold
+            // up the events that come next.
             _ => SinkError::rejected(self),
         }
     }
 }
 
-/// What SQLite's answer means here.
+/// Returns the kind that an error of SQLite means here.
 pub(super) fn kind_of(error: &rusqlite::Error) -> SqliteErrorKind {
     use SqliteErrorKind as Kind;
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.code,
         rusqlite::Error::NulError(_) | rusqlite::Error::InvalidPath(_) => return Kind::InvalidPath,
-        // A row that holds what is never written.
+        // A row with a value that the store never writes.
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
@@ -220,7 +225,7 @@ impl fmt::Display for SqliteError {
             Kind::Other => ("it failed", ""),
         };
         write!(f, "{}: {what}", escaped(&self.path.to_string_lossy()))?;
-        // The system's words add nothing where the kind has said it all.
+        // This kind has said it all, and the system's words add nothing.
         if !self.detail.is_empty() && self.kind != Kind::NoParent {
             write!(f, " ({})", self.detail)?;
         }

@@ -1,9 +1,10 @@
 //! The files of a store, and whether they still are where the store opened them.
 //!
-//! SQLite goes on with a file that somebody has removed or moved, and what it commits then is gone
-//! when the file is closed. So a store compares what lies at its path with what it has opened, by
-//! device and inode, after each commit. It only asks the system about the paths: to open a file and
-//! close it again takes away the locks that the process has on that file.
+//! SQLite goes on with a file that somebody has removed or moved. Events that SQLite commits to a
+//! removed file are lost when the file is closed. The store therefore compares the files at its
+//! path with the files that it has opened, by device and inode, before each write and after each
+//! commit. For this the store asks the system about the paths and opens no file, because opening
+//! and closing a file takes away the locks that the process has on that file.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -14,24 +15,24 @@ use rusqlite::Connection;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind};
 
-/// Which file lies at a path, where the system tells files apart. Windows does not let anybody
-/// remove an open file.
+/// The identity of the file at a path: device and inode on Unix, the same for every file on other
+/// systems. Windows does not let anybody remove an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
-/// The database, and the log and its index beside it, as they were when they were opened.
+/// The database, the log and its index beside it, as they were when they were opened.
 #[derive(Debug)]
 pub(super) struct Files {
     path: PathBuf,
-    /// The database itself, where the path is a link. The other two lie beside it.
+    /// The path of the database itself, if `path` is a link. The other two files lie beside it.
     real: PathBuf,
     database: Option<Identity>,
     log: Option<Identity>,
     index: Option<Identity>,
 }
 
-/// A database that is read without locks because nobody should be able to write it: whether
-/// somebody does nevertheless.
+/// The state of a database that is read without locks, because nobody should be able to write it.
+/// If the state changes, somebody has written the database nevertheless.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Still {
     database: Option<Identity>,
@@ -40,15 +41,15 @@ pub(super) struct Still {
     size_of_log: u64,
 }
 
-/// What follows from where the files are now.
+/// The files that the store finds at its path when it leaves them.
 enum Left {
-    /// Nothing at the path belongs to the store that was open.
+    /// No log that the store has to write back or remove before it closes its connections.
     Nothing,
-    /// The database has gone, and left its log behind.
+    /// The store's log without a database: the database is no longer at the path.
     Log,
-    /// Only the log has gone.
+    /// The store's database and index, without the log.
     AllButLog,
-    /// Another database lies beside the log of the one before.
+    /// Another database, beside the log of the store's database.
     LogOfAnother,
 }
 
@@ -66,53 +67,55 @@ impl Identity {
         }
     }
 
-    /// Identifies a file, whether it is empty or not.
+    /// Returns the identity of a file, even if it is empty. Returns `None` if there is no file.
     pub(super) fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|found| Self::of(&found))
     }
 
-    /// Identifies a file that is not empty. A database that is open never is.
+    /// Returns the identity of a file that is not empty, because a database that is open never is
+    /// empty. Returns `None` if the file is empty or does not exist.
     fn of_database(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Self::of(&found))
     }
 }
 
 impl Files {
-    /// Notes which files lie at a path.
+    /// Records which files lie at a path.
     pub(super) fn at(path: &Path) -> Self {
         let real = real(path);
         let [log, index] = ["-wal", "-shm"].map(|end| Identity::at(&beside(&real, end)));
         Self { path: path.to_owned(), database: Identity::of_database(path), real, log, index }
     }
 
-    /// Whether each of the three is there, and the database is the one that was there before.
+    /// Returns whether each of the three files was there, and the database is the one that was
+    /// there before.
     pub(super) fn are_complete(&self, database: Option<Identity>) -> bool {
         self.database.is_some() && self.database == database && self.log.is_some() && self.index.is_some()
     }
 
-    /// Whether the same three files still are at the path.
+    /// Returns whether the same three files still are at the path.
     pub(super) fn are_there(&self) -> bool {
         Identity::of_database(&self.path) == self.database
             && Identity::at(&beside(&self.real, "-wal")) == self.log
             && Identity::at(&beside(&self.real, "-shm")) == self.index
     }
 
-    /// Makes the path fit for a new store after the old one has gone from there. The old one's log
-    /// goes back into the old database, wherever that is now. Afterwards the connections can be
-    /// closed.
+    /// Prepares the path for a new store, after files of the old one have been removed or moved.
+    /// Writes the old log back into the old database, wherever the database is now. Afterwards the
+    /// caller can close the connections.
     ///
     /// # Errors
     ///
-    /// The log at the path cannot be told from that of another database, or somebody still reads
-    /// it.
+    /// Another database lies beside the log, so the log may belong to either, or somebody still
+    /// reads the log.
     pub(super) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
             Left::AllButLog => {
-                // Otherwise a reader that stays would keep the events of the log out of the
-                // database when this is closed.
+                // Closing the connection would not write the log back while another process still
+                // reads, and the events of the log would be missing in the database.
                 write_back(connection);
                 Ok(())
             }
@@ -124,7 +127,7 @@ impl Files {
                 for (end, identity) in [("-wal", self.log), ("-shm", self.index)] {
                     let path = beside(&self.real, end);
                     if Identity::at(&path) == identity {
-                        // The next look finds a file that stays.
+                        // If the file stays, opening the path finds it.
                         let _ = fs::remove_file(path);
                     }
                 }
@@ -168,8 +171,8 @@ impl Still {
     }
 }
 
-/// Writes the log back into the database and empties it. If somebody still reads it, the log keeps
-/// what is left.
+/// Writes the log back into the database and empties the log. If somebody still reads the log, it
+/// keeps what is left.
 fn write_back(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
@@ -189,7 +192,7 @@ fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// How many bytes the log beside a database has. 0 where there is none.
+/// Returns the size of the log beside a database, in bytes. Returns 0 if there is no log.
 pub(super) fn size_of_log(path: &Path) -> u64 {
     size(&beside(&real(path), "-wal"))
 }

@@ -1,4 +1,5 @@
-//! A store in a file, by SQLite, that answers as a Kubernetes API server does and outlives the process.
+//! A store in a file, by SQLite, that answers as a Kubernetes API server does and outlives the
+//! process.
 
 mod error;
 mod files;
@@ -29,28 +30,31 @@ pub use error::{SqliteError, SqliteErrorKind};
 pub use options::{SqliteSinkOptions, SqliteSynchronous};
 pub use read::SqliteEvents;
 
-/// What has become of the events of a [`SqliteSink`]: `created` = `stored` + `expired` + `evicted`, at any moment.
+/// The counters of a [`SqliteSink`]. At any moment `created = stored + expired + evicted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SqliteSinkStats {
-    /// Held now.
+    /// The number of events that the store holds now.
     pub stored: u64,
-    /// Ever created.
+    /// The number of events that were ever created.
     pub created: u64,
-    /// Updates and patches of stored events.
+    /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// Gone because nobody wrote them for too long. Those whose rows are still there are counted by
-    /// the clock, so this goes back by as many as come to life again when the clock is set back.
+    /// The number of events that have expired, because nobody wrote them for too long. An expired
+    /// event whose row is still there is counted by the clock. If the clock is set back, this
+    /// number falls by the events that count as stored again.
     pub expired: u64,
-    /// Gone to make room.
+    /// The number of events that were removed to make room.
     pub evicted: u64,
-    /// The size of the database, in bytes, without the log beside it. What events leave free is used again.
+    /// The size of the database, in bytes, without the log beside it. The store uses the space of
+    /// removed events again.
     pub bytes: u64,
-    /// How many events the file may hold: see [`SqliteSinkOptions::max_events`].
+    /// The number of events that the file may hold: see [`SqliteSinkOptions::max_events`].
     pub max_events: u64,
-    /// How often reads through this store and its clones have left out a row that holds no event,
-    /// since it was opened. A row that is read twice counts twice.
+    /// The number of rows that reads left out because they do not hold an event. Only reads through
+    /// this store and its clones count, since the store was opened. A row that is read twice counts
+    /// twice.
     pub unreadable: u64,
 }
 
@@ -65,111 +69,139 @@ impl fmt::Display for SqliteSinkStats {
     }
 }
 
-/// What was written to a [`SqliteSink`] since somebody looked: see [`SqliteSink::changes_since`].
+/// The events that were written to a [`SqliteSink`] after a given write: see
+/// [`SqliteSink::changes_since`].
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SqliteChanges {
     /// The events, in the order of their last writes.
     pub events: Vec<Event>,
-    /// The number of the last write to the file, from which to follow on.
+    /// The number of the last write to the file. The next call goes on from this number.
     pub version: u64,
 }
 
-/// A store in a file, by SQLite. A clone is the same store, so that one can be given to a recording and the other be read.
+/// A store in a file, by SQLite. A clone is the same store, so a program can give one clone to a
+/// recording and read the other.
 ///
-/// It answers as a [`MemorySink`](crate::MemorySink) does, which is as an API server does: names, uids, resource versions,
-/// times, what is invalid, what a patch and an update change, what expires and what makes room. But it outlives the
-/// process, and the machine's power; several processes may have the file open; and time is the wall clock's, because no
-/// other goes on while nothing runs. Where that is set forward, events expire that much earlier. A
-/// transaction whose clock is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl)
-/// removes nothing that has expired, in case the clock is wrong. The next one does.
+/// The store answers as a [`MemorySink`](crate::MemorySink) does, which is as an API server does:
+/// names, uids, resource versions, times, what is invalid, what a patch and an update change, what
+/// expires and what makes room. The differences are:
 ///
-/// Feature `sqlite`, with a SQLite that is compiled along, or `sqlite-system`, with the system's.
-/// With the system's, a link error about `sqlite3_set_clientdata` means that it is older than
-/// rusqlite 0.41 supports (3.45.3): take rusqlite 0.40
+/// - The store outlives the process, and a loss of the machine's power.
+/// - Several processes may have the file open.
+/// - Time is the wall clock's, because no other clock goes on while nothing runs. If the wall clock
+///   is set forward, events expire that much earlier.
+///
+/// A clock that is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl) may be
+/// wrong. A transaction with such a clock removes expired events only to make room, or because it
+/// needs their names. After a write by that clock the next transaction removes them as usual.
+///
+/// The feature `sqlite` compiles SQLite along. The feature `sqlite-system` uses the system's
+/// SQLite. With the system's SQLite, a link error about `sqlite3_set_clientdata` means that this
+/// SQLite is older than rusqlite 0.41 supports (3.45.3). In that case take rusqlite 0.40
 /// (`cargo update -p rusqlite --precise 0.40.2`), or the feature `sqlite`.
 ///
 /// # Durability
 ///
-/// A batch is one transaction. It is acknowledged after the commit has returned, which with
-/// [`SqliteSynchronous::Full`] means: after it is on the disk. What was acknowledged survives a `kill -9` at any moment,
-/// and the file is consistent then; what was not is there as a whole batch or not at all. [`SqliteSynchronous`] says what
-/// else may happen to the machine.
+/// A batch is one transaction. The store acknowledges a batch after the commit has returned. With
+/// [`SqliteSynchronous::Full`] the batch is on the disk by then. An acknowledged batch survives a
+/// `kill -9` at any moment, and the file is consistent afterwards. A batch that was not
+/// acknowledged is in the file as a whole or not at all. [`SqliteSynchronous`] says what happens if
+/// the machine fails.
 ///
-/// While it is open there are two more files beside it, `-wal` and `-shm`, which belong to it: never move or copy the one
-/// without the others. A backup is made by `sqlite3 events.db ".backup copy.db"` (or
-/// `VACUUM INTO`), even while it is written. A disk of the network mostly cannot hold such a file.
+/// While a store has the file open, two more files lie beside it, `-wal` and `-shm`. All three
+/// belong together: never move or copy one without the others. To make a backup, run
+/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), even while a store writes the file.
+/// Most network disks cannot hold such a file.
 ///
 /// # When the file goes away
 ///
-/// A program that cleans up or rotates logs may remove, move or replace the file while it is open,
-/// or one of the two beside it. Each write looks for that before it begins and after its commit, by
-/// device and inode. If the files have changed, the answer is [`SinkError::retry`] with
-/// [`Moved`](SqliteErrorKind::Moved) as the cause, and the next write opens the path anew, as
-/// [`open`](Self::open) does. A recording tries again, so its events go on in the new file. An
-/// acknowledged write was in the file at the path when it was acknowledged. These windows are left:
+/// A program that cleans up or rotates logs may remove, move or replace the file, or one of the two
+/// beside it, while the store has it open. Each write checks for that before it begins and after
+/// its commit, by device and inode. If the files have changed, the write answers
+/// [`SinkError::retry`] with [`Moved`](SqliteErrorKind::Moved) as the cause. The next write opens
+/// the path anew, as [`open`](Self::open) does. A recording tries again, so its events go on in the
+/// new file. An acknowledged write was in the file at the path when the store acknowledged it.
+/// These cases are left:
 ///
-/// - A file that is removed later takes its events with it. The next write tells, and without a
-///   next write nothing does.
-/// - A batch that was refused may be in a file that was moved away. Then it is in both files after
-///   the next try.
-/// - If only the database is moved, the store writes its log back into it first. If somebody puts
-///   another database beside the log, each write is refused until the log is gone.
+/// - If somebody removes the file later, its events are lost. The next write reports that, and
+///   without a next write nothing does.
+/// - A batch that was refused may be in a file that was moved away. In that case the batch is in
+///   both files after the next try.
+/// - If somebody moves the database alone, the store first writes the log back into that database.
+///   If somebody puts another database beside the log, the store refuses each write until the log
+///   is gone.
 /// - A process that only reads keeps the old files open. If the database stayed and the index
-///   beside it was removed, writes may be refused until that process closes them.
-/// - Files that are cut or overwritten in place are damaged files, and not noticed by this.
-/// - A store that was opened for reading only goes on with the file that it opened. So do reads
-///   until the next write.
-/// - Windows does not let anybody remove or rename an open file, and other systems than Unix and
-///   Windows are not watched.
+///   beside it was removed, the store may refuse writes until that process closes the files.
+/// - A file that is cut or overwritten in place is a damaged file. The check does not notice it.
+/// - A store that was opened for reading only goes on with the file that it opened, unless it reads
+///   without locks. In a store that was opened for writing, reads go on with the old file until the
+///   next write.
+/// - Windows does not let anybody remove or rename an open file. On systems other than Unix and
+///   Windows the store does not watch the files.
 ///
 /// # What goes wrong
 ///
-/// A file that is not a store (no database, another program's, a newer version's, a damaged one) is refused when it is
-/// opened, and stays as it is, byte for byte: see [`SqliteErrorKind`]. To find damage inside,
-/// opening for writing reads the whole file where a log lies beside it, as after an unclean end, or
-/// where [`full_check`](SqliteSinkOptions::full_check) asks for it: that takes some tenths of a
-/// second for 100 MB. An index that somebody has dropped is made again. A new file has the mode
-/// 0600, the files beside it have the same.
+/// Opening refuses a file that is not a store, and leaves that file as it is, byte for byte. This
+/// holds for a file that is not a database, another program's database, a newer version's store and
+/// a damaged one: see [`SqliteErrorKind`]. To find damage inside, opening for writing reads the
+/// whole file if a log lies beside it, as after an unclean end, or if
+/// [`full_check`](SqliteSinkOptions::full_check) asks for it. Reading the whole file takes some
+/// tenths of a second for 100 MB. If somebody has dropped an index, opening for writing makes that
+/// index again. A new file has the mode 0600, and the files beside it have the same mode.
 ///
-/// When a write fails because the disk is full or fails, or another process writes for longer than
-/// [`busy_timeout`](SqliteSinkOptions::busy_timeout), nothing of the batch is done and every operation's answer is
-/// [`SinkError::unreachable`]; a recording tries again as its policy says, and everything else on the bus goes on. When the file
-/// turns out to be damaged while it is open, every answer is [`SinkError::rejected`].
+/// A write may fail because the disk is full or fails, or because another process writes for longer
+/// than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In these cases nothing of the batch is
+/// done, and the answer to every operation is [`SinkError::unreachable`]. A recording tries again
+/// as its policy says, and everything else on the bus goes on. If the file turns out to be damaged
+/// while the store has it open, the answer to every operation is [`SinkError::rejected`].
 ///
 /// # Bounds
 ///
-/// The file holds at most [`max_events`](SqliteSinkOptions::max_events), which the file itself
-/// says, so all who write to it agree. One transaction lets at most 4,096 expired events go, and at
-/// most 4,096 more than it adds to make room: after the limit was lowered, each write takes the
-/// file a step nearer to it. What goes leaves space that is used again. The log beside it is
-/// written back when it has grown to 16 MiB, and grows beyond only while somebody reads
-/// for long. Besides that each store takes up to 18 MiB of memory for pages.
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events). The file itself keeps this
+/// number, so all processes that write to it agree. Besides the expired events whose names it
+/// needs, one transaction removes at most 4,096 expired events. To make room it removes at most
+/// 4,096 events more than the batch has operations. After the limit was lowered, each write
+/// therefore takes the file a step nearer to the limit. The store uses the space of removed events
+/// again.
+///
+/// SQLite writes the log beside the file back when the log has grown to 16 MiB. The log grows
+/// beyond that only while somebody reads for long, or by a batch that is larger. Besides that, each
+/// store takes up to 18 MiB of memory for pages.
 ///
 /// # Blocking
 ///
-/// Writes wait for the disk, for other threads that write, and up to the busy timeout for other processes that do. Reads
-/// wait for other reads of this process only.
+/// Writes wait for the disk, for other threads that write, and up to the busy timeout for other
+/// processes that write. Reads wait for other reads through the same store and its clones, and for
+/// a write that opens the path anew.
 ///
 /// # By hand
 ///
-/// The table `events` has core/v1's fields as columns: `namespace`, `name`, `uid`, `resourceVersion`,
-/// `creationTimestamp`, `type`, `reason`, `message`, `count`, `firstTimestamp`, `lastTimestamp`, `eventTime`, `action`,
-/// `reportingComponent`, `reportingInstance`, the two of `source` as `sourceComponent` and `sourceHost`, those of
-/// `involvedObject` as `involvedObjectKind`, `involvedObjectNamespace`, `involvedObjectName`, `involvedObjectUid`,
-/// `involvedObjectApiVersion`, `involvedObjectResourceVersion` and `involvedObjectFieldPath`; in `rest`, as JSON, what few
-/// events have (labels and the like). Beside them are `lastSeen`, when it was last seen whichever field says so, and
-/// `expires`: from then on it counts as gone, though the row is removed with the next write only. Times are RFC 3339 in UTC;
-/// those of one column are of one length, so that they compare as text. `resourceVersion` is the number of the event's
-/// last write.
+/// The table `events` has these columns:
+///
+/// - Fields of core/v1: `namespace`, `name`, `uid`, `resourceVersion`, `creationTimestamp`, `type`,
+///   `reason`, `message`, `count`, `firstTimestamp`, `lastTimestamp`, `eventTime`, `action`,
+///   `reportingComponent` and `reportingInstance`. `resourceVersion` is the number of the event's
+///   last write.
+/// - The fields of `source`: `sourceComponent` and `sourceHost`.
+/// - The fields of `involvedObject`: `involvedObjectKind`, `involvedObjectNamespace`,
+///   `involvedObjectName`, `involvedObjectUid`, `involvedObjectApiVersion`,
+///   `involvedObjectResourceVersion` and `involvedObjectFieldPath`.
+/// - `rest`: the fields that few events have (labels and the like), as JSON.
+/// - `lastSeen`: the time when the event was last seen, whichever field says so.
+/// - `expires`: the time from which the event counts as expired. The row stays until a write
+///   removes it.
+///
+/// Times are RFC 3339 in UTC. The times of one column have one length, so they compare as text.
 ///
 /// ```text
 /// $ sqlite3 -json events.db "SELECT lastSeen, reason, message FROM events
 ///                            WHERE type = 'Warning' ORDER BY resourceVersion DESC LIMIT 20"
 /// ```
 ///
-/// Of the output modes of `sqlite3`, `-json` escapes the control characters below U+0020; others may pass on to the
-/// terminal whatever some message tells it. To read is safe at any time.
+/// Of the output modes of `sqlite3`, `-json` escapes the control characters below U+0020. Other
+/// modes may pass the control characters of a message on to the terminal. Reading by hand is safe
+/// at any time.
 ///
 /// # Examples
 ///
@@ -204,54 +236,60 @@ struct SqliteStore {
     path: PathBuf,
     options: SqliteSinkOptions,
     clock: Clock,
-    // Goes before the writer, which as the last one writes the log back.
+    // Stands before the writer, so it is dropped first. The writer is then the last connection, and
+    // writes the log back.
     reader: Mutex<Reader>,
-    /// `None` when it was opened for reading only.
+    /// The writer, or `None` if the store was opened for reading only.
     writer: Option<Mutex<Writer>>,
-    /// Rows that reads have left out.
+    /// The number of rows that reads have left out.
     unreadable: AtomicU64,
 }
 
 struct Reader {
-    /// `None` while there is no file to open anew.
+    /// The connection, or `None` after the store could not open the path anew.
     connection: Option<Connection>,
-    /// What a file was that is read without locks.
+    /// The state of the file when it was opened, if the store reads it without locks.
     still: Option<Still>,
 }
 
-/// A thread that holds this lock may take the reader's, never the other way round.
+/// The connection that writes, and its files. A thread that holds the writer's lock may take the
+/// reader's lock, never the other way round.
 struct Writer {
-    /// `None` as the reader is.
+    /// The connection, or `None` in the same case as the reader's.
     connection: Option<Connection>,
     files: Files,
-    /// The files are no longer where they were opened: the next write opens the path anew.
+    /// Whether the files are no longer where they were opened. If so, the next write opens the path
+    /// anew.
     is_lost: bool,
 }
 
 impl SqliteSink {
-    /// Opens the store in this file, which is created if it is not there, with the default options and the system's clock.
+    /// Opens the store in this file, with the default options and the system's clock. Creates the
+    /// file if it does not exist.
     ///
-    /// The path is a path and nothing else, also where SQLite would see a URI or a special name in it. Its folder must
-    /// exist.
+    /// The path is always a path, even if SQLite would see a URI or a special name in it. Its
+    /// folder must exist.
     ///
     /// # Errors
     ///
-    /// Says what is the matter with the file, and what to do: see [`SqliteErrorKind`].
+    /// The error says what is wrong with the file, and what to do: see [`SqliteErrorKind`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         Self::with_options(path, SqliteSinkOptions::default())
     }
 
-    /// As [`open`](Self::open), with these options.
+    /// Opens the store as [`open`](Self::open) does, with these options.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`InvalidOption`](SqliteErrorKind::InvalidOption), with the [`BuildError`](crate::BuildError)
-    /// as its source, names the option that is out of range.
+    /// As [`open`](Self::open). If an option is out of range, the error is
+    /// [`InvalidOption`](SqliteErrorKind::InvalidOption). Its source is the
+    /// [`BuildError`](crate::BuildError) that names the option.
     pub fn with_options(path: impl AsRef<Path>, options: SqliteSinkOptions) -> Result<Self, SqliteError> {
         Self::with_clock(path, options, Clock::system())
     }
 
-    /// As [`with_options`](Self::with_options); events expire, and the table shows ages, by this clock.
+    /// Opens the store as [`with_options`](Self::with_options) does, with this clock. Events
+    /// expire, and the table shows ages, by this clock.
     ///
     /// # Errors
     ///
@@ -277,19 +315,21 @@ impl SqliteSink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the store in this file for reading only, as a second process does while another one writes. What is written
-    /// to it is rejected.
+    /// Opens the store in this file for reading only, as a second process does while another one
+    /// writes. The store rejects every write.
     ///
-    /// SQLite makes the two files beside it where they are not there, so an empty `-wal` and a
-    /// `-shm` may be left. Where it cannot make them, as on a read-only medium, and there is no log
-    /// to be read, the file is read without locks. If somebody writes it nevertheless, a read that
-    /// may have seen a part of that is an error, [`Busy`](SqliteErrorKind::Busy), and the next one
-    /// reads what is there then. Damage is found when it is read.
+    /// SQLite makes the two files beside the database if they are missing, so an empty `-wal` and a
+    /// `-shm` may be left. If SQLite cannot make them, as on a read-only medium, and there is no
+    /// log to be read, the store reads the file without locks. If somebody writes the file
+    /// nevertheless, a read that may have seen a part of that write fails with
+    /// [`Busy`](SqliteErrorKind::Busy). The next read reads the file as it is then. A read reports
+    /// damage when it meets damage.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`Missing`](SqliteErrorKind::Missing) when there is no file, and
-    /// [`Older`](SqliteErrorKind::Older) for a file that the first write would bring up to date.
+    /// As [`open`](Self::open). If there is no file, the error is
+    /// [`Missing`](SqliteErrorKind::Missing). If opening for writing would first bring the file up
+    /// to date, the error is [`Older`](SqliteErrorKind::Older).
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         let options = SqliteSinkOptions::default();
         let (path, reader) = open::read_only(path.as_ref(), options.busy_timeout)?;
@@ -305,7 +345,7 @@ impl SqliteSink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The file, as an absolute path.
+    /// Returns the absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
@@ -334,8 +374,8 @@ impl SqliteSink {
         SqliteError::new(SqliteErrorKind::Moved, &self.shared.path, "")
     }
 
-    /// Writes a batch to the files at the path, or to none. A write to files that are no longer
-    /// there is not acknowledged.
+    /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
+    /// no longer there, so the store does not acknowledge the write.
     fn write(
         &self,
         writer: &mut Writer,
@@ -351,7 +391,8 @@ impl SqliteSink {
         }
         let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
         let answers = write::apply(connection, options, clock, batch);
-        // After the commit: what is at the path now holds the batch.
+        // Checked again after the commit, so that an acknowledged batch is in the files that are at
+        // the path now.
         writer.is_lost = !writer.files.are_there();
         if writer.is_lost {
             return Err(self.moved());
@@ -359,15 +400,15 @@ impl SqliteSink {
         answers.map_err(|error| SqliteError::sqlite(path, &error))
     }
 
-    /// Closes files that have gone, and opens the path as at the beginning.
+    /// Closes the files that are no longer at the path, and opens the path as at the beginning.
     fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
         let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
         let mut reader = reader.lock();
         if let Some(connection) = &writer.connection {
             writer.files.leave(connection)?;
         }
-        // First the old ones: SQLite shares the index of the log among a process's connections to
-        // one file.
+        // Close the old connections first, because SQLite shares the index of the log among all
+        // connections of a process to one file.
         reader.connection = None;
         writer.connection = None;
         let opened = open::read_write(path, options, clock.now().into())?;
@@ -377,7 +418,7 @@ impl SqliteSink {
         Ok(())
     }
 
-    /// One operation is a batch of one.
+    /// Applies one operation, as a batch of one.
     fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
         self.apply(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
     }

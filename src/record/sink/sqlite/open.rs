@@ -1,8 +1,10 @@
-//! Opening: what is no store is refused untouched, what is new is made with care.
+//! Opening a store: refuses a file that is not a store, without touching it, and creates a new file
+//! with care.
 //!
-//! A file is looked at before anything else, through a connection that takes no lock, reads no log and cannot write
-//! (`immutable`). It is SQLite that looks, not this library: who opens and closes a file by himself takes away the locks
-//! that the process has on it elsewhere.
+//! Before anything else, opening looks at the file through a connection that takes no lock, reads
+//! no log and cannot write (`immutable`). SQLite does the looking, not this library. If this
+//! library opened and closed the file, that would take away the locks that the process has on it
+//! elsewhere.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -22,15 +24,17 @@ use super::options::{SqliteSinkOptions, SqliteSynchronous};
 use super::schema::IndexError;
 use super::{Reader, schema, write};
 
-/// The log is written back when it has grown to so many pages, and not kept longer than that: 16 MiB.
+/// The size of the log, in pages, at which SQLite writes it back: 16 MiB.
 const WAL_PAGES: u32 = 4096;
+/// The size in bytes to which SQLite cuts the log after writing it back: 16 MiB.
 const WAL_BYTES: u32 = WAL_PAGES * 4096;
-/// How many kinds of statements there are; more would be compiled again and again.
+/// The number of compiled statements that a connection keeps. A statement beyond that would be
+/// compiled again and again.
 const STATEMENTS: usize = 64;
-/// A negative number is a size in KiB.
+/// The writer's page cache: 16 MiB. A negative number is a size in KiB.
 const CACHE: i32 = -16 * 1024;
 
-/// The writer's connection and the readers'.
+/// The writer's connection, the readers' connection, and the files that both have open.
 pub(super) struct Opened {
     pub(super) path: PathBuf,
     pub(super) writer: Connection,
@@ -43,7 +47,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, SqliteError> {
     std::path::absolute(path).map_err(|error| SqliteError::new(Kind::InvalidPath, path, error))
 }
 
-/// Opens a store for writing, and makes it if it is not there.
+/// Opens a store for writing, and creates it if it does not exist.
 pub(super) fn read_write(
     path: &Path,
     options: &SqliteSinkOptions,
@@ -57,16 +61,17 @@ pub(super) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
-    // SQLite opens for reading what may not be written, and says so to none but who asks.
+    // If a file may not be written, SQLite opens it for reading, and says so only if asked.
     if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
         return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
     }
-    // Whoever closes the last connection writes the log back into the file, which a refused one must be spared.
+    // The close of the last connection writes the log back into the file. Opening must not do that
+    // to a file that it refuses.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
     writer.set_db_config(spare, has_log).map_err(fail)?;
-    // Also what looked like a store may be empty by now: the first look does not see the journal of a claim that was
-    // broken off, which has been rolled back since.
+    // A file that looked like a store may be empty by now. The first look does not see the journal
+    // of a claim that was broken off, and SQLite has rolled that claim back since.
     if found == FileKind::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
         claim(&path, &mut writer)?;
     }
@@ -90,8 +95,8 @@ pub(super) fn read_write(
     }
     writer.set_db_config(spare, false).map_err(fail)?;
     let reader = connect(&path, &path, reading(), options.busy_timeout)?;
-    // The first look opens the log, so all files are open now. If the path still leads to the file
-    // that it led to before, these are the ones.
+    // The first read opens the log, so all files are open now. If the path still leads to the file
+    // that it led to before, the files at the path are the open ones.
     schema::user_version(&reader).map_err(fail)?;
     let files = Files::at(&path);
     if !files.are_complete(opened) {
@@ -121,8 +126,8 @@ pub(super) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
         Ok(connection)
     };
     let (connection, still) = match open(&path, reading()) {
-        // The two files beside it are not there and cannot be made, and without a log there is no
-        // need for them.
+        // The two files beside the database are missing and SQLite cannot make them. Without a log
+        // nobody needs them.
         Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
             let uri = immutable(&path);
             (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
@@ -140,7 +145,8 @@ fn reading() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// Makes the file if it is not there, for its owner's eyes only: SQLite gives the files beside it the same mode.
+/// Creates the file if it does not exist, with access for its owner only. SQLite gives the files
+/// beside it the same mode.
 fn create(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => return Ok(()),
@@ -154,7 +160,7 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        // Another process was quicker; then it is looked at like any other.
+        // Another process was quicker. The caller looks at its file as at any other.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
             Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a link to what is not there")),
             Ok(_) => Ok(()),
@@ -163,20 +169,21 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// What a file is, as far as its header says.
+/// The kind of a file, as far as its header says.
 #[derive(PartialEq)]
 enum FileKind {
     Empty,
     Store,
 }
 
-/// Tells a store from everything else, without a trace.
+/// Looks at a file without leaving a trace, and returns whether it is a store or empty. Everything
+/// else is an error.
 fn look(path: &Path) -> Result<FileKind, SqliteError> {
     if look_once(path)? == FileKind::Store {
         return Ok(FileKind::Store);
     }
-    // A process that makes a store marks the file before it has a log. So an empty file with a log
-    // either is marked by now, or has the log of another database.
+    // A process that creates a store marks the file before the file has a log. An empty file with a
+    // log therefore either is marked by now, or has the log of another database.
     if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
         return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
     }
@@ -185,7 +192,7 @@ fn look(path: &Path) -> Result<FileKind, SqliteError> {
 
 fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let fail = |error: rusqlite::Error| opening(path, &error);
-    // SQLite would overwrite what is shorter than its shortest page.
+    // SQLite would overwrite a file that is shorter than its shortest page.
     let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
     if (1..512).contains(&size) {
         return Err(SqliteError::new(Kind::NotADatabase, path, format_args!("{size} bytes")));
@@ -193,8 +200,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
-    // After a crash the header may name more pages than have been written back, which the log makes good. Nothing but
-    // the header is asked for.
+    // After a crash the header may name more pages than have been written back. The log makes that
+    // good, but this connection does not read the log. Of a store, the look reads only the header.
     connection.pragma_update(None, "writable_schema", true).map_err(fail)?;
     let application = schema::application_id(&connection).map_err(fail)?;
     let version = schema::user_version(&connection).map_err(fail)?;
@@ -207,7 +214,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     Ok(FileKind::Empty)
 }
 
-/// Marks an empty database as ours. One page is written, so that no crash leaves a file that cannot be told.
+/// Marks an empty database as a store. This writes one page, so that no crash leaves a file that
+/// nobody can recognise.
 fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
@@ -222,9 +230,9 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     transaction.commit().map_err(fail)
 }
 
-/// The same questions again, now with what the log says.
+/// Checks the application id and the version again, now including what the log says.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
-    // What is read first opens the log, too.
+    // The first read also opens the log.
     let fail = |error: rusqlite::Error| opening(path, &error);
     let application = schema::application_id(connection).map_err(fail)?;
     if application != schema::APPLICATION_ID {
@@ -237,7 +245,8 @@ fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Whether the pages are in order. It reads the whole file, so that nothing is written to one that is damaged.
+/// Checks that the pages are in order. Reads the whole file, so that the store writes nothing to a
+/// damaged one.
 fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     let answer: String = writer
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -245,8 +254,10 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
-/// Several that open a new file at once all ask for the log. SQLite tells all but one that the file is busy, without
-/// waiting, so this waits for its turn to write, where it does wait, and asks again: up to the busy timeout.
+/// Turns the write-ahead log on. Several processes that open a new file at once all ask for the
+/// log. SQLite answers all except one that the file is busy, without waiting. For its turn to
+/// write, however, SQLite does wait. This function therefore waits for its turn to write and asks
+/// again, up to the busy timeout.
 fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let ask = |writer: &Connection| {
@@ -277,7 +288,7 @@ fn settle(writer: &Connection, options: &SqliteSinkOptions) -> rusqlite::Result<
         SqliteSynchronous::Normal => ("normal", false),
     };
     writer.pragma_update(None, "synchronous", synchronous)?;
-    // Where an ordinary `fsync` leaves it to the drive, as on macOS.
+    // For systems on which an ordinary `fsync` leaves the flush to the drive, such as macOS.
     writer.pragma_update(None, "fullfsync", flush_drive)?;
     writer.pragma_update(None, "cache_size", CACHE)?;
     pragma_with_answer(writer, "wal_autocheckpoint", WAL_PAGES)?;
@@ -288,7 +299,8 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
     connection.pragma_update_and_check(None, name, value, |_| Ok(()))
 }
 
-/// What holds for every connection to the store at a path, whose file SQLite may be told as a URI.
+/// Opens a connection to the store at `path`, with the settings of every connection except that of
+/// the first look. `file` names the file to SQLite, as the path or as a URI.
 fn connect(
     path: &Path,
     file: &Path,
@@ -299,27 +311,29 @@ fn connect(
         let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A file from elsewhere may hold a schema that calls functions.
+        // A file from elsewhere may have a schema that calls functions.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // What is sorted is not written to a folder for everybody.
+        // Data that SQLite sorts stays in memory, and out of a folder that everybody can use.
         connection.pragma_update(None, "temp_store", "memory")?;
         Ok(connection)
     };
     open().map_err(|error| opening(path, &error))
 }
 
-/// A file that is there, as it was a moment ago, and cannot be opened is one that may not be.
+/// Returns the error of an attempt to open a file that was there a moment ago. If SQLite cannot
+/// open such a file, the system denies access to it.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
-        // Nobody writes yet: it is the files beside it that cannot be made.
+        // Nobody writes yet, so `ReadOnly` means that SQLite cannot make the files beside it.
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
         _ => kind_of(error),
     };
     SqliteError::new(kind, path, error)
 }
 
-/// The path as a URI, each byte that could mean something escaped.
+/// Returns the path as a URI for reading without locks. Each byte that could mean something in a
+/// URI is escaped.
 fn immutable(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     let mut uri = "file:".to_owned();
@@ -332,7 +346,7 @@ fn immutable(path: &Path) -> String {
             b':' if cfg!(windows) => uri.push(':'),
             b'/' | b'.' | b'-' | b'_' => uri.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            // A string takes everything.
+            // Writing to a `String` never fails.
             _ => drop(write!(uri, "%{byte:02X}")),
         }
     }

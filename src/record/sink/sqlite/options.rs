@@ -1,4 +1,4 @@
-//! How a store in a file is kept: how much, for how long, and how safely.
+//! The options of a store in a file: how much it keeps, for how long, and how safely.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use crate::error::BuildError;
 use crate::record::sink::api_rules;
 use crate::serde_object::object_only;
 
-/// SQLite counts the timeout in an `int` of milliseconds; whoever waits this long waits for ever.
+/// The longest busy timeout: one hour, which in practice is without end. SQLite counts the timeout
+/// in an `int` of milliseconds, so there has to be a limit.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The limit of a new file, unless it is made with another.
+/// The number of events that a new file may hold, unless it is made with another limit.
 pub(super) const MAX_EVENTS: usize = 100_000;
 
 /// Options of a [`SqliteSink`](super::SqliteSink).
@@ -39,36 +40,38 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 #[non_exhaustive]
 pub struct SqliteSinkOptions {
-    /// How many events the file holds. When there would be more, the one that was written longest
-    /// ago makes room. 1 to 16,777,216.
+    /// The largest number of events that the file holds, 1 to 16,777,216. If there would be more,
+    /// the event that was written longest ago makes room.
     ///
     /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
     /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
     /// the file when the store is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_events: Option<usize>,
-    /// How long after its last write an event is kept, by the wall clock. More than zero, default an hour, as an API
-    /// server keeps events. It is decided when the event is written: another value counts from the next write on.
+    /// The time for which the store keeps an event after its last write, by the wall clock. More
+    /// than zero, default an hour, as an API server keeps events. A write decides when its event
+    /// expires, so another value counts from the next write on.
     #[serde(with = "crate::duration")]
     pub ttl: Duration,
-    /// What a write waits for before it is acknowledged. Default `full`.
+    /// The stage that a write has to reach before the store acknowledges it. Default `full`.
     pub synchronous: SqliteSynchronous,
-    /// How long a write waits while another process writes, before it may be tried again. At most an hour, in
-    /// milliseconds, default 5 seconds.
+    /// The time for which a write waits while another process writes, before it fails and may be
+    /// tried again. 0 to 1 hour, in milliseconds, default 5 seconds.
     #[serde(with = "crate::duration")]
     pub busy_timeout: Duration,
-    /// Whether opening for writing reads the whole file, to find damage before anything is written.
-    /// Default false: it does so only where a log lies beside the file, which an unclean end leaves
-    /// there, or another process that writes.
+    /// Whether opening for writing always reads the whole file, to find damage before the store
+    /// writes anything. Default false: opening then reads the whole file only if a log lies beside
+    /// it. An unclean end leaves a log there, and another process that writes has one.
     pub full_check: bool,
 }
 
 object_only!(SqliteSinkOptions);
 
-/// What a write to a [`SqliteSink`](super::SqliteSink) waits for before it is acknowledged.
+/// The stage that a write to a [`SqliteSink`](super::SqliteSink) has to reach before the store
+/// acknowledges it.
 ///
-/// With either, the file is consistent after whatever happened to the process or the machine, as far as the disk keeps
-/// its own promises.
+/// With either value, the file is consistent whatever happened to the process or the machine, as
+/// far as the disk keeps its own promises.
 ///
 /// | | the process ends, is killed, or panics | the machine loses its power, or the kernel fails |
 /// |---|---|---|
@@ -78,11 +81,12 @@ object_only!(SqliteSinkOptions);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// Until it is on the disk: one `fsync` for each batch. The default.
+    /// The write is on the disk: one `fsync` for each batch. The default.
     #[default]
     Full,
-    /// Until the system has it. The disk gets it at the next checkpoint, when the write-ahead log has grown to 16 MiB, or
-    /// when the last process closes the file: until then a loss of power may take back the latest writes.
+    /// The operating system has the write. The disk gets the write at the next checkpoint, when the
+    /// write-ahead log has grown to 16 MiB, or when the last process closes the file. Until then a
+    /// loss of power may take back the latest writes.
     Normal,
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of a store.
+//! Reading a store: its events, its tables and its counters.
 
 use std::fmt;
 
@@ -16,22 +16,23 @@ use super::row::{self, columns, signed};
 use super::write::SqliteCounters;
 use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
 
-/// Each of these reads what had been committed when it began, waits for no writer, and holds up
-/// none. A row that somebody else has written and that holds no event is left out, and counted in
+/// Each of these methods reads what had been committed when it began. It waits for a writer only
+/// while that writer opens the path anew, and holds up a writer only then. If somebody else has
+/// written a row that does not hold an event, the methods leave that row out and count it in
 /// [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///
-/// What is the matter with the file: above all [`Corrupt`](super::SqliteErrorKind::Corrupt), and
-/// [`Io`](super::SqliteErrorKind::Io).
+/// The error says what is wrong with the file: above all
+/// [`Corrupt`](super::SqliteErrorKind::Corrupt), and [`Io`](super::SqliteErrorKind::Io).
 impl SqliteSink {
-    /// All events, in the order of their last writes.
+    /// Returns all events, in the order of their last writes.
     pub fn events(&self) -> Result<Vec<Event>, SqliteError> {
         self.find(&EventQuery::new())
     }
 
-    /// The event of this name. A row of this name that holds no event is the error
-    /// [`Corrupt`](super::SqliteErrorKind::Corrupt).
+    /// Returns the event of this name, or `None` if there is none. If the row of this name does not
+    /// hold an event, the error is [`Corrupt`](super::SqliteErrorKind::Corrupt).
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
         let now = self.now();
         self.read(|connection| {
@@ -46,7 +47,7 @@ impl SqliteSink {
         })
     }
 
-    /// The events that are looked for, in the order of their last writes.
+    /// Returns the events that the query finds, in the order of their last writes.
     ///
     /// # Examples
     ///
@@ -74,8 +75,9 @@ impl SqliteSink {
         self.read(|connection| find(connection, query, now, &self.shared.unreadable))
     }
 
-    /// The events that are looked for, in the order of their last writes, in bounded memory: as
-    /// [`MemorySink::stream`](crate::MemorySink::stream), and an error is the last that comes.
+    /// Returns an iterator over the events that the query finds, in the order of their last writes
+    /// and in bounded memory. It works as [`MemorySink::stream`](crate::MemorySink::stream) does,
+    /// except that its items may be errors. After an error the iterator ends.
     ///
     /// # Examples
     ///
@@ -110,39 +112,41 @@ impl SqliteSink {
         Ok(SqliteEvents { store: self.clone(), cursor: Cursor::new(query, start, version) })
     }
 
-    /// The number of the last write, which is the highest resource version; 0 before the first one.
+    /// Returns the number of the last write, which is the highest resource version. Returns 0
+    /// before the first write.
     pub fn version(&self) -> Result<u64, SqliteError> {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
     }
 
-    /// The events as `kubectl get events` shows them, as [`MemorySink::table`](crate::MemorySink::table).
+    /// Returns the events as `kubectl get events` shows them, as
+    /// [`MemorySink::table`](crate::MemorySink::table) does.
     pub fn table(&self) -> Result<String, SqliteError> {
         self.table_of(&EventQuery::new())
     }
 
-    /// As [`table`](Self::table), of the events that are looked for.
+    /// Returns a table as [`table`](Self::table) does, of the events that the query finds.
     pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
         Ok(table::render(&self.find(query)?, self.now()))
     }
 
-    /// The events about an object as the section `Events` of `kubectl describe` shows them, as
-    /// [`MemorySink::describe`](crate::MemorySink::describe).
+    /// Returns the events about an object as the section `Events` of `kubectl describe` shows them,
+    /// as [`MemorySink::describe`](crate::MemorySink::describe) does.
     pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
         Ok(table::describe(self.find(&EventQuery::new().object(object))?, self.now()))
     }
 
-    /// How many events there are. It takes a moment: they are counted.
+    /// Returns the number of events. This takes a moment, because SQLite counts them.
     pub fn len(&self) -> Result<usize, SqliteError> {
         let now = self.now();
         self.read(|connection| Ok(held(connection, now)? as usize))
     }
 
-    /// Whether there are none.
+    /// Returns whether the store holds no events.
     pub fn is_empty(&self) -> Result<bool, SqliteError> {
         Ok(self.len()? == 0)
     }
 
-    /// What has become of all events that this file ever held, whichever process wrote them.
+    /// Returns the counters of all events that this file ever held, whichever process wrote them.
     pub fn stats(&self) -> Result<SqliteSinkStats, SqliteError> {
         let now = self.now();
         self.read(|connection| {
@@ -158,7 +162,8 @@ impl SqliteSink {
                 stored,
                 created: counters.created,
                 updated: counters.updated,
-                // With those that have not been removed yet, but are not shown either.
+                // Includes the expired events whose rows have not been removed yet. Reads do not
+                // show them either.
                 expired: counters.expired + counters.rows().saturating_sub(stored),
                 evicted: counters.evicted,
                 bytes: size.unsigned_abs(),
@@ -169,12 +174,13 @@ impl SqliteSink {
         })
     }
 
-    /// What was written after the write of this number, for whoever follows the store, also from another process: a
-    /// number is a resource version, 0 before the first one, and each write of an event has the next.
+    /// Returns the events that were written after the write of this number, for a follower of the
+    /// store, even in another process. A number is a resource version, 0 before the first write.
+    /// Each write of an event has the next number.
     ///
-    /// An event that was written several times meanwhile comes once, as it is now. Of events that have expired or made
-    /// room meanwhile there is nothing. A number from another file means nothing here; one that is larger than
-    /// [`SqliteChanges::version`] is a sign of that.
+    /// An event that was written several times meanwhile comes once, as it is now. An event that
+    /// has expired or made room meanwhile does not come. A number from another file means nothing
+    /// here. A number that is larger than [`SqliteChanges::version`] is a sign of another file.
     ///
     /// # Examples
     ///
@@ -226,16 +232,18 @@ fn held(connection: &Connection, now: Timestamp) -> rusqlite::Result<u64> {
     Ok(held.unsigned_abs())
 }
 
-/// What a query asks of SQLite: conditions, and the values for them.
+/// A statement for a query, with its conditions, and the values for them.
 struct Conditions {
     sql: String,
     values: Vec<Value>,
 }
 
 impl Conditions {
-    /// Those that every reading has, `what` being columns.
+    /// Creates a statement with the conditions that every reading has. `what` lists the columns to
+    /// select.
     fn new(what: &str, query: &EventQuery, now: Timestamp) -> Self {
-        // The sign keeps SQLite from choosing the index of that column: nearly every event is younger.
+        // The sign keeps SQLite from choosing the index of that column, which would hardly narrow
+        // the search: nearly every row expires later.
         let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
         let mut conditions = Self { sql, values: vec![row::micros(now).into()] };
         for (text, condition) in [
@@ -259,7 +267,8 @@ impl Conditions {
     }
 }
 
-/// SQLite narrows it down, the query itself decides.
+/// Returns the events that a query finds. SQLite narrows the rows down, and the query itself
+/// decides.
 fn find(
     connection: &Connection,
     query: &EventQuery,
@@ -273,7 +282,7 @@ fn find(
     if query.after > 0 {
         conditions.and(" AND resourceVersion > ?", signed(query.after));
     }
-    // From the end that is wanted, so that a limit ends the search.
+    // The search begins at the end that is wanted, so that a limit ends it.
     let (limit, order) = match query.count {
         Count::All => (usize::MAX, ""),
         Count::First(events) => (events, ""),
@@ -293,7 +302,8 @@ fn find(
     Ok(found)
 }
 
-/// A page of what was written after a number, in the order of the writes.
+/// Returns a page of the events that were written after the write of a number, in the order of
+/// their last writes.
 fn page(
     connection: &Connection,
     query: &EventQuery,
@@ -307,7 +317,8 @@ fn page(
     let mut conditions = Conditions::new(columns!(), query, now);
     conditions.and(" AND resourceVersion > ?", signed(after));
     if let Some(since) = query.since {
-        // With the sign, or each page would sort all that its index finds.
+        // Without the sign, SQLite might choose the index of that column. Each page would then sort
+        // all rows that the index finds.
         conditions.and(" AND +lastSeen >= ?", row::micros(since));
     }
     let sql = format!("{} ORDER BY resourceVersion LIMIT {}", conditions.sql, PAGE + 1);
@@ -322,7 +333,8 @@ fn page(
     Ok(page)
 }
 
-/// The number before that of the event with which the last so many begin.
+/// Returns the number of the write before the first of the last `events` events that the conditions
+/// find. Returns 0 if there are fewer.
 fn start_of_last(
     connection: &Connection,
     query: &EventQuery,
@@ -342,7 +354,8 @@ fn start_of_last(
     Ok(first.map_or(0, |version| version.unsigned_abs().saturating_sub(1)))
 }
 
-/// The events that a query finds in a [`SqliteSink`], in the order of their last writes: see [`SqliteSink::stream`].
+/// An iterator over the events that a query finds in a [`SqliteSink`], in the order of their last
+/// writes: see [`SqliteSink::stream`].
 #[must_use = "it reads nothing by itself"]
 pub struct SqliteEvents {
     store: SqliteSink,
@@ -352,7 +365,7 @@ pub struct SqliteEvents {
 impl Iterator for SqliteEvents {
     type Item = Result<Event, SqliteError>;
 
-    /// An error is the last that comes.
+    /// Returns the next event, or `None` at the end. After an error the iterator ends.
     fn next(&mut self) -> Option<Self::Item> {
         let Self { store, cursor } = self;
         let now = store.now();

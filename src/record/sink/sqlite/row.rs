@@ -1,4 +1,5 @@
-//! An event as a row, and a row as an event: every field is in one of them exactly as it was.
+//! An event as a row, and a row as an event. Each field of the event is in one of the columns,
+//! exactly as it was.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::record::event::{Event, EventSeries, ObjectReference, Text, Timestamp}
 use crate::record::sink::table;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The columns, in the order in which [`event_of`] and [`write()`] number them.
+/// The names of the columns, in the order in which [`event_of`] and [`write()`] number them.
 macro_rules! columns {
     () => {
         "resourceVersion, expires, namespace, name, lastSeen, type, reason, involvedObjectKind, \
@@ -22,7 +23,7 @@ macro_rules! columns {
 
 pub(super) use columns;
 
-/// One question mark for each.
+/// One question mark for each column.
 macro_rules! marks {
     () => {
         "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
@@ -31,7 +32,7 @@ macro_rules! marks {
 
 pub(super) use marks;
 
-/// What few events have, in the shape that it has in an event's JSON.
+/// The fields that few events have, in the shape that they have in an event's JSON.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Rest {
@@ -67,7 +68,8 @@ impl RestOfMetadata {
 }
 
 impl Rest {
-    /// `None` for most.
+    /// Returns the JSON of these fields, or `None` if the event has none of them, which is so
+    /// for most events.
     fn of(event: &Event) -> Option<String> {
         let metadata = &event.metadata;
         let texts = [event.kind(), event.api_version(), metadata.generate_name(), metadata.self_link()];
@@ -91,7 +93,7 @@ impl Rest {
             series: event.series(),
             related: event.related().cloned(),
         };
-        // Never fails: keys are texts.
+        // Never fails, because all keys are texts.
         serde_json::to_string(&rest).ok()
     }
 
@@ -112,20 +114,20 @@ impl Rest {
     }
 }
 
-/// SQLite's numbers are signed. No counter comes so far.
+/// Converts a counter to a number of SQLite's, which is signed. No counter reaches the bound.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A time of a fixed length, so that texts compare as times do.
+/// Formats a time to microseconds, in a fixed length, so that the texts compare as the times do.
 pub(super) fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
-/// Microseconds since 1970.
+/// Returns a time in microseconds since 1970.
 pub(super) fn unix_micros(at: Timestamp) -> i64 {
     let micros = at.unix_nanoseconds().div_euclid(1000);
-    // A timestamp's years have four digits.
+    // Always fits, because the year of a timestamp has four digits.
     i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
@@ -133,7 +135,8 @@ fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
 }
 
-/// Executes a statement whose parameters are the columns, and says how many rows it wrote.
+/// Executes a statement whose parameters are the columns, and returns the number of rows that it
+/// wrote.
 pub(super) fn write(
     statement: &mut CachedStatement<'_>,
     event: &Event,
@@ -172,7 +175,7 @@ pub(super) fn write(
     ])
 }
 
-/// The event of a row of all columns.
+/// Returns the event of a row of all columns.
 pub(super) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     let mut event = Event::default();
     event.metadata.set_resource_version(version_of(row)?.to_string());
@@ -206,8 +209,9 @@ pub(super) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     Ok(event)
 }
 
-/// The event of a row of all columns, unless somebody else has written what is no event. Such a row
-/// is counted and left out, so that it does not hide the others.
+/// Returns the event of a row of all columns. Returns `None` and counts the row if it does not hold
+/// an event, because somebody else has written it. The caller leaves such a row out, so that it
+/// does not hide the others.
 pub(super) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     let event = event_of(row).ok();
     if event.is_none() {
@@ -217,7 +221,7 @@ pub(super) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     event
 }
 
-/// The number of the last write of a row of all columns.
+/// Returns the number of the last write of a row of all columns.
 pub(super) fn version_of(row: &Row<'_>) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(0)?.unsigned_abs())
 }

@@ -1,4 +1,4 @@
-//! The tables, and the steps by which a file of each earlier version becomes one of this version.
+//! The tables, and the steps that bring a file of an earlier version to this version.
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 
@@ -8,19 +8,21 @@ use crate::record::sink::api_rules;
 use super::options::MAX_EVENTS;
 use super::row::{self, signed};
 
-/// `evca`: tells a store from the database of another program.
+/// The application id `evca`, which tells a store from the database of another program.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
-/// The version of the files that are written: `user_version`.
+/// The version of the files that this library writes: `user_version`.
 pub(super) const VERSION: i32 = 4;
 
-/// What makes each version of the one before, and the first one of nothing. A step that was released never changes.
+/// The steps that make each version from the one before, and the first version from an empty file.
+/// A step that was released never changes.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
 const STEPS: [&str; VERSION as usize] = [
-    // 1: the events, and what the store remembers beside them. The number of the last write is the key, so that the event
-    // written longest ago is the first, and a follower reads on where it stopped.
+    // 1: the events, and the counters that the store keeps beside them. The number of the last
+    // write is the key. The event written longest ago is therefore the first, and a follower can
+    // read on from the number where it stopped.
     "CREATE TABLE store (
-        created_at INTEGER NOT NULL,
+        born INTEGER NOT NULL,
         resourceVersion INTEGER NOT NULL,
         created INTEGER NOT NULL,
         updated INTEGER NOT NULL,
@@ -58,21 +60,23 @@ const STEPS: [&str; VERSION as usize] = [
     );
     CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
     CREATE INDEX eventsByExpiry ON events (expires);",
-    // 2: what queries ask for. An index holds the key too, so what it finds comes in the order of the writes.
+    // 2: indexes for the conditions of queries. An index holds the key too, so the rows that it
+    // finds come in the order of the writes.
     "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
-    // 3: the limit that holds for all who write, and when they did so last, in microseconds since
-    // 1970.
+    // 3: the limit that holds for all processes that write, and the time of the last write, in
+    // microseconds since 1970.
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
-    // 4: a namespace's events in the order of the writes, so that a limit or a page ends the search.
+    // 4: an index that finds a namespace's events in the order of the writes, so that a limit or a
+    // page ends the search.
     "CREATE INDEX eventsByNamespace ON events (namespace);",
 ];
 
-/// Brings the file up to date, in one transaction: all of it or nothing.
+/// Brings the file up to date, in one transaction, so that all steps are done or none.
 pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
     if user_version(connection)? == VERSION {
         return Ok(());
@@ -84,7 +88,7 @@ pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::
         transaction.execute_batch(step)?;
     }
     if version == 0 {
-        let sql = "INSERT INTO store (created_at, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
+        let sql = "INSERT INTO store (born, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
             VALUES (?, 0, 0, 0, 0, 0, ?, ?)";
         let created_at = signed(api_rules::birth(now));
         transaction.execute(sql, [created_at, signed(MAX_EVENTS as u64), row::unix_micros(now)])?;
@@ -103,15 +107,15 @@ pub(super) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
-/// Whether nobody has made a table or anything else.
+/// Returns whether the database is empty: nobody has made a table or anything else in it.
 pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
     connection.query_row(is_empty, [], |row| row.get(0))
 }
 
-/// What is the matter with the indexes of a file.
+/// The reason why the indexes of a file cannot be restored.
 pub(super) enum IndexError {
-    /// This one cannot be made again, or is not what the steps make.
+    /// An index that cannot be made again, or that differs from what the steps make.
     Wrong(String),
     Sqlite(rusqlite::Error),
 }
@@ -122,10 +126,10 @@ impl From<rusqlite::Error> for IndexError {
     }
 }
 
-/// Makes the indexes again that somebody has dropped. Without the one for names, a name could be
-/// used twice.
+/// Makes the indexes again that somebody has dropped. Without the index for names, two events could
+/// have the same name.
 pub(super) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
-    // The steps themselves say which there are.
+    // The steps themselves say which indexes there are.
     let model = Connection::open_in_memory()?;
     for step in STEPS {
         model.execute_batch(step)?;
@@ -160,13 +164,13 @@ pub(super) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexEr
     Ok(transaction.commit()?)
 }
 
-/// The statement that made an index, if it is there.
+/// Returns the statement that made an index, or `None` if there is no such index.
 fn definition(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?";
     connection.query_row(sql, [name], |row| row.get(0)).optional()
 }
 
-/// A statement without its layout.
+/// Returns the words of a statement, without its layout.
 fn words(sql: &str) -> Vec<&str> {
     sql.split_whitespace().collect()
 }

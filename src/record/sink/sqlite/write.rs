@@ -1,4 +1,4 @@
-//! What a batch does to the file: one transaction, one answer for each operation.
+//! Writing a batch to the file: one transaction, and one answer for each operation.
 
 use rusqlite::{
     CachedStatement, Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
@@ -12,14 +12,15 @@ use crate::record::sink::{SinkError, SinkOp, api_rules};
 use super::SqliteSinkOptions;
 use super::row::{self, columns, marks, signed};
 
-/// The most events that one transaction lets go because they have expired, and the most that it
-/// lets go because there are too many, beyond those that it adds. A store that was left alone for
-/// long, or whose limit was lowered, does not hold up its writers. Nobody sees those that have
-/// expired and are left.
+/// The most events that one transaction removes when it clears expired ones away. Also the most
+/// that it removes because there are too many, beyond one for each of its operations. With this
+/// bound, a store that was left alone for long, or whose limit was lowered, does not hold up its
+/// writers. Reads do not show the expired events that are left.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
-/// One statement, by the name: either both or neither of removing and inserting is done.
+/// Removes the event of the same name and inserts the new one. One statement, so that SQLite does
+/// both or neither.
 const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE namespace = ? AND name = ?");
 const IS_TAKEN: &str = "SELECT 1 FROM events WHERE namespace = ? AND name = ? AND expires > ?";
@@ -31,11 +32,12 @@ const EVICT: &str = "DELETE FROM events WHERE resourceVersion IN \
 const EXPIRED_FIRST: &str = "SELECT count(*) FROM \
     (SELECT expires FROM events ORDER BY resourceVersion LIMIT ?) WHERE expires <= ?";
 const READ: &str =
-    "SELECT created_at, resourceVersion, created, updated, expired, evicted, maxEvents, written FROM store";
+    "SELECT born, resourceVersion, created, updated, expired, evicted, maxEvents, written FROM store";
 const COUNT: &str =
     "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?, written = ?";
 
-/// Compiles what will be needed: whether the tables are what their version says.
+/// Compiles the statements of a write, and reads the counters. Returns an error if the tables are
+/// not what their version says.
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, EXPIRED_FIRST, COUNT] {
         connection.prepare_cached(sql)?;
@@ -43,7 +45,7 @@ pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     SqliteCounters::read(connection).map(|_| ())
 }
 
-/// Changes how many events the file may hold, for all who write to it.
+/// Sets the number of events that the file may hold, for all processes that write to it.
 pub(super) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite::Result<()> {
     let max_events = max_events as u64;
     if SqliteCounters::read(connection)?.max_events != max_events {
@@ -52,11 +54,11 @@ pub(super) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite:
     Ok(())
 }
 
-/// Why one operation was not done.
+/// The reason why one operation was not done.
 enum WriteError {
-    /// The answer to this operation; the others go on.
+    /// The answer to this operation. The other operations go on.
     Answer(SinkError),
-    /// The transaction is lost, and with it all that was done in it.
+    /// The error that ends the transaction. Everything that was done in the transaction is lost.
     Lost(rusqlite::Error),
 }
 
@@ -70,11 +72,11 @@ impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         let code = match &error {
             rusqlite::Error::SqliteFailure(failure, _) => failure.code,
-            // A row that somebody else wrote and that is no event.
+            // A row that somebody else wrote, and that does not hold an event.
             _ => return Self::Answer(SinkError::rejected(error.to_string())),
         };
         match code {
-            // About this event alone: the statement is undone, the transaction goes on.
+            // Concerns this event alone: SQLite undoes the statement, and the transaction goes on.
             ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
                 Self::Answer(SinkError::rejected(error.to_string()))
             }
@@ -83,7 +85,8 @@ impl From<rusqlite::Error> for WriteError {
     }
 }
 
-/// Does all operations and commits, or does nothing at all. No answer is given before the commit has returned.
+/// Does all operations and commits, or does nothing at all. Returns the answers only after the
+/// commit has returned.
 pub(super) fn apply(
     connection: &mut Connection,
     options: &SqliteSinkOptions,
@@ -105,7 +108,7 @@ pub(super) fn apply(
     Ok(answers)
 }
 
-/// What the file remembers beside the events.
+/// The numbers that the file keeps beside the events.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct SqliteCounters {
     pub(super) created_at: u64,
@@ -114,7 +117,7 @@ pub(super) struct SqliteCounters {
     pub(super) updated: u64,
     pub(super) expired: u64,
     pub(super) evicted: u64,
-    /// How many events there may be.
+    /// The number of events that the file may hold.
     pub(super) max_events: u64,
     /// The time of the last write, in microseconds since 1970.
     written: i64,
@@ -148,26 +151,27 @@ impl SqliteCounters {
         Ok(())
     }
 
-    /// Rows of events, whether they have expired or not.
+    /// Returns the number of rows of events, expired or not.
     pub(super) fn rows(&self) -> u64 {
         self.created.saturating_sub(self.expired).saturating_sub(self.evicted)
     }
 }
 
-/// A transaction that writes.
+/// A batch that is being written, in one transaction.
 struct WriteBatch<'a> {
     transaction: &'a Transaction<'a>,
-    /// Here, because to look for it takes as long as a part of what it does.
+    /// The statement `INSERT`. The batch keeps it, because looking it up for each event would
+    /// take as long as a part of the insert itself.
     insert: CachedStatement<'a>,
-    /// How many events may still be let go because there are too many.
+    /// The number of events that the batch may still remove because there are too many.
     evictions: u64,
-    /// Whether events that have expired may still be there.
+    /// Whether rows of expired events may still be there.
     is_behind: bool,
-    /// One moment for all of the batch.
+    /// The time of all writes of the batch.
     now: Timestamp,
     now_text: String,
     expires: String,
-    /// What uids begin with.
+    /// The beginning of all uids.
     uids: String,
     before: SqliteCounters,
     counters: SqliteCounters,
@@ -193,8 +197,8 @@ impl<'a> WriteBatch<'a> {
             before,
             counters: before,
         };
-        // A clock that has gone on by more than an event's life may be wrong. The next write, by
-        // the same clock, trusts it.
+        // A clock that is ahead of the last write by more than an event's time to live may be
+        // wrong. If this batch writes anything, the next batch trusts the same clock.
         let since = row::unix_micros(now).saturating_sub(before.written);
         if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
             batch.expire()?;
@@ -223,7 +227,8 @@ impl<'a> WriteBatch<'a> {
         if event.metadata.name.is_empty() {
             event.metadata.name = self.free_name(&event)?;
         }
-        // A name that is free is the rule, so the index is only asked once.
+        // The name is usually free, so try to insert first. SQLite then searches the index only
+        // once.
         if self.insert(&mut event)? {
             return Ok(event);
         }
@@ -248,7 +253,7 @@ impl<'a> WriteBatch<'a> {
             return Err(SinkError::not_found(described(namespace, name)).into());
         };
         let mut new = old.clone();
-        // What a patch leaves out, see `EventPatch::new`, stays as it was.
+        // A field that the patch leaves out stays as it was: see `EventPatch::new`.
         if event.count != 0 {
             new.count = event.count;
         }
@@ -267,7 +272,7 @@ impl<'a> WriteBatch<'a> {
         if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
     }
 
-    /// Adds an event, unless a row has its name.
+    /// Adds an event, unless a row has its name. Returns whether the event was added.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
         event.metadata.set_uid(api_rules::uid(&self.uids, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.whole_seconds());
@@ -280,7 +285,8 @@ impl<'a> WriteBatch<'a> {
         Ok(is_written)
     }
 
-    /// Puts a changed event where the next write belongs. What changes nothing is no write.
+    /// Replaces a stored event, under the number of the next write. If nothing changes, this is not
+    /// a write.
     fn change(&mut self, old: &Event, mut new: Event) -> Result<Event, WriteError> {
         if *old != new {
             let mut statement = self.transaction.prepare_cached(REPLACE)?;
@@ -291,13 +297,14 @@ impl<'a> WriteBatch<'a> {
         Ok(new)
     }
 
-    /// The event has the next number.
+    /// Counts a write, and gives its event the number of that write.
     fn written(&mut self, event: &mut Event) {
         self.counters.version += 1;
         event.metadata.set_resource_version(self.counters.version.to_string());
     }
 
-    /// The event of this name, if it has not expired. If it has, it goes.
+    /// Returns the event of this name, or `None` if there is none. Removes an expired event of this
+    /// name, and returns `None` for that event.
     fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
         self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
@@ -335,7 +342,8 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// The events written longest ago make room. As long as nobody asks for a name, this can be done for several at once.
+    /// Removes the events that were written longest ago, to make room. As long as no operation
+    /// looks for a name, this can be done once for several inserts.
     fn make_room(&mut self) -> rusqlite::Result<()> {
         let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
         if excess == 0 {

@@ -1,8 +1,8 @@
 //! Events in the order of their last writes, each to be found by its name.
 //!
-//! They lie side by side in a vector. A table finds the place of a name, and a tree the place of a write's number, so a
-//! reader goes on where it stopped however often the events were written meanwhile. The place of one that went is taken
-//! by the next.
+//! The events lie side by side in a vector of slots. A table finds the slot of a name, and a tree
+//! finds the slot of a write's number. A reader therefore continues where it stopped, however often
+//! the events were written meanwhile. The next new event takes the slot of a removed one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,18 +15,18 @@ use crate::record::event::Event;
 
 pub(super) struct WriteOrder {
     slots: Vec<SlabEntry>,
-    /// Places, by the hash of what stands there.
+    /// Slots, by the hash of the namespace and the name of the event in each.
     index: HashTable<u32>,
     hasher: RandomState,
-    /// Places, by the number of the last write of what stands there.
+    /// Slots, by the number of the last write of the event in each.
     order: BTreeMap<u64, u32>,
-    /// Places where nothing stands.
+    /// Slots that are free.
     free: Vec<u32>,
 }
 
 pub(super) struct SlabEntry {
     pub(super) event: Event,
-    /// The number of its last write; 0 where nothing stands.
+    /// The number of the event's last write, or 0 in a free slot.
     pub(super) version: u64,
     pub(super) expires: Deadline,
     hash: u64,
@@ -37,7 +37,7 @@ impl WriteOrder {
         Self {
             slots: Vec::new(),
             index: HashTable::new(),
-            // Names come from outside: the keys of the hash are random.
+            // Names come from outside, so the keys of the hash are random.
             hasher: RandomState::new(),
             order: BTreeMap::new(),
             free: Vec::new(),
@@ -48,7 +48,7 @@ impl WriteOrder {
         self.index.len()
     }
 
-    /// The place of an event.
+    /// Returns the slot of an event, or `None` if there is no event of this name.
     pub(super) fn find(&self, namespace: &str, name: &str) -> Option<u32> {
         let is = |&at: &u32| {
             let metadata = &self.at(at).event.metadata;
@@ -65,23 +65,26 @@ impl WriteOrder {
         &mut self.slots[slot as usize]
     }
 
-    /// The event that was written longest ago.
+    /// Returns the event that was written longest ago, or `None` if there are no events.
     pub(super) fn oldest(&self) -> Option<&SlabEntry> {
         self.order.values().next().map(|&slot| self.at(slot))
     }
 
-    /// Up to so many places from this one on, in no order; beyond the last place there are none.
+    /// Returns up to `count` entries from the slot `from` on, in no order, those of free slots
+    /// included. Beyond the last slot there are none.
     pub(super) fn entries_from(&self, from: usize, count: usize) -> &[SlabEntry] {
         let rest = self.slots.get(from..).unwrap_or_default();
         &rest[..rest.len().min(count)]
     }
 
-    /// The events that were written after the write of this number, each with the number of its last write.
+    /// Returns the events that were written after the write of this number, in the order of their
+    /// last writes, each with the number of its last write.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, &Event)> {
         self.range((Bound::Excluded(version), Bound::Unbounded))
     }
 
-    /// The events that were written before the write of this number, backwards.
+    /// Returns the events that were written before the write of this number, backwards, each with
+    /// the number of its last write.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, &Event)> {
         self.range((Bound::Unbounded, Bound::Excluded(version))).rev()
     }
@@ -90,7 +93,7 @@ impl WriteOrder {
         self.order.range(versions).map(|(&version, &slot)| (version, &self.at(slot).event))
     }
 
-    /// Adds an event whose name is not there, as the newest.
+    /// Adds an event as the newest. There must be no event of its name yet.
     pub(super) fn push(&mut self, event: Event, version: u64, expires: Deadline) {
         let hash = self.hash(&event.metadata.namespace, &event.metadata.name);
         let entry = SlabEntry { event, version, expires, hash };
@@ -99,7 +102,7 @@ impl WriteOrder {
             slot
         } else {
             self.slots.push(entry);
-            // A store holds at most 2^24.
+            // A store holds at most 2^24 events.
             self.slots.len() as u32 - 1
         };
         self.order.insert(version, slot);
@@ -107,7 +110,8 @@ impl WriteOrder {
         self.index.insert_unique(hash, slot, |&at| slots[at as usize].hash);
     }
 
-    /// Makes one that is there the newest, changed so. Its name must stay.
+    /// Applies `change` to the event in `slot`, and makes it the newest. The change must keep the
+    /// name.
     pub(super) fn rewrite(
         &mut self,
         slot: u32,
@@ -122,10 +126,10 @@ impl WriteOrder {
         change(&mut entry.event);
     }
 
-    /// Takes away the event that was written longest ago.
+    /// Removes the event that was written longest ago.
     pub(super) fn remove_oldest(&mut self) {
         let Some((_, slot)) = self.order.pop_first() else { return };
-        // Its texts go now, its place stays.
+        // The event's texts are freed now. Its slot stays.
         let entry = self.at_mut(slot);
         (entry.event, entry.version) = (Event::default(), 0);
         let hash = entry.hash;

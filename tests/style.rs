@@ -1,0 +1,159 @@
+//! The comments of the sources keep the rules of CONTRIBUTING.md, as far as a program can tell.
+//!
+//! Reads all Rust files of the workspace as text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders of the sources.
+const FOLDERS: [&str; 5] = ["src", "tests", "examples", "benches", "loom-tests"];
+
+/// The words with which a sentence without a subject begins, as in "Who waits sleeps".
+const HEADLESS: [&str; 6] = ["What ", "Who ", "Whoever ", "Where ", "That ", "So "];
+
+/// The beginnings with one of these words that do have a subject.
+const WITH_SUBJECT: [&str; 3] = ["That is ", "So far ", "Where possible"];
+
+/// The longest line with a comment, in characters.
+const WIDTH: usize = 100;
+
+/// A comment: the number of its first line, and its lines without the slashes.
+type Comment = (usize, Vec<String>);
+
+fn files() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut found) = (FOLDERS.map(|folder| root.join(folder)).to_vec(), Vec::new());
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(root).unwrap().to_owned(), text));
+            }
+        }
+    }
+    assert!(found.len() > 200, "{} files found: is this still reading the sources?", found.len());
+    found
+}
+
+/// Returns the comments of a file, without the examples in them.
+fn comments(text: &str) -> Vec<Comment> {
+    let mut found: Vec<Comment> = Vec::new();
+    let (mut is_example, mut goes_on) = (false, false);
+    for (i, line) in text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        let comment = comment.map(|rest| rest.trim_start_matches(['/', '!']).trim());
+        is_example &= comment.is_some();
+        let is_fence = comment.is_some_and(|comment| comment.starts_with("```"));
+        is_example ^= is_fence;
+        match comment.filter(|_| !is_example && !is_fence) {
+            Some(comment) if goes_on => found.last_mut().unwrap().1.push(comment.to_owned()),
+            Some(comment) => found.push((i + 1, vec![comment.to_owned()])),
+            None => {}
+        }
+        goes_on = comment.is_some() && !is_example && !is_fence;
+    }
+    found
+}
+
+/// Returns the sentences of a comment, without its tables and headings. The word `code` stands for
+/// each piece of code.
+fn sentences(comment: &[String]) -> Vec<String> {
+    let mut paragraphs = vec![String::new()];
+    for line in comment {
+        let item = line.strip_prefix("* ").or_else(|| line.strip_prefix("- "));
+        if line.is_empty() || line.starts_with(['|', '#']) || item.is_some() {
+            paragraphs.push(String::new());
+        }
+        if !line.starts_with(['|', '#']) {
+            let paragraph = paragraphs.last_mut().unwrap();
+            paragraph.push_str(item.unwrap_or(line));
+            paragraph.push(' ');
+        }
+    }
+    let outside = |paragraph: &String| paragraph.split('`').step_by(2).collect::<Vec<_>>().join("code");
+    let ends = ['.', '!', '?'].map(|end| format!("{end} "));
+    let split = |paragraph: String| {
+        let marked = ends.iter().fold(paragraph, |text, end| text.replace(end.as_str(), &format!("{end}\n")));
+        marked.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    paragraphs.iter().map(outside).flat_map(split).filter(|sentence| !sentence.is_empty()).collect()
+}
+
+fn is_headless(sentence: &str) -> bool {
+    HEADLESS.iter().any(|start| sentence.starts_with(start))
+        && !WITH_SUBJECT.iter().any(|start| sentence.starts_with(start))
+        && !sentence.ends_with('?')
+}
+
+#[test]
+fn sentences_of_comments_name_their_subject() {
+    let (mut all, mut headless) = (0, Vec::new());
+    for (path, text) in files() {
+        for (line, comment) in comments(&text) {
+            for sentence in sentences(&comment) {
+                all += 1;
+                if is_headless(&sentence) {
+                    headless.push(format!("{}:{line}: {sentence}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(all > 4000, "only {all} sentences found");
+    assert!(headless.len() * 50 <= all, "{} of {all}:\n{}", headless.len(), headless.join("\n"));
+}
+
+#[test]
+fn comments_have_no_semicolon() {
+    let mut wrong = Vec::new();
+    for (path, text) in files() {
+        for (line, comment) in comments(&text) {
+            for sentence in sentences(&comment).iter().filter(|sentence| sentence.contains(';')) {
+                wrong.push(format!("{}:{line}: {sentence}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "two sentences for two facts:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn comments_are_not_wide() {
+    let mut wrong = Vec::new();
+    for (path, text) in files() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (first, comment) in comments(&text) {
+            for (i, text) in comment.iter().enumerate() {
+                let is_wide = lines[first - 1 + i].chars().count() > WIDTH;
+                // A table has a line for each row, and an address cannot be broken.
+                if is_wide && !text.starts_with('|') && !text.contains("://") {
+                    wrong.push(format!("{}:{}", path.display(), first + i));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "over {WIDTH} columns:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn faults_are_seen() {
+    let text = [
+        "/// What is here is lost. The reader; the writer. So far so good.",
+        "///",
+        "/// ```",
+        "/// let what = 1; // What is here; is code.",
+        "/// ```",
+        "/// * Who waits `a; b` sleeps.",
+        "/// | What | a; b |",
+        "fn f() {} // So that it ends",
+    ]
+    .join("\n");
+    let found = comments(&text);
+    let sentences: Vec<String> = found.iter().flat_map(|(_, comment)| sentences(comment)).collect();
+    assert_eq!(
+        sentences,
+        ["What is here is lost.", "The reader; the writer.", "So far so good.", "Who waits code sleeps."]
+    );
+    let headless: Vec<bool> = sentences.iter().map(|sentence| is_headless(sentence)).collect();
+    assert_eq!(headless, [true, false, false, true]);
+}
