@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use eventcast::{
-    Correlation, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator, FakeClock, ObjectReference,
-    Timestamp,
-};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::stats::CorrelatorStats;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 
 /// The cache size with which client-go was measured.
 pub const LRU_CACHE_SIZE: usize = 65_536;

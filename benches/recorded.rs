@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use eventcast::sink::SinkOp;
+use eventcast::stats::RecordingStats;
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, EventSink, EventSource, EventType, MemorySink,
-    ObjectReference, Recorded, Recorder, RecordingStats, SinkOp, Timestamp,
+    ObjectReference, Recorded, Recorder, Timestamp,
 };
 
 use crate::load::QUEUE;
@@ -137,7 +139,11 @@ fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
 /// time includes what is written back of the log.
 #[cfg(feature = "sqlite")]
 #[must_use]
-pub fn created_in_a_file(path: &Path, options: eventcast::SqliteSinkOptions, events: &[Event]) -> Duration {
+pub fn created_in_a_file(
+    path: &Path,
+    options: eventcast::sink::SqliteSinkOptions,
+    events: &[Event],
+) -> Duration {
     let sink = eventcast::SqliteSink::with_options(path, options).expect("a file can be made");
     let elapsed = create_in_batches(&sink, events);
     assert_eq!(sink.stats().expect("it can be read").created, events.len() as u64);

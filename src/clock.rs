@@ -104,7 +104,7 @@ impl fmt::Debug for Clock {
 /// # Examples
 ///
 /// ```
-/// use eventcast::FakeClock;
+/// use eventcast::testing::FakeClock;
 /// use std::time::{Duration, SystemTime};
 ///
 /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

@@ -10,7 +10,7 @@ use crate::escape::escaped;
 /// # Examples
 ///
 /// ```
-/// use eventcast::PublishError;
+/// use eventcast::error::PublishError;
 ///
 /// let error = PublishError::Full(7);
 /// assert!(error.is_full() && !error.is_stopped());

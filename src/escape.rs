@@ -39,7 +39,7 @@ pub(crate) fn escaped_to(text: &str, limit: usize) -> Escaped<'_> {
 /// # Examples
 ///
 /// ```
-/// use eventcast::Escaped;
+/// use eventcast::escape::Escaped;
 ///
 /// assert_eq!(Escaped::new("pod-\u{200b}0\u{1b}[2J").to_string(), r"pod-\u{200b}0\u{1b}[2J");
 /// assert_eq!(Escaped::new("größe").to_string(), "größe");
@@ -68,7 +68,7 @@ impl<'a> Escaped<'a> {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::Escaped;
+    /// use eventcast::escape::Escaped;
     ///
     /// let farmer = "\u{1f468}\u{200d}\u{1f33e}";
     /// assert_eq!(Escaped::message(farmer).to_string(), farmer);

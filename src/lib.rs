@@ -9,7 +9,7 @@
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, an
-[`EventCorrelator`] folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as
+[`EventCorrelator`](correlator::EventCorrelator) folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as
 client-go's `tools/record`, and differs where that loses events silently."
 )]
 //!
@@ -47,7 +47,7 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! and in the destructor of what these own. The calls return instead:
 //!
 //! - A publish that would wait returns `Full`.
-//! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](FlushError::WouldDeadlock).
+//! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
 //! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
 //!
 //! If a process forks, the child has none of these threads. The child's copy of a bus offers
@@ -56,9 +56,9 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! # Panics
 //!
 //! The bus catches a panic in user code (handler, filter, hook, `Clone`, `Drop`), and the panic
-//! ends there. [`WatcherStats::panics`] counts the caught panics, except those of `Drop`, which may
-//! come on any thread. A `Clone` that panics in a receive is not caught: the panic reaches the
-//! caller. With `panic = "abort"` nothing can be caught.
+//! ends there. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
+//! except those of `Drop`, which may come on any thread. A `Clone` that panics in a receive is not
+//! caught: the panic reaches the caller. With `panic = "abort"` nothing can be caught.
 //!
 //! # Models of your program
 //!
@@ -83,78 +83,96 @@ compile_error!(
      features of eventcast off"
 );
 
-mod bus;
+pub mod bus;
 mod catch;
 mod clock;
+mod counters;
 #[cfg(feature = "serde")]
 mod duration;
-mod error;
-mod escape;
+pub mod error;
+pub mod escape;
 #[cfg(feature = "metrics")]
-mod metrics;
+pub mod metrics;
 mod policy;
 #[cfg(feature = "recorder")]
-mod record;
+pub mod record;
 mod report;
 #[cfg(feature = "serde")]
 mod serde_object;
-mod stats;
 mod sync;
-#[cfg(eventcast_loom)]
 pub mod testing;
 
+/// Events: what a recorder makes, a sink stores and a Kubernetes API server accepts.
+#[cfg(feature = "recorder")]
+pub mod event {
+    pub use crate::record::event::{
+        Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError, ObjectMeta,
+        ObjectReference, Text, Timestamp, TimestampError,
+    };
+}
+
+/// The correlator: it folds repeats into counts and similar events into one, and holds back floods.
+///
+/// Every recording has a correlator of its own. A program can also use one alone.
+#[cfg(feature = "recorder")]
+pub mod correlator {
+    pub use crate::record::correlator::{
+        Aggregation, Correlation, CorrelationKey, CorrelatorOptions, EventCorrelator, SkipReason, SpamFilter,
+    };
+}
+
+/// Sinks: the contract of a store, the stores that come with the library, and how they are read.
+#[cfg(feature = "recorder")]
+pub mod sink {
+    #[cfg(feature = "kube-5")]
+    pub use crate::record::kubernetes::KubernetesSink;
+    pub use crate::record::sink::{
+        EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, SinkError,
+        SinkErrorKind, SinkOp, Tee,
+    };
+    #[cfg(feature = "sqlite-system")]
+    pub use crate::record::sink::{
+        SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
+        SqliteSynchronous,
+    };
+}
+
+/// Counters, as snapshots: of a bus, its watchers, its recordings and their sinks.
+pub mod stats {
+    pub use crate::counters::{BusStats, DropCounts, DropReason, WatcherStats};
+    #[cfg(feature = "recorder")]
+    pub use crate::record::broadcaster::EventBroadcasterStats;
+    #[cfg(feature = "recorder")]
+    pub use crate::record::correlator::CorrelatorStats;
+    #[cfg(feature = "recorder")]
+    pub use crate::record::recorder::RecorderStats;
+    #[cfg(feature = "sqlite-system")]
+    pub use crate::record::sink::SqliteSinkStats;
+    #[cfg(feature = "recorder")]
+    pub use crate::record::sink::{MemorySinkStats, TeeStats};
+    #[cfg(feature = "recorder")]
+    pub use crate::record::stats::{RecordingStats, SinkFailure};
+    pub use crate::report::ShutdownReport;
+}
+
 pub use crate::bus::{
-    Batch, Broadcaster, BusOptions, Delivery, Events, IntoIter, Iter, Publisher, Runner, StopHandle,
-    WatchBuilder, WatchHandle, WatchOptions, Watcher,
+    Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, WatchBuilder, WatchHandle, WatchOptions,
+    Watcher,
 };
-// For the models: the types with which the recorder reads.
-#[cfg(eventcast_loom)]
-pub use crate::bus::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
-pub use crate::clock::{Clock, FakeClock};
-pub use crate::error::Stopped;
-pub use crate::error::{
-    BuildError, FlushError, PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError,
-};
-pub use crate::escape::Escaped;
-#[cfg(feature = "metrics")]
-pub use crate::metrics::describe_metrics;
-pub use crate::policy::OverflowPolicy;
+pub use crate::clock::Clock;
 #[cfg(feature = "recorder")]
-pub use crate::record::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, EventBroadcasterStats};
+pub use crate::correlator::CorrelatorOptions;
 #[cfg(feature = "recorder")]
-pub use crate::record::correlator::{
-    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, EventCorrelator,
-    SkipReason, SpamFilter,
-};
+pub use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
 #[cfg(feature = "recorder")]
-pub use crate::record::delivery::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
-#[cfg(feature = "recorder")]
-pub use crate::record::event::{
-    Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError, ObjectMeta,
-    ObjectReference, Text, Timestamp, TimestampError,
-};
+pub use crate::record::{EventBroadcaster, EventDraft, Recorded, Recorder, RetryPolicy};
 #[cfg(feature = "kube-5")]
-pub use crate::record::kubernetes::KubernetesSink;
-#[cfg(feature = "recorder")]
-pub use crate::record::loss::{Loss, LossReason};
-#[cfg(feature = "recorder")]
-pub use crate::record::recorder::{
-    EventDraft, FakeRecorder, ObjectRecorder, RecordError, Recorded, Recorder, RecorderStats,
-};
-#[cfg(feature = "recorder")]
-pub use crate::record::sink::{
-    EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats,
-    SinkError, SinkErrorKind, SinkOp, Tee, TeeStats,
-};
+pub use crate::sink::KubernetesSink;
 #[cfg(feature = "sqlite-system")]
-pub use crate::record::sink::{
-    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
-    SqliteSinkStats, SqliteSynchronous,
-};
+pub use crate::sink::SqliteSink;
 #[cfg(feature = "recorder")]
-pub use crate::record::stats::{RecordingStats, SinkFailure};
-pub use crate::report::ShutdownReport;
-pub use crate::stats::{BusStats, DropCounts, DropReason, WatcherStats};
+pub use crate::sink::{EventSink, MemorySink, SinkError};
+pub use crate::stats::ShutdownReport;
 
 /// The long documents, compiled so that their examples stay correct.
 #[cfg(all(doctest, feature = "recorder"))]

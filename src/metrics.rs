@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ::metrics::{Unit, counter, gauge};
 
-use crate::stats::{BusStats, WatcherStats};
+use crate::counters::{BusStats, WatcherStats};
 
 /// The label of watchers to which the program gave no name.
 const UNNAMED: &str = "(unnamed)";
@@ -20,7 +20,7 @@ const UNNAMED: &str = "(unnamed)";
 /// # Examples
 ///
 /// ```
-/// eventcast::describe_metrics();
+/// eventcast::metrics::describe_metrics();
 /// ```
 pub fn describe_metrics() {
     for (name, is_counter, text) in DESCRIPTIONS {
@@ -74,7 +74,7 @@ impl BusStats {
     ///
     /// let bus = Broadcaster::<u8>::new()?;
     /// bus.stats().emit_metrics("orders");
-    /// # Ok::<(), eventcast::BuildError>(())
+    /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn emit_metrics(&self, bus: &str) {
         let bus = || bus.to_owned();
@@ -172,7 +172,7 @@ mod recorder {
     impl EventBroadcasterStats {
         /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this
         /// name: those of its bus, its recorders and its recordings. See
-        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
         pub fn emit_metrics(&self, bus: &str) {
             self.bus.emit_metrics(bus);
             self.recorder.emit_metrics(bus);
@@ -192,7 +192,7 @@ mod recorder {
 
     impl RecorderStats {
         /// Publishes these figures through the `metrics` crate, for a broadcaster of this name. See
-        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
         pub fn emit_metrics(&self, bus: &str) {
             let bus = || bus.to_owned();
             for (reason, count) in [
@@ -213,7 +213,7 @@ mod recorder {
     impl RecordingStats {
         /// Publishes the figures of this recording through the `metrics` crate, for a broadcaster
         /// of this name. The figures of its watcher are among those of the bus. See
-        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
         pub fn emit_metrics(&self, bus: &str) {
             let labels = || [("bus", bus.to_owned()), ("recording", self.watcher.name.clone())];
             for (outcome, count) in [
@@ -246,7 +246,7 @@ mod recorder {
     impl CorrelatorStats {
         /// Publishes these figures through the `metrics` crate, for a correlator of your own with
         /// this name. The figures of a recording's correlator are among those of the recording. See
-        /// [`BusStats::emit_metrics`](crate::BusStats::emit_metrics).
+        /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
         pub fn emit_metrics(&self, correlator: &str) {
             let name = || correlator.to_owned();
             for (decision, count) in

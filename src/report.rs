@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::counters::BusStats;
 #[cfg(feature = "recorder")]
 use crate::record::stats::RecordingStats;
-use crate::stats::BusStats;
 
 /// The result of a shutdown. Every call returns the same report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

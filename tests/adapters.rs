@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{
-    Event, EventBroadcaster, EventPatch, EventSink, FakeClock, Filter, MemorySink, ObjectReference,
-    SinkError, SinkErrorKind, SinkOp, Tee, TeeStats,
-};
+use eventcast::event::EventPatch;
+use eventcast::sink::{Filter, SinkErrorKind, SinkOp, Tee};
+use eventcast::stats::TeeStats;
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, ObjectReference, SinkError};
 use support::{Scripted, at_once, clock, pod};
 
 fn event(name: &str) -> Event {

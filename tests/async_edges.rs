@@ -11,9 +11,9 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{
-    Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, PublishError, Watcher,
-};
+use eventcast::error::{FlushError, PublishError};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use futures::{Stream, StreamExt};
 use support::{LONG, assert_balanced, bus, hold, until, watched};
 

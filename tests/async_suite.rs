@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{
-    Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, PublishError, RecvError,
-    Stopped, Watcher,
-};
+use eventcast::error::{FlushError, PublishError, RecvError, Stopped};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use futures::future::{join, join_all};
 use futures::{Stream, StreamExt};
 use support::{LONG, assert_balanced, bus, hold, watched};

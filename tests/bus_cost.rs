@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use counting::Followed;
 use eventcast::Delivery::Event;
+use eventcast::bus::{Batch, Events, Runner, StopHandle};
+use eventcast::error::{FlushError, PublishError, WatchError};
+use eventcast::stats::BusStats;
+use eventcast::testing::FakeClock;
 use eventcast::{
-    Batch, Broadcaster, BusOptions, BusStats, Clock, Delivery, Events, FakeClock, FlushError, OverflowPolicy,
-    PublishError, Publisher, Runner, ShutdownReport, StopHandle, WatchBuilder, WatchError, WatchHandle,
-    Watcher,
+    Broadcaster, BusOptions, Clock, Delivery, OverflowPolicy, Publisher, ShutdownReport, WatchBuilder,
+    WatchHandle, Watcher,
 };
 use support::{LONG, hold};
 

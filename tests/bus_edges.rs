@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, Publisher};
+use eventcast::error::FlushError;
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher};
 use support::{until, watched};
 
 const FOREVER: Duration = Duration::MAX;

@@ -8,10 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::Event;
-use eventcast::{
-    Broadcaster, BusOptions, Delivery, FakeClock, FlushError, OverflowPolicy, RecvError, TryRecvError,
-    WatchError,
-};
+use eventcast::error::{FlushError, RecvError, TryRecvError, WatchError};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use support::{LONG, Live, assert_balanced, bus, drain, events, hold, turnstile, until, watched};
 
 /// G3: `Ok` means offered, whatever the shutdown does at the same moment.
@@ -405,7 +404,7 @@ fn recv_timeout_runs_on_the_clock() {
         let reader = scope.spawn(|| watcher.recv_timeout(Duration::from_secs(3600)));
         clock.wait_for_waiters(1);
         clock.advance(Duration::from_secs(3600));
-        assert_eq!(reader.join().unwrap(), Err(eventcast::RecvTimeoutError::Timeout));
+        assert_eq!(reader.join().unwrap(), Err(eventcast::error::RecvTimeoutError::Timeout));
     });
     assert!(watcher.recv_batch_timeout(Duration::ZERO).is_err());
 }
@@ -446,7 +445,7 @@ fn a_receive_that_spins_keeps_its_deadline() {
     let mut watcher = bus.watch().unwrap();
     for timeout in [Duration::ZERO, Duration::from_millis(1)] {
         let start = Instant::now();
-        assert_eq!(watcher.recv_timeout(timeout), Err(eventcast::RecvTimeoutError::Timeout));
+        assert_eq!(watcher.recv_timeout(timeout), Err(eventcast::error::RecvTimeoutError::Timeout));
         assert!(watcher.recv_batch_timeout(timeout).is_err());
         let took = start.elapsed();
         assert!(took >= 2 * timeout && took < SPIN, "two receives of {timeout:?} took {took:?}");

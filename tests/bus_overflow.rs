@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{Broadcaster, BusOptions, DropReason, FakeClock, OverflowPolicy};
+use eventcast::stats::DropReason;
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use support::{LONG, Live, assert_balanced, available, bus, drain, events, hold, lagged};
 
 /// G7: a loss is an item at its place, even if no event follows.

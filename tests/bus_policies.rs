@@ -10,9 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
-use eventcast::{
-    Broadcaster, BusOptions, Delivery, DropCounts, FakeClock, OverflowPolicy, Watcher, WatcherStats,
-};
+use eventcast::stats::{DropCounts, WatcherStats};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);

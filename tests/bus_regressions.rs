@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use support::watched;
 
 const FOREVER: Duration = Duration::MAX;

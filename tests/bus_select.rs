@@ -5,7 +5,8 @@ mod support;
 
 use crossbeam_channel::{Select, unbounded};
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{OverflowPolicy, TryRecvError, Watcher};
+use eventcast::error::TryRecvError;
+use eventcast::{OverflowPolicy, Watcher};
 use support::{LONG, bus, watched};
 
 /// Waits until the watcher is ready, with nothing else to wait for.

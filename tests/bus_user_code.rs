@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{Broadcaster, BusOptions, Delivery, FlushError, OverflowPolicy, WatchError};
+use eventcast::error::{FlushError, WatchError};
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use support::{LONG, assert_balanced, available, bus, drain, events, hold, watched};
 
 #[test]

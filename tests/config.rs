@@ -171,7 +171,8 @@ fn a_zero_is_named_when_something_is_built_from_it() {
         let options: BusOptions = read(&format!("{key} = 0"), &format!(r#"{{"{key}": 0}}"#));
         let error = Broadcaster::<u8>::with_options(options).unwrap_err();
         assert_eq!(error.option(), key);
-        assert!(error.to_string().starts_with(&format!("{key} must be 1 to ")), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{key} must be 1 to ")) && text.ends_with(", got 0"), "{error}");
     }
     let bus = Broadcaster::<u8>::new().unwrap();
     let options: WatchOptions = read("queue_len = 0", r#"{"queue_len": 0}"#);

@@ -6,10 +6,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator,
-    EventSource, FakeClock, ObjectReference, SkipReason, SpamFilter, Timestamp,
+use eventcast::correlator::{
+    Aggregation, Correlation, CorrelationKey, EventCorrelator, SkipReason, SpamFilter,
 };
+use eventcast::stats::CorrelatorStats;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Timestamp};
 
 const PREFIX: &str = "(combined from similar events): ";
 

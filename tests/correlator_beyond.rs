@@ -3,10 +3,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Aggregation, Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator, FakeClock,
-    MemorySink, MemorySinkOptions, ObjectReference, SpamFilter, Text,
-};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
+use eventcast::sink::MemorySinkOptions;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, Text};
 
 fn event(message: impl Into<Text>) -> Event {
     let mut event = Event::default();

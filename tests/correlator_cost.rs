@@ -11,9 +11,9 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Correlation, CorrelatorOptions, Event, EventCorrelator, EventSource, FakeClock, ObjectReference, Text,
-};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Text};
 
 /// An allocator that counts the allocations of each thread, and the living allocations of the
 /// marked size.

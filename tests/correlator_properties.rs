@@ -8,9 +8,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Correlation, CorrelatorOptions, Event, EventCorrelator, FakeClock, ObjectReference, Timestamp,
-};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 use proptest::prelude::*;
 use support::watched;
 

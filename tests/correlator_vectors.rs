@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Correlation, CorrelatorOptions, Event, EventCorrelator, FakeClock, Text, Timestamp};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde_json::Value;
 use skip::skipped;
 

@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Event, EventPatch, EventSeries, EventSource, EventType, ObjectReference, Text, Timestamp};
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -11,10 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::error::{FlushError, PublishError, WatchError};
+use eventcast::record::LossReason;
+use eventcast::stats::{DropReason, EventBroadcasterStats};
+use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, Delivery, DropReason, Event, EventBroadcaster, EventBroadcasterStats, FakeClock, FlushError,
-    LossReason, MemorySink, ObjectReference, OverflowPolicy, PublishError, Recorded, ShutdownReport,
-    WatchError,
+    BusOptions, Delivery, Event, EventBroadcaster, MemorySink, ObjectReference, OverflowPolicy, Recorded,
+    ShutdownReport,
 };
 use sinks::{LONG, Scripted, assert_balanced, clock, gate, pod, record, until};
 
@@ -631,7 +634,7 @@ fn a_handle_stops_what_it_was_given_for() {
 
 #[test]
 fn options_out_of_range_are_named() {
-    let build = |builder: eventcast::EventBroadcasterBuilder| builder.build().unwrap_err();
+    let build = |builder: eventcast::record::EventBroadcasterBuilder| builder.build().unwrap_err();
     let error = build(EventBroadcaster::builder().max_message_len(0));
     assert_eq!(error.to_string(), "max_message_len must be 1 byte or more, got 0");
     let error = build(EventBroadcaster::builder().bus(BusOptions::default().incoming_len(0)));
@@ -642,7 +645,7 @@ fn options_out_of_range_are_named() {
 fn types_can_go_where_they_are_needed() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<EventBroadcaster>();
-    shared::<eventcast::RecordingHandle>();
+    shared::<eventcast::record::RecordingHandle>();
     shared::<eventcast::Recorder>();
     shared::<MemorySink>();
     shared::<eventcast::SinkError>();

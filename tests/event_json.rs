@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use eventcast::{Event, EventSeries, EventSource, ObjectMeta, ObjectReference, Text, Timestamp};
+use eventcast::event::{EventSeries, ObjectMeta};
+use eventcast::{Event, EventSource, ObjectReference, Text, Timestamp};
 use serde_json::Value;
 use skip::skipped;
 

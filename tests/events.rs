@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Event, EventPatch, EventSink, ObjectReference, SinkOp, SqliteSink, Timestamp};
+use eventcast::event::EventPatch;
+use eventcast::sink::SinkOp;
+use eventcast::{Event, EventSink, ObjectReference, SqliteSink, Timestamp};
 use program::Ended;
 
 /// A payload such as that of CVE-2021-25743, which a terminal would obey, for every text that is

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    DropReason, Event, EventBroadcaster, EventType, FakeClock, LossReason, MemorySink, MemorySinkOptions,
-    OverflowPolicy, SinkError, Timestamp,
-};
+use eventcast::record::LossReason;
+use eventcast::sink::MemorySinkOptions;
+use eventcast::stats::DropReason;
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventBroadcaster, EventType, MemorySink, OverflowPolicy, SinkError, Timestamp};
 use sinks::{LONG, Scripted, assert_balanced, clock, gate, pod, record, short};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -11,7 +11,8 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, PublishError};
+use eventcast::error::PublishError;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use support::{
     LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged, until, watched,
 };

@@ -15,10 +15,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Aggregation, Correlation, CorrelationKey, CorrelatorOptions, Event, EventCorrelator, FakeClock,
-    ObjectReference, SpamFilter,
-};
+use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, ObjectReference};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

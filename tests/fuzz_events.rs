@@ -11,7 +11,9 @@ mod wild;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Event, EventBroadcaster, EventSink, EventType, FakeClock, MemorySink, MemorySinkOptions};
+use eventcast::sink::MemorySinkOptions;
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;

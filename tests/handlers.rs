@@ -186,7 +186,8 @@ fn a_closure_that_panics_when_it_goes_reaches_nobody() {
 fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     use std::process::Command;
 
-    use eventcast::{Broadcaster, BusOptions, WatchError};
+    use eventcast::error::WatchError;
+    use eventcast::{Broadcaster, BusOptions};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     const CHILD: &str = "EVENTCAST_TEST_CHILD";

@@ -4,9 +4,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::sink::{EventQuery, EventTable, MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::testing::FakeClock;
 use eventcast::{
-    Event, EventPatch, EventQuery, EventSeries, EventSink, EventSource, EventTable, EventType, FakeClock,
-    MemorySink, MemorySinkOptions, ObjectReference, SinkError, SinkErrorKind, SinkOp, Timestamp,
+    Event, EventSink, EventSource, EventType, MemorySink, ObjectReference, SinkError, Timestamp,
 };
 use proptest::prelude::*;
 

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Event, EventPatch, EventSeries, EventSink, FakeClock, MemorySink, MemorySinkOptions, MemorySinkStats,
-    ObjectReference, SinkErrorKind, SinkOp, Timestamp,
-};
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::stats::MemorySinkStats;
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

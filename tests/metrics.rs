@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use eventcast::{Broadcaster, BusOptions, BusStats, OverflowPolicy};
+use eventcast::stats::BusStats;
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
@@ -251,10 +252,9 @@ mod recorder {
     use std::time::Duration;
 
     use eventcast::EventType::Normal;
-    use eventcast::{
-        Correlation, CorrelatorOptions, Event, EventBroadcaster, EventCorrelator, MemorySink,
-        ObjectReference, RecordingStats, Timestamp,
-    };
+    use eventcast::correlator::{Correlation, EventCorrelator};
+    use eventcast::stats::RecordingStats;
+    use eventcast::{CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, Timestamp};
 
     use super::{LONG, Strict, wanted};
 
@@ -332,7 +332,7 @@ mod recorder {
         let events = EventBroadcaster::new().unwrap();
         events.start_recording_to_sink(MemorySink::new()).unwrap();
         metrics::with_local_recorder(&recorder, || {
-            eventcast::describe_metrics();
+            eventcast::metrics::describe_metrics();
             events.stats().emit_metrics("test");
             EventCorrelator::new(CorrelatorOptions::default()).unwrap().stats().emit_metrics("test");
         });

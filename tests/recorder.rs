@@ -9,10 +9,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{
-    Clock, Correlation, CorrelatorOptions, EventCorrelator, EventSource, FakeClock, FakeRecorder,
-    ObjectRecorder, ObjectReference, Recorded, Recorder, RecorderStats, Timestamp,
-};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::record::ObjectRecorder;
+use eventcast::stats::RecorderStats;
+use eventcast::testing::{FakeClock, FakeRecorder};
+use eventcast::{Clock, CorrelatorOptions, EventSource, ObjectReference, Recorded, Recorder, Timestamp};
 
 fn pod() -> ObjectReference {
     let mut pod = ObjectReference::new("Pod", "foo").in_namespace("baz");

@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use eventcast::EventType::Normal;
-use eventcast::{
-    BusOptions, Event, EventBroadcaster, EventBroadcasterBuilder, LossReason, ObjectReference, Recorded,
-    Recorder,
-};
+use eventcast::record::{EventBroadcasterBuilder, LossReason};
+use eventcast::{BusOptions, Event, EventBroadcaster, ObjectReference, Recorded, Recorder};
 
 fn pod() -> ObjectReference {
     ObjectReference::new("Pod", "web-0")

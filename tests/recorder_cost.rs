@@ -10,9 +10,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::Warning;
+use eventcast::stats::RecordingStats;
+use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, FakeClock, ObjectReference,
-    OverflowPolicy, Recorded, RecordingStats, SinkError, Text,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy,
+    Recorded, SinkError, Text,
 };
 
 use counting::{allocations_here, so_far};

@@ -14,11 +14,16 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
+use eventcast::error::FlushError;
+use eventcast::event::EventPatch;
+use eventcast::record::LossReason;
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::stats::{DropReason, RecordingStats};
+use eventcast::testing::FakeClock;
 use eventcast::{
-    Aggregation, BusOptions, Correlation, CorrelatorOptions, DropReason, Event, EventBroadcaster,
-    EventCorrelator, EventPatch, EventSink, FakeClock, FlushError, LossReason, MemorySink, MemorySinkOptions,
-    OverflowPolicy, Recorded, RecordingStats, RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter,
-    Timestamp,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, OverflowPolicy, Recorded,
+    RetryPolicy, SinkError, Timestamp,
 };
 use sinks::{Bomb, LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, until};
 
@@ -335,7 +340,7 @@ fn names_stay_valid_and_unique_at_the_ends_of_time() {
         (SystemTime::UNIX_EPOCH + far, Timestamp::MAX),
     ] {
         let clock = FakeClock::new(at);
-        let fake = eventcast::FakeRecorder::with_clock(100, clock.clock());
+        let fake = eventcast::testing::FakeRecorder::with_clock(100, clock.clock());
         for _ in 0..10 {
             for name in ["web-0", "Web_0", ""] {
                 fake.recorder().event(pod(name), Normal, "R", "");

@@ -10,9 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
+use eventcast::correlator::SpamFilter;
+use eventcast::error::WatchError;
+use eventcast::record::LossReason;
+use eventcast::sink::{SinkErrorKind, SinkOp};
+use eventcast::testing::FakeClock;
 use eventcast::{
-    CorrelatorOptions, Event, EventBroadcaster, FakeClock, LossReason, ObjectReference, OverflowPolicy,
-    RetryPolicy, SinkError, SinkErrorKind, SinkOp, SpamFilter, Timestamp, WatchError,
+    CorrelatorOptions, Event, EventBroadcaster, ObjectReference, OverflowPolicy, RetryPolicy, SinkError,
+    Timestamp,
 };
 use sinks::{
     Bomb, LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until,
@@ -254,7 +259,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     for (error, is_away) in cases {
         let clock = clock();
         let mut policy = RetryPolicy::default();
-        policy.jitter = eventcast::Jitter::Never;
+        policy.jitter = eventcast::record::Jitter::Never;
         let events = EventBroadcaster::builder().clock(clock.clock()).retry(policy).build().unwrap();
         let is_back = Arc::new(AtomicBool::new(false));
         let back = is_back.clone();
@@ -280,7 +285,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
             assert!(!shown.contains('\u{1b}'), "{shown}");
             assert_eq!((stats.last_refusal.as_ref(), stats.handled()), (None, 0));
             let text = serde_json::to_string(&stats).unwrap();
-            assert_eq!(serde_json::from_str::<eventcast::RecordingStats>(&text).unwrap(), stats);
+            assert_eq!(serde_json::from_str::<eventcast::stats::RecordingStats>(&text).unwrap(), stats);
             clock.advance(Duration::from_secs(10));
         }
         is_back.store(true, Ordering::SeqCst);
@@ -586,7 +591,7 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
     drop(gate);
     assert!(recording.join(LONG));
     // No caller asks for another report, so the recording reports the events when it discards them.
-    let (mut told, abandoned) = (0, LossReason::Dropped(eventcast::DropReason::Abandoned));
+    let (mut told, abandoned) = (0, LossReason::Dropped(eventcast::stats::DropReason::Abandoned));
     until(|| {
         for (reason, place, count) in losses.try_iter() {
             assert_eq!((reason, place.as_str()), (abandoned, "recording"));
@@ -682,7 +687,7 @@ fn a_full_queue_loses_the_incoming_and_tells_which() {
     }
     // The event that the sink is writing counts against the queue until it has been handled.
     gate.entered.recv_timeout(LONG).unwrap();
-    let incoming = LossReason::Dropped(eventcast::DropReason::Incoming);
+    let incoming = LossReason::Dropped(eventcast::stats::DropReason::Incoming);
     assert_eq!(losses.recv_timeout(LONG).unwrap(), (incoming, "slow".to_owned(), vec!["c".to_owned()]));
     drop(gate);
     events.flush(LONG).unwrap();
@@ -803,7 +808,7 @@ fn an_answer_whose_destructor_panics_loses_nothing_else() {
 fn options_out_of_range_are_named() {
     let events = EventBroadcaster::new().unwrap();
     let sink = || Scripted::obedient(&clock());
-    let option = |result: Result<eventcast::RecordingHandle, WatchError>| match result.unwrap_err() {
+    let option = |result: Result<eventcast::record::RecordingHandle, WatchError>| match result.unwrap_err() {
         WatchError::Invalid(error) => error.option().to_owned(),
         other => panic!("{other}"),
     };
@@ -861,7 +866,7 @@ fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
     assert_eq!(recordings.iter().map(|stats| stats.created).sum::<u64>(), 70);
     recordings.iter().for_each(assert_balanced);
     let text = serde_json::to_string(&recordings).unwrap();
-    assert_eq!(serde_json::from_str::<Vec<eventcast::RecordingStats>>(&text).unwrap(), recordings);
+    assert_eq!(serde_json::from_str::<Vec<eventcast::stats::RecordingStats>>(&text).unwrap(), recordings);
     assert_eq!(recordings[6].to_string(), "recording-70: created 1, updated 0, skipped 0");
 }
 

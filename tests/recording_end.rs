@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::{
-    CorrelatorOptions, Event, EventBroadcaster, EventSink, FlushError, LossReason, OverflowPolicy, SinkError,
-};
+use eventcast::error::FlushError;
+use eventcast::record::LossReason;
+use eventcast::{CorrelatorOptions, Event, EventBroadcaster, EventSink, OverflowPolicy, SinkError};
 use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, record, until};
 
 #[test]

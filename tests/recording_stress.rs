@@ -16,10 +16,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use eventcast::EventType::Normal;
+use eventcast::correlator::SpamFilter;
+use eventcast::error::FlushError;
+use eventcast::event::EventPatch;
+use eventcast::record::{Jitter, LossReason, RecordingHandle};
+use eventcast::sink::SinkOp;
+use eventcast::stats::{DropReason, RecordingStats};
 use eventcast::{
-    BusOptions, CorrelatorOptions, DropReason, Event, EventBroadcaster, EventPatch, EventSink, FlushError,
-    Jitter, LossReason, ObjectReference, OverflowPolicy, Recorder, RecordingHandle, RecordingStats,
-    RetryPolicy, SinkError, SinkOp, SpamFilter,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy,
+    Recorder, RetryPolicy, SinkError,
 };
 
 /// The time limit of a round, which takes some milliseconds unless it hangs.

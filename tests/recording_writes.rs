@@ -13,9 +13,13 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use eventcast::EventType::Normal;
+use eventcast::record::LossReason;
+use eventcast::sink::SinkOp;
+use eventcast::stats::DropReason;
+use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, CorrelatorOptions, DropReason, Event, EventBroadcaster, EventSink, FakeClock, LossReason,
-    MemorySink, OverflowPolicy, RetryPolicy, SinkError, SinkOp,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, OverflowPolicy,
+    RetryPolicy, SinkError,
 };
 use sinks::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until};
 
@@ -31,7 +35,7 @@ fn away() -> SinkError {
 /// Returns a policy with ten seconds between attempts, none of them shortened.
 fn every_ten_seconds() -> RetryPolicy {
     let mut policy = RetryPolicy::default();
-    policy.jitter = eventcast::Jitter::Never;
+    policy.jitter = eventcast::record::Jitter::Never;
     policy
 }
 
@@ -503,7 +507,8 @@ fn a_creation_whose_answer_was_lost_is_a_success() {
     for says_which in [true, false] {
         let clock = clock();
         let events = broadcaster(&clock, at_once());
-        let store = MemorySink::with_clock(eventcast::MemorySinkOptions::default(), clock.clock()).unwrap();
+        let store =
+            MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
         let sink = Forgetful { store: store.clone(), lost: AtomicUsize::new(1), says_which };
         let recording = events.start_recording_to_sink(sink).unwrap();
         record(&events, "web-0", "Started");
@@ -629,7 +634,7 @@ impl EventSink for Batches {
 fn in_batches(
     further: usize,
     answer: impl Fn(&MemorySink, &[SinkOp]) -> Vec<Result<Event, SinkError>> + Send + Sync + 'static,
-) -> (Vec<usize>, eventcast::RecordingStats, MemorySink) {
+) -> (Vec<usize>, eventcast::stats::RecordingStats, MemorySink) {
     let clock = clock();
     let events = broadcaster(&clock, at_once());
     let (gate, pass) = gate();
@@ -639,7 +644,7 @@ fn in_batches(
             pass();
         }
     });
-    let store = MemorySink::with_clock(eventcast::MemorySinkOptions::default(), clock.clock()).unwrap();
+    let store = MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let sink = Batches { store: store.clone(), sizes: sizes.clone(), answer: Box::new(answer), hold };
     let recording = events.start_recording_to_sink(sink).unwrap();
@@ -755,7 +760,7 @@ impl EventSink for Noting {
         unreachable!("there is a patch")
     }
 
-    fn patch(&self, event: &Event, patch: &eventcast::EventPatch) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event, patch: &eventcast::event::EventPatch) -> Result<Event, SinkError> {
         self.write(&SinkOp::Patch(event.clone(), patch.clone()))
     }
 }
@@ -766,7 +771,7 @@ fn events_of_one_key_are_written_in_order_by_one_worker_whatever_fails() {
     let mut policy = at_once();
     policy.attempts = 1000;
     let events = broadcaster(&clock, policy);
-    let store = MemorySink::with_clock(eventcast::MemorySinkOptions::default(), clock.clock()).unwrap();
+    let store = MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
     let sink =
         Arc::new(Noting { store: store.clone(), dice: AtomicUsize::new(1), written: Mutex::default() });
     let recording = events

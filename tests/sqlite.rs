@@ -7,10 +7,14 @@ mod folder;
 
 use std::time::{Duration, SystemTime};
 
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::sink::{
+    EventQuery, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions, SqliteSynchronous,
+};
+use eventcast::stats::SqliteSinkStats;
+use eventcast::testing::FakeClock;
 use eventcast::{
-    Event, EventBroadcaster, EventPatch, EventQuery, EventSeries, EventSink, EventType, FakeClock,
-    ObjectReference, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats,
-    SqliteSynchronous, Text, Timestamp,
+    Event, EventBroadcaster, EventSink, EventType, ObjectReference, SqliteSink, Text, Timestamp,
 };
 use folder::Folder;
 

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
-use eventcast::{Event, EventPatch, EventSink, SinkOp, SqliteSink, SqliteSinkOptions};
+use eventcast::event::EventPatch;
+use eventcast::sink::{SinkOp, SqliteSinkOptions};
+use eventcast::{Event, EventSink, SqliteSink};
 use folder::Folder;
 use rusqlite::Connection;
 

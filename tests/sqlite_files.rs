@@ -13,9 +13,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use eventcast::sink::{SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions};
+use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, Event, EventBroadcaster, EventSink, EventType, FakeClock, ObjectReference, OverflowPolicy,
-    SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSink, SqliteSinkOptions,
+    BusOptions, Event, EventBroadcaster, EventSink, EventType, ObjectReference, OverflowPolicy, SqliteSink,
 };
 use folder::Folder;
 use rusqlite::Connection;
@@ -566,7 +567,7 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     assert!(before < EVENTS, "{before} were stored in so small a file");
 
     setrlimit(Resource::Fsize, all).unwrap();
-    let handled = |stats: eventcast::RecordingStats| (stats.created + stats.exhausted) as usize;
+    let handled = |stats: eventcast::stats::RecordingStats| (stats.created + stats.exhausted) as usize;
     while handled(recording.stats()) < EVENTS {
         if clock.waiters() > 0 {
             clock.advance(Duration::from_secs(10));

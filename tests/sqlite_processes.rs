@@ -12,10 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use eventcast::{
-    Event, EventBroadcaster, EventPatch, EventSink, EventType, ObjectReference, RetryPolicy, SinkErrorKind,
-    SinkOp, SqliteErrorKind, SqliteSink, SqliteSinkOptions,
-};
+use eventcast::event::EventPatch;
+use eventcast::sink::{SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions};
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, ObjectReference, RetryPolicy, SqliteSink};
 use folder::Folder;
 use rusqlite::Connection;
 

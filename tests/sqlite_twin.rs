@@ -11,10 +11,12 @@ mod wild;
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Event, EventPatch, EventQuery, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference,
-    SinkError, SinkErrorKind, SinkOp, SqliteSink, SqliteSinkOptions, SqliteSynchronous, Timestamp,
+use eventcast::event::EventPatch;
+use eventcast::sink::{
+    EventQuery, MemorySinkOptions, SinkErrorKind, SinkOp, SqliteSinkOptions, SqliteSynchronous,
 };
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventSink, MemorySink, ObjectReference, SinkError, SqliteSink, Timestamp};
 use folder::Folder;
 use proptest::prelude::*;
 

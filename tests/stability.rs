@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use eventcast::{
-    Aggregation, BusOptions, BusStats, CorrelatorOptions, CorrelatorStats, DropCounts, EventBroadcasterStats,
-    MemorySinkOptions, MemorySinkStats, OverflowPolicy, RecorderStats, RecordingStats, RetryPolicy,
-    ShutdownReport, SinkFailure, SpamFilter, TeeStats, WatchOptions, WatcherStats,
+use eventcast::correlator::{Aggregation, SpamFilter};
+use eventcast::sink::MemorySinkOptions;
+use eventcast::stats::{
+    BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, MemorySinkStats, RecorderStats,
+    RecordingStats, SinkFailure, TeeStats, WatcherStats,
 };
+use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
 use serde::Serialize;
 
 fn read(path: &str) -> String {
@@ -106,7 +108,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         TeeStats = TeeStats::default(),
     };
     #[cfg(feature = "sqlite-system")]
-    let code = with(code, &keys_of! { SqliteSinkStats = eventcast::SqliteSinkStats::default() });
+    let code = with(code, &keys_of! { SqliteSinkStats = eventcast::stats::SqliteSinkStats::default() });
     assert_eq!(compiled(table("Statistics")), code);
 }
 
@@ -126,7 +128,7 @@ fn configuration_keys_are_those_of_the_document() {
     };
     #[cfg(feature = "sqlite-system")]
     let code = {
-        let mut options = eventcast::SqliteSinkOptions::default();
+        let mut options = eventcast::sink::SqliteSinkOptions::default();
         options.max_events = Some(1);
         with(code, &keys_of! { SqliteSinkOptions = options })
     };

@@ -100,7 +100,7 @@ fn statistics_are_written_on_one_line() {
 #[cfg(feature = "serde")]
 #[test]
 fn statistics_are_plain_data() {
-    use eventcast::{BusStats, WatcherStats};
+    use eventcast::stats::{BusStats, WatcherStats};
     let bus = bus(100, 2);
     let policy = WaitFor(Duration::from_millis(50));
     let _watcher = bus.watch_builder().name("view").overflow(policy).watch().unwrap();
@@ -120,7 +120,7 @@ fn statistics_are_plain_data() {
 #[cfg(feature = "recorder")]
 #[test]
 fn a_recording_shows_what_its_correlator_forgot() {
-    let mut stats = eventcast::RecordingStats::default();
+    let mut stats = eventcast::stats::RecordingStats::default();
     assert!(!stats.to_string().contains("evicted"));
     stats.evicted = 7;
     assert!(stats.to_string().ends_with(", evicted 7"), "{stats}");

@@ -9,7 +9,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{BusOptions, EventBroadcaster, Jitter, ObjectReference, Recorded, RetryPolicy, SinkError};
+use eventcast::record::Jitter;
+use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded, RetryPolicy, SinkError};
 use sinks::{LONG, Scripted, clock, pod, record, until};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

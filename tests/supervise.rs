@@ -416,7 +416,8 @@ mod with_a_file {
 
     #[test]
     fn the_events_of_another_run_are_not_its_own() {
-        use eventcast::{Event, EventQuery, EventSink as _, ObjectReference, SqliteSink, Timestamp};
+        use eventcast::sink::EventQuery;
+        use eventcast::{Event, EventSink as _, ObjectReference, SqliteSink, Timestamp};
         let folder = Folder::new("same-second");
         let path = folder.path("events.db");
         // This event is written before the run, but its time is in the run's second or later,

@@ -5,10 +5,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use eventcast::{
-    Event, EventBroadcaster, EventQuery, EventSink, EventType, Filter, MemorySink, ObjectReference,
-    SinkError, SinkOp, Tee,
-};
+use eventcast::sink::{EventQuery, Filter, SinkOp, Tee};
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, SinkError};
 
 /// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
 /// byte shorter, rewrites the line, steps back, deletes, turns the reading direction round, and

@@ -56,7 +56,7 @@ const FILED: u64 = 50_000;
 
 #[cfg(feature = "sqlite")]
 fn files(criterion: &mut Criterion) {
-    use eventcast::{SqliteSinkOptions, SqliteSynchronous};
+    use eventcast::sink::{SqliteSinkOptions, SqliteSynchronous};
     use eventcast_benches::recorded::created_in_a_file;
 
     let made = events_about(&pods(FILED));

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Correlation, CorrelatorOptions, Event, EventCorrelator, EventPatch, FakeClock, Text, Timestamp,
-};
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::event::EventPatch;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -26,7 +26,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{Escaped, Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
+use eventcast::escape::Escaped;
+use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
 use lexopt::prelude::{Long, Short};
 use tokio::runtime::{Builder, Handle};
 

@@ -68,7 +68,7 @@ fn understand(answer: &Message) -> Result<Event, SinkError> {
 #[cfg(test)]
 mod tests {
     use super::{Message, understand};
-    use eventcast::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
+    use eventcast::sink::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
     use std::time::Duration;
 
     fn message(text: &str) -> Option<Message> {

@@ -63,7 +63,8 @@ mod tests {
     use super::super::run::{Outcome, Published, Settings};
     use super::super::times::Times;
     use super::{faults, sums};
-    use eventcast::{BusStats, DropReason, OverflowPolicy, WatcherStats};
+    use eventcast::OverflowPolicy;
+    use eventcast::stats::{BusStats, DropReason, WatcherStats};
     use std::time::Duration;
 
     fn outcome() -> Outcome {

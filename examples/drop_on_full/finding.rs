@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use eventcast::{DropReason, OverflowPolicy};
+use eventcast::OverflowPolicy;
+use eventcast::stats::DropReason;
 
 use super::reader::{Account, Watcher};
 use super::run::{Published, percent};
@@ -155,7 +156,8 @@ mod tests {
     use super::super::run::Published;
     use super::super::times::Times;
     use super::{Enough, Finding, millis};
-    use eventcast::{DropReason, OverflowPolicy, WatcherStats};
+    use eventcast::OverflowPolicy;
+    use eventcast::stats::{DropReason, WatcherStats};
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, Delivery, DropReason, OverflowPolicy, WatchError, WatchHandle, WatcherStats};
+use eventcast::error::WatchError;
+use eventcast::stats::{DropReason, WatcherStats};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, WatchHandle};
 use hdrhistogram::Histogram;
 
 use super::spend::{Floor, Plan};

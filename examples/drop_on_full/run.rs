@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::{Broadcaster, BusOptions, BusStats, PublishError, Publisher};
+use eventcast::error::PublishError;
+use eventcast::stats::BusStats;
+use eventcast::{Broadcaster, BusOptions, Publisher};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use eventcast::{EventQuery, EventType, ObjectReference, Timestamp};
+use eventcast::sink::EventQuery;
+use eventcast::{EventType, ObjectReference, Timestamp};
 use lexopt::prelude::{Long, Short, Value};
 
 use super::support::flags::{self, Parser, utf8};

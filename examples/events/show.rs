@@ -4,7 +4,8 @@ use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
 use std::time::SystemTime;
 
-use eventcast::{Event, EventQuery, EventTable, ObjectReference, SqliteSink, Timestamp};
+use eventcast::sink::{EventQuery, EventTable};
+use eventcast::{Event, ObjectReference, SqliteSink, Timestamp};
 
 use super::args::Form;
 use super::support::output::{complain, say};

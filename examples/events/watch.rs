@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eventcast::{Escaped, Event, EventQuery, SqliteSink};
+use eventcast::escape::Escaped;
+use eventcast::sink::EventQuery;
+use eventcast::{Event, SqliteSink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -146,7 +148,8 @@ fn line(event: &Event, form: Form) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Form, line};
-    use eventcast::{Event, EventSeries, ObjectReference, Timestamp};
+    use eventcast::event::EventSeries;
+    use eventcast::{Event, ObjectReference, Timestamp};
 
     #[test]
     fn a_line_says_when_what_and_how_often() {

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::mpsc::{Receiver, SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use eventcast::{Broadcaster, BuildError, BusOptions, Delivery, OverflowPolicy, WatchError, Watcher};
+use eventcast::error::{BuildError, WatchError};
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
 /// The number of times that a job is tried.
 const ATTEMPTS: u32 = 3;

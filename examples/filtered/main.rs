@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use eventcast::{Delivery, WatcherStats};
+use eventcast::Delivery;
+use eventcast::stats::WatcherStats;
 use lexopt::prelude::{Long, Short};
 
 use jobs::{Change, Job, JobEvent, JobSystem, picture};

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-use eventcast::{
-    Correlation, CorrelationKey, CorrelatorOptions, CorrelatorStats, Event, EventCorrelator, FakeClock, Text,
-    Timestamp,
-};
+use eventcast::correlator::{Correlation, CorrelationKey, EventCorrelator};
+use eventcast::stats::CorrelatorStats;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use indicatif::ProgressBar;
 
 use super::input::system_time;

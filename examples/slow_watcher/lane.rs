@@ -5,9 +5,9 @@ use std::error::Error;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{
-    Broadcaster, BusOptions, BusStats, DropCounts, OverflowPolicy, PublishError, Publisher, WatcherStats,
-};
+use eventcast::error::PublishError;
+use eventcast::stats::{BusStats, DropCounts, WatcherStats};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Publisher};
 
 use super::reader::{Reader, Sample, Seen};
 
@@ -203,7 +203,8 @@ fn by_reason(dropped: &DropCounts) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Account, Outcome, Sample, Seen};
-    use eventcast::{BusStats, Delivery, OverflowPolicy, WatcherStats};
+    use eventcast::stats::{BusStats, WatcherStats};
+    use eventcast::{Delivery, OverflowPolicy};
     use std::time::Instant;
 
     fn seen(lost: u64, numbers: std::ops::Range<u64>) -> Seen {

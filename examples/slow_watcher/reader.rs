@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, Delivery, OverflowPolicy, WatchError, WatchHandle};
+use eventcast::error::WatchError;
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, WatchHandle};
 
 /// The number of gaps that a reader remembers at each end. The reader counts all gaps.
 const REMEMBERED: usize = 2;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use eventcast::WatcherStats;
+use eventcast::stats::WatcherStats;
 
 use super::MAX_BATCH;
 use super::ledger::{Ledger, add};

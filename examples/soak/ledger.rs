@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use eventcast::BusStats;
+use eventcast::stats::BusStats;
 
 /// The number of faults that are kept. Further faults are only counted.
 const FAULTS: usize = 20;

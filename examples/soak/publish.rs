@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{PublishError, Publisher};
+use eventcast::Publisher;
+use eventcast::error::PublishError;
 
 use super::dice::Dice;
 use super::ledger::{Ledger, add};

@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::event::EventPatch;
+use eventcast::sink::MemorySinkOptions;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventPatch, EventSink, MemorySink,
-    MemorySinkOptions, ObjectReference, OverflowPolicy, Recorded, RetryPolicy, SinkError,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference,
+    OverflowPolicy, Recorded, RetryPolicy, SinkError,
 };
 
 use super::dice::Dice;

@@ -5,7 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use eventcast::{Watcher, WatcherStats};
+use eventcast::Watcher;
+use eventcast::stats::WatcherStats;
 use futures::{FutureExt, StreamExt};
 use tokio::time::{sleep, timeout};
 

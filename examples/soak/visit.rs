@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Select;
-use eventcast::{
-    Broadcaster, Delivery, FlushError, RecvTimeoutError, TryRecvError, WatchError, Watcher, WatcherStats,
-};
+use eventcast::error::{FlushError, RecvTimeoutError, TryRecvError, WatchError};
+use eventcast::stats::WatcherStats;
+use eventcast::{Broadcaster, Delivery, Watcher};
 
 use super::checker::Checker;
 use super::dice::Dice;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use eventcast::Escaped;
+use eventcast::escape::Escaped;
 
 /// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
 /// not be seen. Quotes and backslashes stay as typed.

@@ -1,7 +1,9 @@
 //! Buses for the models.
 
+use eventcast::error::TryRecvError;
+use eventcast::testing::FakeClock;
 use eventcast::testing::{Payload, Select};
-use eventcast::{Broadcaster, BusOptions, Delivery, FakeClock, OverflowPolicy, TryRecvError, Watcher};
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
 /// Returns a bus with queues of these lengths. Its watchers have this overflow policy.
 ///

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
+use crate::counters::BusStats;
 use crate::error::{BuildError, FlushError, WatchError};
 use crate::report::ShutdownReport;
-use crate::stats::BusStats;
 use crate::sync::{Arc, Parker, bounded, thread};
 
 use super::dispatcher::Dispatcher;
@@ -85,8 +85,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Starts a bus whose timeouts run by this clock. With a [`FakeClock`](crate::FakeClock), a
-    /// test can step through them.
+    /// Starts a bus whose timeouts run by this clock. With a
+    /// [`FakeClock`](crate::testing::FakeClock), a test can step through them.
     ///
     /// # Errors
     ///

@@ -140,3 +140,4 @@ pub use self::watch::{
 pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
 pub(crate) use self::watch::{BulkNext, BulkReader, BulkWaker, EndStage};
+pub use crate::policy::OverflowPolicy;

@@ -9,9 +9,9 @@ use std::error::Error;
 use std::fmt;
 
 use crate::catch::catch_panic;
+use crate::counters::DropReason;
 use crate::escape::escaped;
 use crate::record::event::Event;
-use crate::stats::DropReason;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::counters::WatcherStats;
 use crate::escape::escaped;
 use crate::record::event::Timestamp;
-use crate::stats::WatcherStats;
 
 /// The counters of one recording, for the events that its watcher delivered.
 ///

@@ -1,21 +1,25 @@
-//! Helpers for a model of your own program: a bus, your code around it, and
-//! [loom](https://docs.rs/loom), which runs the two in every order of their steps up to a bound.
+//! Stand-ins for the tests of a program, and the parts of a model of it.
 //!
-//! The module exists only with `--cfg eventcast_loom`. `docs/model-checking.md` in the repository
-//! says how to begin, and `examples/model_checked` is a crate with a model that finds a bug.
+//! * [`FakeClock`] is a clock that a test steps.
+//! * `FakeRecorder`, with the feature `recorder`, keeps what a component recorded, without a bus.
 //!
-//! * [`Exploration`] runs a model, and refuses one that explored nothing, or less than it says.
-//! * [`rest`], [`begin`] and [`finish`] exclude the set-up and the end of a model from the
+//! # Models of your program
+//!
+//! A model is a bus, your code around it, and [loom](https://docs.rs/loom), which runs the two in
+//! every order of their steps up to a bound. Its parts exist only with `--cfg eventcast_loom`.
+//! `docs/model-checking.md` in the repository says how to begin, and `examples/model_checked` is a
+//! crate with a model that finds a bug.
+//!
+//! * `Exploration` runs a model, and refuses one that explored nothing, or less than it says.
+//! * `rest`, `begin` and `finish` exclude the set-up and the end of a model from the
 //!   exploration.
-//! * [`Payload`] is an event whose leak loom reports.
-//! * [`block_on`] polls a future, each time for a reason.
+//! * `Payload` is an event whose leak loom reports.
+//! * `block_on` polls a future, each time for a reason.
 //! * `Select`, with the feature `select`, waits for watchers in place of crossbeam's.
-//! * [`Sign`] and [`Gone`] let a model wait until the holder of a [`Sign`] is dropped.
+//! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
 //! No signature names a type of loom. A model uses loom's own threads and atomics, and they must
 //! come from the loom that eventcast has: any 0.7.
-//!
-//! # Examples
 //!
 //! A model of `examples/model_checked`:
 //!
@@ -33,13 +37,23 @@
 //! }
 //! ```
 
+#[cfg(eventcast_loom)]
 mod exploration;
+#[cfg(eventcast_loom)]
 mod failure;
+#[cfg(eventcast_loom)]
 mod parts;
+#[cfg(eventcast_loom)]
 mod task;
 
+#[cfg(eventcast_loom)]
 pub use self::exploration::{Exploration, Explored};
+#[cfg(eventcast_loom)]
 pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
+#[cfg(eventcast_loom)]
 pub use self::task::block_on;
-#[cfg(feature = "select")]
+pub use crate::clock::FakeClock;
+#[cfg(feature = "recorder")]
+pub use crate::record::recorder::FakeRecorder;
+#[cfg(all(feature = "select", eventcast_loom))]
 pub use crate::sync::Select;

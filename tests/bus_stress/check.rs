@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use eventcast::{Broadcaster, OverflowPolicy, ShutdownReport, WatcherStats};
+use eventcast::stats::WatcherStats;
+use eventcast::{Broadcaster, OverflowPolicy, ShutdownReport};
 
 use crate::FOREVER;
 use crate::event::{Ident, Item, Payload, events_in, lagged_in};

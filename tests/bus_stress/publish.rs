@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use eventcast::{Broadcaster, FlushError, PublishError, Publisher, WatchError, Watcher};
+use eventcast::error::{FlushError, PublishError, WatchError};
+use eventcast::{Broadcaster, Publisher, Watcher};
 
 use crate::event::{Ident, Origin, Payload};
 use crate::plan::{Made, Published, random_watcher};

@@ -50,7 +50,7 @@ pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut V
             }
             Err(error) => {
                 thread::yield_now();
-                error == eventcast::TryRecvError::Empty
+                error == eventcast::error::TryRecvError::Empty
             }
         },
         2 => match watcher.recv_timeout(Duration::from_micros(20)) {
@@ -58,7 +58,7 @@ pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut V
                 log.push(item(d.as_ref()));
                 true
             }
-            Err(error) => error == eventcast::RecvTimeoutError::Timeout,
+            Err(error) => error == eventcast::error::RecvTimeoutError::Timeout,
         },
         3 => watcher.recv_ref().map(|d| log.push(item(d))).is_ok(),
         4 => {
@@ -97,7 +97,7 @@ fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) ->
     loop {
         match watcher.try_recv() {
             Ok(delivery) => log.push(item(delivery.as_ref())),
-            Err(error) => return error == eventcast::TryRecvError::Empty,
+            Err(error) => return error == eventcast::error::TryRecvError::Empty,
         }
     }
 }

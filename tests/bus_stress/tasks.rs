@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use eventcast::{Delivery, Publisher, TryRecvError, Watcher};
+use eventcast::error::TryRecvError;
+use eventcast::{Delivery, Publisher, Watcher};
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::{Builder, Runtime};
 

@@ -1,8 +1,10 @@
 //! A server's answers about events, and the sink's results: each answer of a real kube-apiserver
 //! that a sink can meet.
 
-use eventcast::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
-use eventcast::{Event, EventPatch, EventSeries, EventSink, ObjectReference, SinkError, SinkErrorKind};
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::sink::SinkErrorKind;
+use eventcast::sink::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
+use eventcast::{Event, EventSink, ObjectReference, SinkError};
 use http::Method;
 use serde_json::Value;
 

@@ -5,7 +5,8 @@ use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use eventcast::{Event, EventPatch, KubernetesSink, ObjectReference, Text};
+use eventcast::event::EventPatch;
+use eventcast::{Event, KubernetesSink, ObjectReference, Text};
 use http::{Method, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use eventcast::{EventPatch, EventSink};
+use eventcast::EventSink;
+use eventcast::event::EventPatch;
 
 use super::cluster::Cluster;
 

@@ -5,10 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::{
-    CorrelatorOptions, Event, EventBroadcaster, FakeClock, LossReason, ObjectReference, Recorder,
-    RecordingHandle, RetryPolicy,
-};
+use eventcast::record::{LossReason, RecordingHandle};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
 use serde_json::{Value, json};
 
 use super::api_server::{Fault, Seen};

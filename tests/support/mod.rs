@@ -8,7 +8,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, BusOptions, BusStats, Delivery, OverflowPolicy, Watcher};
+use eventcast::stats::BusStats;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
 /// A timeout that only a hang reaches, even on a machine that stands still for a minute.
 pub const LONG: Duration = Duration::from_secs(180);

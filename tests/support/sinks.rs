@@ -6,9 +6,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use eventcast::event::EventPatch;
+use eventcast::sink::{MemorySinkOptions, SinkOp};
+use eventcast::stats::RecordingStats;
+use eventcast::testing::FakeClock;
 use eventcast::{
-    Event, EventBroadcaster, EventPatch, EventSink, EventType, FakeClock, MemorySink, MemorySinkOptions,
-    ObjectReference, RecordingStats, RetryPolicy, SinkError, SinkOp,
+    Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, RetryPolicy, SinkError,
 };
 
 /// A timeout that only a hang reaches, even on a machine that stands still for a minute.

@@ -1,7 +1,8 @@
 //! Texts, times and events as nobody would write them.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use eventcast::{Event, EventSeries, EventSource, ObjectReference, Timestamp};
+use eventcast::event::EventSeries;
+use eventcast::{Event, EventSource, ObjectReference, Timestamp};
 use proptest::prelude::*;
 
 /// Returns any text, more often than not with parts that a terminal would obey.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use eventcast::{DropReason, OverflowPolicy};
+use eventcast::OverflowPolicy;
+use eventcast::stats::DropReason;
 
 /// An event, which is a number that occurs once in a program.
 pub type Event = u64;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::{OverflowPolicy, StopHandle};
+use eventcast::OverflowPolicy;
+use eventcast::bus::StopHandle;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use eventcast::{DropReason, OverflowPolicy};
+use eventcast::OverflowPolicy;
+use eventcast::stats::DropReason;
 
 use super::api::{Event, Figures, Item, Nothing, Received, Spec, place};
 

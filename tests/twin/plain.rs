@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use eventcast::DropReason;
+use eventcast::stats::DropReason;
 
 use super::api::{Bus, Event, Figures, How, Nothing, Reader, Received, Refused, Spec, Totals};
 use super::mailbox::Mailbox;

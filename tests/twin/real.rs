@@ -4,10 +4,10 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use eventcast::{
-    Broadcaster, BusOptions, Delivery, DropReason, FakeClock, FlushError, PublishError, TryRecvError,
-    WatchError, Watcher, WatcherStats,
-};
+use eventcast::error::{FlushError, PublishError, TryRecvError, WatchError};
+use eventcast::stats::{DropReason, WatcherStats};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, Watcher};
 
 use super::api::{Bus, Event, Figures, How, Item, Nothing, Reader, Received, Refused, Spec, Totals};
 

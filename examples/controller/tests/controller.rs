@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use api_server::ApiServer;
-use eventcast::{FakeClock, FakeRecorder};
+use eventcast::testing::{FakeClock, FakeRecorder};
 use kube::runtime::controller::Action;
 use reminder::{Ctx, Reminder, ReminderSpec, reconcile};
 use serde_json::{Value, json};

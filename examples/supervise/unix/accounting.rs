@@ -83,7 +83,8 @@ impl fmt::Display for Accounting {
 #[cfg(test)]
 mod tests {
     use super::Accounting;
-    use eventcast::{RecordingStats, ShutdownReport};
+    use eventcast::ShutdownReport;
+    use eventcast::stats::RecordingStats;
 
     fn report() -> ShutdownReport {
         let mut report = ShutdownReport::default();

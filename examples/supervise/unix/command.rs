@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use eventcast::Escaped;
+use eventcast::escape::Escaped;
 
 use super::support::text::quoted;
 

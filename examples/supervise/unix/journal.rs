@@ -122,7 +122,7 @@ mod tests {
     use super::super::command::{Command, Process, name_all};
     use super::super::supervisor::{Cause, Change, Run};
     use super::Journal;
-    use eventcast::FakeRecorder;
+    use eventcast::testing::FakeRecorder;
     use std::io;
     use std::time::Duration;
 

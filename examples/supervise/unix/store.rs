@@ -12,7 +12,8 @@ use std::error::Error;
 use std::path::Path;
 
 #[cfg(feature = "sqlite-system")]
-use eventcast::{Event, EventQuery, EventTable, SqliteSink, Timestamp};
+use eventcast::sink::{EventQuery, EventTable};
+use eventcast::{Event, SqliteSink, Timestamp};
 use eventcast::{EventBroadcaster, MemorySink};
 
 /// The number of events of earlier runs that are shown.

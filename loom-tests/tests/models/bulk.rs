@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use eventcast::OverflowPolicy;
+use eventcast::bus::{BulkEvents, BulkNext, BulkReader, EndStage};
 use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
-use eventcast::{BulkEvents, BulkNext, BulkReader, EndStage, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};

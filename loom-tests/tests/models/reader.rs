@@ -5,8 +5,9 @@
 //! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
 //! threads begin.
 
+use eventcast::bus::StopHandle;
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
-use eventcast::{Delivery, OverflowPolicy, StopHandle, Watcher};
+use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::table::MEETS;
 use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use eventcast::OverflowPolicy;
+use eventcast::error::{FlushError, PublishError};
 use eventcast::testing::{Exploration, Payload, begin, rest};
-use eventcast::{FlushError, OverflowPolicy, PublishError};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use eventcast::OverflowPolicy;
+use eventcast::stats::BusStats;
 use eventcast::testing::{Exploration, Payload, begin, rest};
-use eventcast::{BusStats, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, spawn};
 
 /// Checks what holds in every snapshot.

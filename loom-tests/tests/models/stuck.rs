@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
+use eventcast::error::FlushError;
+use eventcast::testing::FakeClock;
 use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
-use eventcast::{Delivery, FakeClock, FlushError, OverflowPolicy};
+use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 use loom::sync::Arc;

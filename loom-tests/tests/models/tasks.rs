@@ -1,7 +1,8 @@
 //! The wakers of tasks that wait, and of threads that wait in a `Select`.
 
+use eventcast::error::{PublishError, TryRecvError};
 use eventcast::testing::{Exploration, Payload, Select, begin, rest};
-use eventcast::{Delivery, OverflowPolicy, PublishError, TryRecvError};
+use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 

@@ -200,7 +200,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Broadcaster, PublishError, Stopped};
+    /// use eventcast::error::{PublishError, Stopped};
+    /// use eventcast::Broadcaster;
     ///
     /// async fn publish_all(bus: &Broadcaster<u32>, mut events: Vec<u32>) -> Result<(), Stopped> {
     ///     let publisher = bus.publisher();

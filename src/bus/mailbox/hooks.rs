@@ -1,6 +1,6 @@
 //! The user's closures that a mailbox calls.
 
-use crate::stats::DropReason;
+use crate::counters::DropReason;
 
 /// A closure that decides, on the dispatcher, whether a watcher is offered an event.
 pub(crate) type FilterHook<T> = Box<dyn FnMut(&T) -> bool + Send>;

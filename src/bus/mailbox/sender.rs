@@ -18,8 +18,8 @@ use std::ops::Range;
 use crate::bus::state::{Lifecycle, Sent, WatcherState};
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
+use crate::counters::DropReason;
 use crate::policy::OverflowPolicy;
-use crate::stats::DropReason;
 use crate::sync::Arc;
 
 use super::hooks::{FilterHook, OnAbandon, OnDrop};

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
+use crate::counters::BusStats;
 use crate::report::ShutdownReport;
-use crate::stats::BusStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, unique_id};
 

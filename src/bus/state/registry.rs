@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::counters::WatcherStats;
 use crate::policy::OverflowPolicy;
-use crate::stats::WatcherStats;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 

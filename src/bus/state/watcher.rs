@@ -2,8 +2,8 @@
 //! writer each (except `panics`), flags, and the watcher's wake cell.
 
 use crate::bus::wait::WakeCell;
+use crate::counters::{DropCounts, WatcherStats};
 use crate::policy::OverflowPolicy;
-use crate::stats::{DropCounts, WatcherStats};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::sync::{CachePadded, Parker};
 

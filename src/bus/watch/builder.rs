@@ -8,9 +8,9 @@ use crate::bus::options::{BusOptions, WatchOptions, check_name, check_queue_len}
 use crate::bus::state::{Refusal, WatcherState};
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
+use crate::counters::DropReason;
 use crate::error::{BuildError, WatchError};
 use crate::policy::OverflowPolicy;
-use crate::stats::DropReason;
 use crate::sync::{Arc, Parker, thread};
 
 #[cfg(any(feature = "recorder", eventcast_loom))]

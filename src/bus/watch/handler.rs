@@ -7,7 +7,7 @@ use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::{BusThread, on_bus_thread};
 use crate::catch::catch_panic;
-use crate::stats::WatcherStats;
+use crate::counters::WatcherStats;
 use crate::sync::Arc;
 
 use super::watcher::Delivery;

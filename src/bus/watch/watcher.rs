@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::clock::Deadline;
+use crate::counters::WatcherStats;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
-use crate::stats::WatcherStats;
 use crate::sync::Arc;
 #[cfg(feature = "select")]
 use crate::sync::{Select, Signal};
@@ -304,7 +304,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// ```
     /// use crossbeam_channel::{Select, unbounded};
-    /// use eventcast::{Broadcaster, Delivery, TryRecvError};
+    /// use eventcast::error::TryRecvError;
+    /// use eventcast::{Broadcaster, Delivery};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;

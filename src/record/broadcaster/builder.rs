@@ -41,7 +41,7 @@ use super::EventBroadcaster;
 ///     .build()?;
 /// events.shutdown();
 /// assert_eq!(LOST.load(Ordering::Relaxed), 0);
-/// # Ok::<(), eventcast::BuildError>(())
+/// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
 #[doc(alias = "BroadcasterOption")]
 #[must_use = "nothing happens until `build`"]
@@ -89,8 +89,8 @@ impl EventBroadcasterBuilder {
     /// Sets the clock for everything: times and names of events, the correlators' windows, retries
     /// and timeouts. Default: the system's clock.
     ///
-    /// A [`FakeClock`](crate::FakeClock) lets a test step through them. A store has its own clock,
-    /// see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
+    /// A [`FakeClock`](crate::testing::FakeClock) lets a test step through them. A store has its
+    /// own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

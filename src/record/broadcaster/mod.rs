@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::{Broadcaster, Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
+use crate::counters::{BusStats, DropReason};
 use crate::error::{BuildError, FlushError, WatchError};
 use crate::record::correlator::CorrelatorOptions;
 use crate::record::delivery::{RecordingBuilder, RecordingHandle, Recordings, RetryPolicy};
@@ -20,7 +21,6 @@ use crate::record::recorder::{Recorder, RecorderContext, RecorderStats};
 use crate::record::sink::EventSink;
 use crate::record::stats::RecordingStats;
 use crate::report::ShutdownReport;
-use crate::stats::{BusStats, DropReason};
 use crate::sync::{Arc, Mutex, thread};
 
 use logging::Line;

@@ -82,7 +82,8 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 /// # Examples
 ///
 /// ```
-/// use eventcast::{Correlation, CorrelatorOptions, Event, EventCorrelator};
+/// use eventcast::correlator::{Correlation, EventCorrelator};
+/// use eventcast::{CorrelatorOptions, Event};
 ///
 /// let correlator = EventCorrelator::new(CorrelatorOptions::default())?;
 /// let mut event = Event::default();
@@ -97,7 +98,7 @@ pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
 /// let Correlation::Update { event: updated, patch, .. } = correlator.correlate(&event) else { panic!() };
 /// assert_eq!(updated.count, 2);
 /// assert_eq!(patch.as_str(), r#"{"count":2,"lastTimestamp":null,"message":"restarting"}"#);
-/// # Ok::<(), eventcast::BuildError>(())
+/// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
 pub struct EventCorrelator {
     clock: Clock,

@@ -27,7 +27,8 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{CorrelatorOptions, EventCorrelator};
+/// use eventcast::correlator::EventCorrelator;
+/// use eventcast::CorrelatorOptions;
 ///
 /// let mut options = CorrelatorOptions::default();
 /// options.lru_cache_size = 10_000;

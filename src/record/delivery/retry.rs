@@ -17,7 +17,7 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// The defaults are client-go's: 12 attempts, 10 seconds apart. The first pause is shortened at
 /// random, so that many programs do not come back together. A recording tries again after an error
 /// that the sink calls temporary ([`SinkError::retry`]), except one that
-/// [`retry_if`](crate::RecordingBuilder::retry_if) refuses.
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
 ///
 /// An event that waits holds up later events of the same key, and nothing else. The later events
 /// are counted meanwhile, and written in one go.
@@ -27,8 +27,8 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// until the store answers. The pauses are those of this policy. A probe without an answer does not
 /// count as an attempt of its event. Meanwhile events wait, as many as the queue holds. With a
 /// `delay` of zero the recording tries without a pause. An event that is not to be tried again,
-/// because `attempts` is 1 or [`retry_if`](crate::RecordingBuilder::retry_if) says so, makes no
-/// other event wait.
+/// because `attempts` is 1 or [`retry_if`](crate::record::RecordingBuilder::retry_if) says so,
+/// makes no other event wait.
 ///
 /// # Examples
 ///

@@ -28,7 +28,7 @@ impl Event {
     /// assert!(json.starts_with(r#"{"metadata":{"name":"web-0.17a6"},"involvedObject":{},"#));
     /// assert!(json.contains(r#""message":"exit code \u003e 0""#));
     /// assert_eq!(Event::from_json(&json)?, event);
-    /// # Ok::<(), eventcast::EventJsonError>(())
+    /// # Ok::<(), eventcast::event::EventJsonError>(())
     /// ```
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(768 + self.message.len());
@@ -77,7 +77,7 @@ impl Event {
     ///
     /// let error = Event::from_json(r#"{"kind": "EventList", "apiVersion": "v1", "items": []}"#).unwrap_err();
     /// assert!(error.to_string().contains("read each of its `items`"));
-    /// # Ok::<(), eventcast::EventJsonError>(())
+    /// # Ok::<(), eventcast::event::EventJsonError>(())
     /// ```
     pub fn from_json(json: &str) -> Result<Self, EventJsonError> {
         serde_json::from_str(json).map_err(|error| EventJsonError::new(&error))

@@ -15,7 +15,7 @@ use super::timestamp::Timestamp;
 /// # Examples
 ///
 /// ```
-/// use eventcast::ObjectMeta;
+/// use eventcast::event::ObjectMeta;
 ///
 /// let mut metadata = ObjectMeta::default();
 /// metadata.name = "web-0.17a6".into();

@@ -15,7 +15,8 @@ use super::timestamp::Timestamp;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{Event, EventPatch};
+/// use eventcast::event::EventPatch;
+/// use eventcast::Event;
 ///
 /// let mut event = Event::default();
 /// event.count = 2;
@@ -23,7 +24,7 @@ use super::timestamp::Timestamp;
 /// event.message = "a<b".into();
 /// let patch = r#"{"count":2,"lastTimestamp":"2024-01-02T03:04:05Z","message":"a\u003cb"}"#;
 /// assert_eq!(EventPatch::new(&event).as_bytes(), patch.as_bytes());
-/// # Ok::<(), eventcast::TimestampError>(())
+/// # Ok::<(), eventcast::event::TimestampError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPatch {

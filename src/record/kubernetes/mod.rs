@@ -118,7 +118,8 @@ impl KubernetesSink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventSink, KubernetesSink, SinkErrorKind};
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::{Event, EventSink, KubernetesSink};
     ///
     /// // Nobody listens there.
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);

@@ -12,7 +12,8 @@ use super::recorded::Recorded;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{EventType, FakeRecorder, ObjectReference};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::{EventType, ObjectReference};
 ///
 /// let fake = FakeRecorder::new(16);
 /// let recorder = fake.recorder();

@@ -19,7 +19,8 @@ use super::handle::Recorder;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{EventType, FakeRecorder, ObjectReference, Recorder};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::{EventType, ObjectReference, Recorder};
 ///
 /// fn reconcile(recorder: &Recorder) {
 ///     recorder.event(ObjectReference::new("Foo", "a"), EventType::Normal, "Synced", "Foo synced");
@@ -44,8 +45,8 @@ impl FakeRecorder {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// Creates the same fake on a clock. With a [`FakeClock`](crate::FakeClock), times and names
-    /// are the same in every run.
+    /// Creates the same fake on a clock. With a [`FakeClock`](crate::testing::FakeClock), times and
+    /// names are the same in every run.
     pub fn with_clock(capacity: usize, clock: Clock) -> Self {
         let queue = Arc::new(FakeQueue { events: Mutex::new(VecDeque::new()), capacity });
         let context = Arc::new(RecorderContext::with_clock(clock));

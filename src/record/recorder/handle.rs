@@ -35,7 +35,8 @@ const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 ///
 /// ```
 /// use eventcast::EventType::Warning;
-/// use eventcast::{FakeRecorder, ObjectReference};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::ObjectReference;
 ///
 /// let fake = FakeRecorder::new(16);
 /// let recorder = fake.recorder();
@@ -107,7 +108,8 @@ impl Recorder {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{FakeRecorder, ObjectReference};
+    /// use eventcast::testing::FakeRecorder;
+    /// use eventcast::ObjectReference;
     ///
     /// let fake = FakeRecorder::new(16);
     /// let door = ObjectReference::new("Door", "front");
@@ -278,7 +280,8 @@ impl fmt::Debug for Recorder {
 /// # Examples
 ///
 /// ```
-/// use eventcast::{EventType, FakeRecorder, ObjectReference};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::{EventType, ObjectReference};
 ///
 /// let fake = FakeRecorder::new(16);
 /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));

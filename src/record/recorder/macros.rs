@@ -9,7 +9,8 @@
 /// # Examples
 ///
 /// ```
-/// use eventcast::{FakeRecorder, ObjectReference, event};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::{ObjectReference, event};
 ///
 /// let fake = FakeRecorder::new(16);
 /// let recorder = fake.recorder();

@@ -13,7 +13,8 @@ use serde::Serialize;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{EventType, FakeRecorder, ObjectReference, Recorded};
+/// use eventcast::testing::FakeRecorder;
+/// use eventcast::{EventType, ObjectReference, Recorded};
 ///
 /// let recorder = FakeRecorder::new(1).recorder();
 /// let pod = ObjectReference::new("Pod", "web-0");

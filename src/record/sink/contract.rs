@@ -9,7 +9,7 @@ use super::error::SinkError;
 /// A store for events.
 ///
 /// The threads of a recording call the sink: one thread, unless
-/// [`workers`](crate::RecordingBuilder::workers) asks for more. A thread that records or
+/// [`workers`](crate::record::RecordingBuilder::workers) asks for more. A thread that records or
 /// distributes events never calls the sink. The sink may therefore take as long as it needs, and
 /// other recordings do not notice. If the sink panics, the recording gives the event up as if the
 /// sink had rejected it.
@@ -127,7 +127,8 @@ impl SinkOp {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventSink, MemorySink, SinkOp};
+    /// use eventcast::sink::SinkOp;
+    /// use eventcast::{Event, EventSink, MemorySink};
     ///
     /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();

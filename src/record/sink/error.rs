@@ -19,7 +19,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{SinkError, SinkErrorKind};
+/// use eventcast::sink::SinkErrorKind;
+/// use eventcast::SinkError;
 /// use std::time::Duration;
 ///
 /// let error = SinkError::retry_after("too many requests", Duration::from_secs(1));
@@ -77,7 +78,8 @@ impl SinkError {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{SinkError, SinkErrorKind};
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::SinkError;
     /// use std::time::Duration;
     ///
     /// let error = SinkError::unreachable("connection refused");

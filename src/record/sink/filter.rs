@@ -22,13 +22,15 @@ use super::{EventSink, SinkError, SinkOp};
 /// are not affected.
 ///
 /// For a recording whose only sink would be this one,
-/// [`RecordingBuilder::filter`](crate::RecordingBuilder::filter) is better: an event that it
-/// refuses does not even enter the queue. Use this sink as a part of a [`Tee`](crate::Tee).
+/// [`RecordingBuilder::filter`](crate::record::RecordingBuilder::filter) is better: an event that
+/// it refuses does not even enter the queue. Use this sink as a part of a
+/// [`Tee`](crate::sink::Tee).
 ///
 /// # Examples
 ///
 /// ```
-/// use eventcast::{Event, EventSink, EventType, Filter, MemorySink};
+/// use eventcast::sink::Filter;
+/// use eventcast::{Event, EventSink, EventType, MemorySink};
 ///
 /// let store = MemorySink::new();
 /// let sink = Filter::new(|event: &Event| event.event_type() == Some(EventType::Warning), store.clone());

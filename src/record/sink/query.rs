@@ -11,7 +11,8 @@ use super::table;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{EventQuery, EventSink, EventType, MemorySink, ObjectReference};
+/// use eventcast::sink::EventQuery;
+/// use eventcast::{EventSink, EventType, MemorySink, ObjectReference};
 ///
 /// let store = MemorySink::new();
 /// for (name, reason) in [("web-0.1", "Started"), ("web-0.2", "BackOff"), ("web-0.3", "BackOff")] {
@@ -123,7 +124,8 @@ impl EventQuery {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventQuery, EventSink, MemorySink};
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
     ///
     /// let store = MemorySink::new();
     /// for name in ["a", "b", "c"] {
@@ -156,7 +158,8 @@ impl EventQuery {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventQuery};
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::Event;
     ///
     /// let mut event = Event::default();
     /// event.reason = "BackOff".into();

@@ -30,7 +30,8 @@ pub(super) fn render(events: &[Event], now: Timestamp) -> String {
 /// # Examples
 ///
 /// ```
-/// use eventcast::{Event, EventTable, ObjectReference, Timestamp};
+/// use eventcast::sink::EventTable;
+/// use eventcast::{Event, ObjectReference, Timestamp};
 ///
 /// let mut event = Event::default();
 /// event.involved_object = ObjectReference::new("Pod", "web-0");

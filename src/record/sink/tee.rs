@@ -39,7 +39,8 @@ use super::{EventSink, SinkError, SinkErrorKind, SinkOp};
 /// Warnings in one place, and all events in another:
 ///
 /// ```
-/// use eventcast::{EventBroadcaster, EventType, Filter, MemorySink, ObjectReference, Tee};
+/// use eventcast::sink::{Filter, Tee};
+/// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
 ///
 /// let (all, warnings) = (MemorySink::new(), MemorySink::new());
 /// let only = Filter::new(|event: &eventcast::Event| event.type_ == "Warning", warnings.clone());

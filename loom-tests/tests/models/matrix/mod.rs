@@ -11,8 +11,9 @@ mod watching;
 use std::ops::Deref;
 use std::time::Duration;
 
+use eventcast::stats::WatcherStats;
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
-use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport, WatcherStats};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
 use eventcast_loom_tests::table::{ENDS, WHOLE};
 use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 

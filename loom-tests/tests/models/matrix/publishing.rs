@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use eventcast::error::PublishError;
 use eventcast::testing::{Payload, block_on};
-use eventcast::{OverflowPolicy, PublishError, ShutdownReport};
+use eventcast::{OverflowPolicy, ShutdownReport};
 use eventcast_loom_tests::numbers;
 
 use super::{End, Row};

@@ -2,8 +2,9 @@
 
 use std::panic::resume_unwind;
 
+use eventcast::bus::Runner;
 use eventcast::testing::Payload;
-use eventcast::{Delivery, OverflowPolicy, Runner, ShutdownReport, WatchHandle};
+use eventcast::{Delivery, OverflowPolicy, ShutdownReport, WatchHandle};
 
 use super::watching::check_departed;
 use super::{End, Handle, Row, settled};

@@ -2,8 +2,9 @@
 
 use std::task::{Context, Poll, Waker};
 
+use eventcast::error::FlushError;
 use eventcast::testing::{Payload, block_on, rest};
-use eventcast::{FlushError, OverflowPolicy, ShutdownReport, Watcher};
+use eventcast::{OverflowPolicy, ShutdownReport, Watcher};
 use eventcast_loom_tests::{numbers, select};
 
 use super::{End, Handle, Row, SECOND, settled};

@@ -157,7 +157,7 @@ impl Default for MemorySink {
 
 impl MemorySink {
     /// Creates an empty store of at most 10,000 events, each kept for an hour after its last write
-    /// by the system's clock. For a broadcaster on a [`FakeClock`](crate::FakeClock),
+    /// by the system's clock. For a broadcaster on a [`FakeClock`](crate::testing::FakeClock),
     /// [`with_clock`](Self::with_clock) gives the store the same clock.
     pub fn new() -> Self {
         Self::build(MemorySinkOptions::default(), Clock::system())
@@ -172,7 +172,8 @@ impl MemorySink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{MemorySink, MemorySinkOptions};
+    /// use eventcast::sink::MemorySinkOptions;
+    /// use eventcast::MemorySink;
     ///
     /// let mut options = MemorySinkOptions::default();
     /// options.max_events = 500;

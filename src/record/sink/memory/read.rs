@@ -90,7 +90,8 @@ impl MemorySink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventQuery, EventSink, MemorySink};
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
     ///
     /// let store = MemorySink::new();
     /// for number in 0..1000 {
@@ -210,7 +211,9 @@ impl MemorySink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
+    /// use eventcast::sink::MemorySinkOptions;
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Event, EventSink, MemorySink, ObjectReference};
     /// use std::time::{Duration, SystemTime};
     ///
     /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
@@ -250,7 +253,9 @@ impl MemorySink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Event, EventSink, FakeClock, MemorySink, MemorySinkOptions, ObjectReference};
+    /// use eventcast::sink::MemorySinkOptions;
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Event, EventSink, MemorySink, ObjectReference};
     /// use std::time::{Duration, SystemTime};
     ///
     /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));

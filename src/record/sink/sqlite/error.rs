@@ -19,7 +19,8 @@ const MAX_DETAIL: usize = 300;
 /// # Examples
 ///
 /// ```
-/// use eventcast::{SqliteErrorKind, SqliteSink};
+/// use eventcast::sink::SqliteErrorKind;
+/// use eventcast::SqliteSink;
 ///
 /// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
 /// assert_eq!(error.kind(), SqliteErrorKind::NoParent);

@@ -283,7 +283,7 @@ impl SqliteSink {
     ///
     /// As [`open`](Self::open). If an option is out of range, the error is
     /// [`InvalidOption`](SqliteErrorKind::InvalidOption). Its source is the
-    /// [`BuildError`](crate::BuildError) that names the option.
+    /// [`BuildError`](crate::error::BuildError) that names the option.
     pub fn with_options(path: impl AsRef<Path>, options: SqliteSinkOptions) -> Result<Self, SqliteError> {
         Self::with_clock(path, options, Clock::system())
     }

@@ -23,7 +23,8 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 /// # let folder = std::env::temp_dir().join(format!("eventcast-options-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// # let path = folder.join("events.db");
-/// use eventcast::{SqliteSink, SqliteSinkOptions};
+/// use eventcast::sink::SqliteSinkOptions;
+/// use eventcast::SqliteSink;
 ///
 /// let mut options = SqliteSinkOptions::default();
 /// options.max_events = Some(5_000);

@@ -55,7 +55,8 @@ impl SqliteSink {
     /// # let folder = std::env::temp_dir().join(format!("eventcast-find-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// # let path = folder.join("events.db");
-    /// use eventcast::{Event, EventQuery, EventSink, SqliteSink};
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, SqliteSink};
     ///
     /// let store = SqliteSink::open(&path)?;
     /// for (name, reason) in [("web-0.1", "Started"), ("web-0.2", "BackOff")] {
@@ -85,7 +86,8 @@ impl SqliteSink {
     /// # let folder = std::env::temp_dir().join(format!("eventcast-iter-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// # let path = folder.join("events.db");
-    /// use eventcast::{Event, EventQuery, EventSink, SqliteSink};
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, SqliteSink};
     ///
     /// let store = SqliteSink::open(&path)?;
     /// for name in ["web-0.1", "web-0.2"] {
@@ -94,7 +96,7 @@ impl SqliteSink {
     ///     store.create(&event)?;
     /// }
     /// let names: Result<Vec<_>, _> =
-    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast::SqliteError>(event?.metadata.name)).collect();
+    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast::sink::SqliteError>(event?.metadata.name)).collect();
     /// assert_eq!(names?, ["web-0.1", "web-0.2"]);
     /// # drop(store);
     /// # std::fs::remove_dir_all(&folder)?;
