@@ -23,9 +23,11 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
 /// its own queue and policy.
 ///
-/// A bus owns one dispatcher thread. Every method takes `&self`, so the bus can be shared in an
-/// `Arc`. Publishers and watchers do not keep the bus open. Dropping the bus closes it and waits
-/// for nobody. [`shutdown`](Self::shutdown) closes the bus and waits.
+/// A bus owns one dispatcher thread. A clone is another handle of the same bus, and costs one
+/// reference count. The drop of the last handle closes the bus and waits for nobody.
+/// [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers and watchers do
+/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus does, until
+/// somebody closes the bus, so give it a [`Publisher`] instead.
 ///
 /// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
 /// `Box` or an `Arc`.
@@ -55,6 +57,11 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Broadcaster<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The part of a bus that all its handles share. Its drop closes the bus.
+struct Shared<T> {
     incoming: Arc<IncomingQueue<T>>,
     options: BusOptions,
 }
@@ -101,12 +108,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         let dispatcher = Dispatcher::new(lifecycle.clone(), rx, parker, options.max_batch);
         thread::spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
-        Ok(Self { incoming: Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch)), options })
+        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch));
+        Ok(Self { shared: Arc::new(Shared { incoming, options }) })
     }
 
     /// Returns a handle that publishes events. The handle does not keep the bus open.
     pub fn publisher(&self) -> Publisher<T> {
-        Publisher::new(self.incoming.clone())
+        Publisher::new(self.shared.incoming.clone())
     }
 
     /// Registers a watcher with the bus's default queue length and policy. See
@@ -127,7 +135,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
     /// handler.
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
-        WatchBuilder::new(&self.incoming, &self.options)
+        WatchBuilder::new(&self.shared.incoming, &self.shared.options)
     }
 
     /// Waits until everything that was accepted before this call has been offered to every watcher,
@@ -169,13 +177,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let lifecycle = &self.incoming.lifecycle;
+        let lifecycle = &self.shared.incoming.lifecycle;
         if lifecycle.is_current() {
             return Err(FlushError::WouldDeadlock);
         }
         let deadline = lifecycle.clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
-        match self.incoming.push(Entry::Flush(ticket.clone()), deadline) {
+        match self.shared.incoming.push(Entry::Flush(ticket.clone()), deadline) {
             Ok(()) => {}
             Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
             // Everything accepted before has been offered and handled at the end, if it was not
@@ -187,7 +195,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let lifecycle = &self.incoming.lifecycle;
+        let lifecycle = &self.shared.incoming.lifecycle;
         let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || all_flushed(lifecycle));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
@@ -217,13 +225,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         async move {
-            let lifecycle = &self.incoming.lifecycle;
+            let lifecycle = &self.shared.incoming.lifecycle;
             if lifecycle.is_current() {
                 return Err(FlushError::WouldDeadlock);
             }
             let deadline = lifecycle.clock.deadline(timeout);
             let ticket = Arc::new(FlushTicket::default());
-            match self.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
+            match self.shared.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
                 Ok(()) => {}
                 Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
                 Err(Refused(_, Refusal::Stopped)) => {
@@ -238,14 +246,15 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
-        let cores = ticket.waiting_for().unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
+        let cores =
+            ticket.waiting_for().unwrap_or_else(|| self.shared.incoming.lifecycle.registry.waited_for());
         FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
     }
 
     /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
     /// events that were accepted. Never waits.
     pub fn close(&self) {
-        self.incoming.lifecycle.close();
+        self.shared.incoming.lifecycle.close();
     }
 
     /// Closes the bus, and waits until everything accepted has been offered to every watcher and
@@ -264,7 +273,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
-        self.incoming.lifecycle.shutdown(None, None)
+        self.shared.incoming.lifecycle.shutdown(None, None)
     }
 
     /// Closes the bus as [`shutdown`](Self::shutdown) does, but returns by the deadline and then
@@ -280,7 +289,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         let (deadline, give_up) = self.deadlines(timeout);
-        self.incoming.lifecycle.shutdown(deadline, give_up)
+        self.shared.incoming.lifecycle.shutdown(deadline, give_up)
     }
 
     /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. The
@@ -307,14 +316,14 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
         async move {
             let (deadline, give_up) = self.deadlines(timeout);
-            self.incoming.lifecycle.shutdown_async(deadline, give_up).await
+            self.shared.incoming.lifecycle.shutdown_async(deadline, give_up).await
         }
     }
 
     /// Returns the moment at which a shutdown has to return, and the moment at which it has to
     /// begin giving up.
     fn deadlines(&self, timeout: Duration) -> (Deadline, Deadline) {
-        let clock = &self.incoming.lifecycle.clock;
+        let clock = &self.shared.incoming.lifecycle.clock;
         let reserve = (timeout / 10).min(Duration::from_millis(50));
         (clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
     }
@@ -323,7 +332,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// bus this does not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
-        let lifecycle = &self.incoming.lifecycle;
+        let lifecycle = &self.shared.incoming.lifecycle;
         if !lifecycle.is_current() {
             let _ = lifecycle.wait_ended(lifecycle.clock.deadline(timeout));
         }
@@ -332,13 +341,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Returns whether the running thread is one of this bus's own.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {
-        self.incoming.lifecycle.is_current()
+        self.shared.incoming.lifecycle.is_current()
     }
 
     /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the
     /// dispatcher.
     pub fn stats(&self) -> BusStats {
-        self.incoming.lifecycle.stats()
+        self.shared.incoming.lifecycle.stats()
     }
 }
 
@@ -364,7 +373,7 @@ fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
     }
 }
 
-impl<T> Drop for Broadcaster<T> {
+impl<T> Drop for Shared<T> {
     /// Closes the bus and waits for nobody. The dispatcher's thread still offers the events that
     /// were accepted.
     fn drop(&mut self) {
@@ -372,8 +381,30 @@ impl<T> Drop for Broadcaster<T> {
     }
 }
 
+impl<T> Clone for Broadcaster<T> {
+    /// Returns another handle of the same bus. The bus closes when its last handle is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let publisher = bus.publisher();
+    /// let other = bus.clone();
+    /// drop(bus);
+    /// assert!(publisher.try_publish(1).is_ok());
+    /// drop(other);
+    /// assert!(publisher.try_publish(2).unwrap_err().is_stopped());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
 impl<T> fmt::Debug for Broadcaster<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Broadcaster").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Broadcaster").field("options", &self.shared.options).finish_non_exhaustive()
     }
 }

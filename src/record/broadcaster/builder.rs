@@ -13,7 +13,7 @@ use crate::record::loss::{Loss, LossHook, OnLoss};
 use crate::record::recorder::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
 use crate::sync::{Arc, Mutex};
 
-use super::EventBroadcaster;
+use super::{EventBroadcaster, Shared};
 
 /// A builder for an [`EventBroadcaster`] that differs from the defaults. [`build`](Self::build)
 /// starts the broadcaster.
@@ -183,7 +183,7 @@ impl EventBroadcasterBuilder {
         // Made only to check the options. Each recording takes a copy of them.
         EventCorrelator::new(correlator.clone())?;
         let losses = Arc::new(LossHook::new(on_loss, &clock));
-        Ok(EventBroadcaster {
+        let shared = Shared {
             bus: Broadcaster::with_clock(bus, clock.clone())?,
             recorder: Arc::new(RecorderContext::new(clock.clone(), max_message_len, scrub, losses.clone())),
             recordings: Recordings::new(clock.clone(), losses.clone()),
@@ -193,7 +193,8 @@ impl EventBroadcasterBuilder {
             retry,
             drop_timeout,
             report: Mutex::new(None),
-        })
+        };
+        Ok(EventBroadcaster { shared: Arc::new(shared) })
     }
 }
 

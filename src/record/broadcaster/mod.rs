@@ -34,10 +34,10 @@ pub use builder::EventBroadcasterBuilder;
 /// one does not delay another. Events that a full queue loses are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
-/// Every method takes `&self`, so a program can share the broadcaster in an `Arc`. Recorders and
-/// handles do not keep the broadcaster open.
+/// A clone is another handle of the same broadcaster, and costs one reference count. Recorders,
+/// watchers and the handles of handlers and recordings do not keep the broadcaster open.
 ///
-/// Dropping the broadcaster closes it. The drop waits at most
+/// The drop of the last handle closes the broadcaster. This drop waits at most
 /// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
 /// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports
 /// what became of them. In an async program, await `shutdown_async` before the drop, which then has
@@ -67,7 +67,13 @@ pub use builder::EventBroadcasterBuilder;
 /// assert_eq!(store.events()[1].count, 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct EventBroadcaster {
+    shared: Arc<Shared>,
+}
+
+/// The part of a broadcaster that all its handles share. Its drop closes the broadcaster.
+struct Shared {
     bus: Broadcaster<Event>,
     clock: Clock,
     losses: Arc<LossHook>,
@@ -95,7 +101,7 @@ impl EventBroadcaster {
     /// component's name and a host's.
     #[doc(alias = "NewRecorder")]
     pub fn new_recorder(&self, source: impl Into<EventSource>) -> Recorder {
-        Recorder::new(self.bus.publisher(), source.into(), self.recorder.clone())
+        Recorder::new(self.shared.bus.publisher(), source.into(), self.shared.recorder.clone())
     }
 
     /// Returns a builder for a watcher of the events as they were recorded, with its own queue,
@@ -105,8 +111,9 @@ impl EventBroadcaster {
     /// panics. If the watcher gets its own [`on_drop`](WatchBuilder::on_drop), the losses that this
     /// hook learns of are not reported to `on_loss`.
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
-        let (dropped, abandoned, panicked) = (self.losses.clone(), self.losses.clone(), self.losses.clone());
-        let builder = self.bus.watch_builder().on_drop_named(move |name, reason, events| {
+        let (dropped, abandoned, panicked) =
+            (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
+        let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
             dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
         });
         let builder = builder.on_abandon(move |name, count| {
@@ -222,7 +229,12 @@ impl EventBroadcaster {
     /// Returns a builder for a recording with its own correlator, retries, queue, policy, filter
     /// and name.
     pub fn recording(&self) -> RecordingBuilder<'_> {
-        RecordingBuilder::new(self.watch_builder(), self.correlator.clone(), self.retry, &self.recordings)
+        RecordingBuilder::new(
+            self.watch_builder(),
+            self.shared.correlator.clone(),
+            self.shared.retry,
+            &self.shared.recordings,
+        )
     }
 
     /// Waits until every event recorded before this call has been handled by every handler and log,
@@ -236,13 +248,13 @@ impl EventBroadcaster {
     ///
     /// Waits at most `timeout`. In an async task, use `flush_async`.
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        self.bus.flush(timeout)
+        self.shared.bus.flush(timeout)
     }
 
     /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
     /// still handled, and recordings try each event that is left once. Never waits.
     pub fn close(&self) {
-        self.bus.close();
+        self.shared.bus.close();
     }
 
     /// Closes the broadcaster, and waits until every recorded event has been handled by every
@@ -260,7 +272,7 @@ impl EventBroadcaster {
     /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) returns in time.
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
-        self.report(self.bus.shutdown())
+        self.report(self.shared.bus.shutdown())
     }
 
     /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
@@ -275,7 +287,7 @@ impl EventBroadcaster {
     /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
     /// this method could wait for a sink or a handler that needs this same thread.
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
-        self.report(self.bus.shutdown_timeout(timeout))
+        self.report(self.shared.bus.shutdown_timeout(timeout))
     }
 
     /// Waits as [`flush`](Self::flush) does, for a task. See [`Broadcaster::flush_async`].
@@ -284,7 +296,7 @@ impl EventBroadcaster {
     ///
     /// Returns the errors of [`flush`](Self::flush).
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
-        self.bus.flush_async(timeout)
+        self.shared.bus.flush_async(timeout)
     }
 
     /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See
@@ -306,29 +318,29 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
-        async move { self.report(self.bus.shutdown_async(timeout).await) }
+        async move { self.report(self.shared.bus.shutdown_async(timeout).await) }
     }
 
     fn report(&self, mut report: ShutdownReport) -> ShutdownReport {
-        report.recordings = self.recordings.stats();
+        report.recordings = self.shared.recordings.stats();
         report.complete &= report.recordings.iter().all(|recording| recording.abandoned == 0);
-        if self.bus.is_current() {
+        if self.shared.bus.is_current() {
             return report;
         }
-        self.report.lock().get_or_insert(report).clone()
+        self.shared.report.lock().get_or_insert(report).clone()
     }
 
     /// Returns the counters so far.
     pub fn stats(&self) -> EventBroadcasterStats {
         EventBroadcasterStats {
-            bus: self.bus.stats(),
-            recorder: self.recorder.stats(),
-            recordings: self.recordings.stats(),
+            bus: self.shared.bus.stats(),
+            recorder: self.shared.recorder.stats(),
+            recordings: self.shared.recordings.stats(),
         }
     }
 }
 
-impl Drop for EventBroadcaster {
+impl Drop for Shared {
     /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
     /// handled. Events that are not handled by then are not given up, if the process lives on. On a
     /// thread of this broadcaster, the drop does not wait.
@@ -344,7 +356,7 @@ impl Drop for EventBroadcaster {
 
 impl fmt::Debug for EventBroadcaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventBroadcaster").field("bus", &self.bus).finish_non_exhaustive()
+        f.debug_struct("EventBroadcaster").field("bus", &self.shared.bus).finish_non_exhaustive()
     }
 }
 
