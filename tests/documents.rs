@@ -3,28 +3,20 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+#[path = "support/sources.rs"]
+mod sources;
 
-/// Returns the text of all Rust files in a folder, each with its name. A `main.rs` has the name of
-/// its folder, as the program has.
-fn sources(folder: &Path) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let is_main = path.ends_with("main.rs");
-            let named = if is_main { path.parent().unwrap() } else { &path };
-            let name = named.file_stem().unwrap().to_string_lossy().into_owned();
-            found.push((name, fs::read_to_string(&path).unwrap()));
-        }
-    }
-    found
+use sources::{in_repository, rust_files};
+
+/// Returns the text of all Rust files in a folder of the repository, each with its name. A
+/// `main.rs` has the name of its folder, as the program has.
+fn texts(folder: &str) -> Vec<(String, String)> {
+    let name = |path: &str| {
+        let path = path.trim_end_matches(".rs").trim_end_matches("/main");
+        path.rsplit('/').next().unwrap_or_default().to_owned()
+    };
+    rust_files(folder, 1).into_iter().map(|(path, text)| (name(&path), text)).collect()
 }
 
 /// Returns the texts between backquotes.
@@ -41,9 +33,9 @@ fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t
 
 #[test]
 fn every_test_and_model_behind_a_guarantee_exists() {
-    let document = fs::read_to_string(root("docs/guarantees.md")).unwrap();
-    let mut files = sources(&root("tests"));
-    files.extend(sources(&root("loom-tests/tests")));
+    let document = fs::read_to_string(in_repository("docs/guarantees.md")).unwrap();
+    let mut files = texts("tests");
+    files.extend(texts("loom-tests/tests"));
     let mut seen = 0;
     // In each paragraph only the part that names tests counts. The guarantee itself comes before
     // it.
@@ -66,8 +58,8 @@ fn every_test_and_model_behind_a_guarantee_exists() {
 
 #[test]
 fn every_test_behind_a_fault_exists() {
-    let document = fs::read_to_string(root("docs/verification.md")).unwrap();
-    let files = sources(&root("tests"));
+    let document = fs::read_to_string(in_repository("docs/verification.md")).unwrap();
+    let files = texts("tests");
     let faults = document.split("\n## ").find(|part| part.starts_with("Faults")).unwrap();
     let mut rows = 0;
     for row in faults.lines().filter(|line| line.starts_with("| ")).skip(1) {
@@ -89,11 +81,11 @@ fn every_test_behind_a_fault_exists() {
 
 #[test]
 fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
-    let document = fs::read_to_string(root("docs/from-client-go.md")).unwrap();
+    let document = fs::read_to_string(in_repository("docs/from-client-go.md")).unwrap();
     // The search of rustdoc ignores case and underscores.
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let mut known = HashSet::new();
-    for (_, text) in sources(&root("src")) {
+    for (_, text) in texts("src") {
         for keyword in
             ["pub struct ", "pub enum ", "pub trait ", "pub fn ", "    fn ", "    pub ", "doc(alias = \""]
         {
@@ -125,13 +117,13 @@ fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t 
 /// `.ci/run outside` builds and runs that crate.
 #[test]
 fn the_code_about_models_is_that_of_the_example() {
-    let mut files = sources(&root("examples/model_checked/src"));
+    let mut files = texts("examples/model_checked/src");
     for name in ["Cargo.toml", ".cargo/config.toml"] {
-        let text = fs::read_to_string(root("examples/model_checked").join(name)).unwrap();
+        let text = fs::read_to_string(in_repository("examples/model_checked").join(name)).unwrap();
         files.push((name.to_owned(), text));
     }
-    let document = fs::read_to_string(root("docs/model-checking.md")).unwrap();
-    let module = fs::read_to_string(root("src/testing/mod.rs")).unwrap();
+    let document = fs::read_to_string(in_repository("docs/model-checking.md")).unwrap();
+    let module = fs::read_to_string(in_repository("src/testing/mod.rs")).unwrap();
     let module = module.lines().filter_map(|line| line.strip_prefix("//!"));
     let module = module.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let mut seen = 0;

@@ -7,7 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+
+#[path = "support/sources.rs"]
+mod sources;
+
+use sources::{in_repository, rust_files};
 
 /// The levels of the modules, from the lowest to the highest. A module has the level of the longest
 /// name here with which its path begins. The names of one level do not import each other.
@@ -94,7 +98,7 @@ fn concurrency_comes_through_the_facade() {
             for banned in FACADE_ONLY {
                 for (at, _) in line.match_indices(banned) {
                     if !ALLOWED.iter().any(|allowed| line[at..].starts_with(allowed)) {
-                        wrong.push(format!("{}:{number}: {banned}", path.display()));
+                        wrong.push(format!("{path}:{number}: {banned}"));
                     }
                 }
             }
@@ -106,7 +110,7 @@ fn concurrency_comes_through_the_facade() {
 /// `lib.rs` holds docs, lints, modules and re-exports only.
 #[test]
 fn the_root_has_no_logic() {
-    let text = fs::read_to_string(root().join("lib.rs")).unwrap();
+    let text = fs::read_to_string(in_repository("src/lib.rs")).unwrap();
     for (number, line) in code(&text) {
         for word in ["fn ", "struct ", "enum ", "trait ", "impl ", "use crate::bus::*"] {
             assert!(!line.contains(word), "lib.rs:{number}: {line}");
@@ -118,35 +122,13 @@ fn the_root_has_no_logic() {
 fn files_stay_readable() {
     for (path, text) in sources() {
         let lines = text.lines().count();
-        assert!(
-            lines <= 500,
-            "{} has {lines} lines: a file has one idea, and at most 500 lines",
-            path.display()
-        );
+        assert!(lines <= 500, "{} has {lines} lines: a file has one idea, and at most 500 lines", path);
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
-}
-
-/// Returns all source files with their text.
-fn sources() -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).unwrap();
-                found.push((path, text));
-            }
-        }
-    }
-    assert!(found.len() > 15, "{} source files found", found.len());
-    found
+/// Returns all source files, each with its path in `src` and its text.
+fn sources() -> Vec<(String, String)> {
+    rust_files("src", 80)
 }
 
 /// Returns the modules to which the imports of this module lead, directly or through other modules.
@@ -163,10 +145,8 @@ fn reached_from<'i>(name: &str, imports: &'i BTreeMap<String, BTreeSet<String>>)
 }
 
 /// Returns the names of the modules that a file is inside of, and of its own module.
-fn module_of(path: &Path) -> Vec<String> {
-    let inside = path.strip_prefix(root()).unwrap().with_extension("");
-    let mut names: Vec<String> =
-        inside.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect();
+fn module_of(path: &str) -> Vec<String> {
+    let mut names: Vec<String> = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if names.last().is_some_and(|name| name == "mod") {
         names.pop();
     }
@@ -337,7 +317,12 @@ fn absolute(module: &[String], depth: usize, path: &str) -> Option<Vec<String>> 
             _ if i == 0 && !is_relative => {
                 base.push(name.to_owned());
                 return Some([base, path.split("::").skip(1).map(str::to_owned).collect()].concat()).filter(
-                    |whole| root().join(whole[..=module.len()].join("/")).with_extension("rs").exists(),
+                    |whole| {
+                        in_repository("src")
+                            .join(whole[..=module.len()].join("/"))
+                            .with_extension("rs")
+                            .exists()
+                    },
                 );
             }
             _ => found.push(name.to_owned()),

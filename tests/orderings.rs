@@ -5,30 +5,18 @@
 //! with `cargo loom` and `cargo loom-mutants`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+
+#[path = "support/sources.rs"]
+mod sources;
+
+use sources::{in_repository, rust_files};
 
 /// The largest distance of an explanation above its use, in lines.
 const NEAR: usize = 10;
 
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 /// Returns the library's files, each with its path in `src`.
 fn sources() -> Vec<(String, String)> {
-    let (mut folders, mut found) = (vec![root("src")], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(root("src")).unwrap().to_string_lossy().replace('\\', "/");
-                found.push((name, fs::read_to_string(path).unwrap()));
-            }
-        }
-    }
-    assert!(found.len() > 80, "{} files found", found.len());
-    found
+    rust_files("src", 80)
 }
 
 fn is_comment(line: &str) -> bool {
@@ -111,7 +99,8 @@ fn an_ordering_without_its_partner_is_seen() {
 
 #[test]
 fn every_atomic_is_in_the_table() {
-    let tables = ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(root(file)).unwrap());
+    let tables =
+        ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(in_repository(file)).unwrap());
     let table = tables.concat();
     let (mut atomics, mut wrong) = (0, Vec::new());
     // The facade's atomics stand in for the inside of other libraries, and are not in the tables.

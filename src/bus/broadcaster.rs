@@ -26,8 +26,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bus owns one dispatcher thread. A clone is another handle of the same bus, and costs one
 /// reference count. The drop of the last handle closes the bus and waits for nobody.
 /// [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers and watchers do
-/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus does, until
-/// somebody closes the bus, so give it a [`Publisher`] instead.
+/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus does,
+/// until somebody closes the bus, so give it a [`Publisher`] instead.
 ///
 /// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
 /// `Box` or an `Arc`.
