@@ -1,5 +1,11 @@
 //! A bounded event bus inside a process, and a Kubernetes-style event recorder on top of it.
 //!
+//! ```text
+//! Publisher ─┐                                     ┌─> queue ─> Watcher (a thread, a task, a Select)
+//! Publisher ─┼─> incoming queue ─> dispatcher ─────┼─> queue ─> handler (a thread of the bus)
+//! Recorder ──┘   (the one order)   (one thread)    └─> queue ─> correlator ─> EventSink (a recording)
+//! ```
+//!
 //! * [`Broadcaster<T>`](Broadcaster) is the bus. [Publishers](Publisher) on any threads publish to
 //!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
 //!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and shows
@@ -8,9 +14,9 @@
 //!   takes memory only as it fills, so a long queue costs an idle watcher nothing.
 #![cfg_attr(
     feature = "recorder",
-    doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, an
-[`EventCorrelator`](correlator::EventCorrelator) folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as
-client-go's `tools/record`, and differs where that loses events silently."
+    doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, a
+[correlator] folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as client-go's
+`tools/record`, and differs where that loses events silently."
 )]
 //!
 //! The library is synchronous and needs no runtime. Nothing polls: a thread that waits sleeps.
@@ -36,6 +42,45 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! assert_eq!(journal.events().collect::<Vec<_>>(), [0, 1, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The items of a watcher, the losses among them, and the ways to wait for them are the subject of
+//! [`Watcher`]. [`Publisher`] has the ways to publish.
+#![cfg_attr(
+    feature = "recorder",
+    doc = r##"
+# The recorder in ten lines
+
+```
+use eventcast::{EventBroadcaster, MemorySink, ObjectReference, event};
+
+let store = MemorySink::new();
+let events = EventBroadcaster::new()?;
+events.start_recording_to_sink(store.clone())?;
+let recorder = events.new_recorder("door-controller");
+let door = ObjectReference::new("Door", "front");
+recorder.normal(&door, "Opened", "somebody came in");
+for tries in 1..=3 {
+    event!(recorder, &door, Warning, "Jammed", "after {tries} tries");
+}
+assert!(events.shutdown().complete);
+assert_eq!(store.events().len(), 4);
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+
+[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] says what becomes of repeats."##
+)]
+//!
+//! # Which policy for what
+//!
+//! | the watcher | its policy | what a full queue does |
+//! |---|---|---|
+//! | a journal that must have every event | [`Wait`](OverflowPolicy::Wait) | the dispatcher waits, and the publishers behind it |
+//! | a journal that must not stop the others | [`WaitFor`](OverflowPolicy::WaitFor) | the dispatcher waits so long, then the event is lost |
+//! | a view that shows the latest events | [`DropOldest`](OverflowPolicy::DropOldest) | the oldest event makes room |
+//! | a gauge | `DropOldest`, with a queue of one | only the newest event stays |
+//! | a remote client | [`DropIncoming`](OverflowPolicy::DropIncoming), the default | the event is lost, and the client sees the gap |
+//!
+//! [`WatcherStats`](stats::WatcherStats) says how full a queue has been, and what it lost.
 //!
 //! # Threads of the bus
 //!
@@ -73,6 +118,7 @@ client-go's `tools/record`, and differs where that loses events silently."
 //! `docs/guarantees.md` in the repository states the guarantees one by one, with the tests and
 //! models behind each.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
@@ -155,23 +201,32 @@ pub mod stats {
     pub use crate::report::ShutdownReport;
 }
 
+#[doc(inline)]
 pub use crate::bus::{
     Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, WatchBuilder, WatchHandle, WatchOptions,
     Watcher,
 };
+#[doc(inline)]
 pub use crate::clock::Clock;
 #[cfg(feature = "recorder")]
+#[doc(inline)]
 pub use crate::correlator::CorrelatorOptions;
 #[cfg(feature = "recorder")]
+#[doc(inline)]
 pub use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
 #[cfg(feature = "recorder")]
+#[doc(inline)]
 pub use crate::record::{EventBroadcaster, EventDraft, Recorded, Recorder, RetryPolicy};
 #[cfg(feature = "kube-5")]
+#[doc(inline)]
 pub use crate::sink::KubernetesSink;
 #[cfg(feature = "sqlite-system")]
+#[doc(inline)]
 pub use crate::sink::SqliteSink;
 #[cfg(feature = "recorder")]
+#[doc(inline)]
 pub use crate::sink::{EventSink, MemorySink, SinkError};
+#[doc(inline)]
 pub use crate::stats::ShutdownReport;
 
 /// The long documents, compiled so that their examples stay correct.
