@@ -82,8 +82,7 @@ pub fn to_memory(
     message: impl Fn(u64) -> String,
 ) -> (Duration, RecordingStats) {
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
-    let mut options = CorrelatorOptions::default();
-    options.spam_filter = None;
+    let options = CorrelatorOptions::default().spam_filter(None);
     let sink = MemorySink::new();
     let recording = broadcaster.recording().correlator(options);
     let recording = recording.start(sink.clone()).expect("the system gives a thread");

@@ -182,3 +182,90 @@ fn a_zero_is_named_when_something_is_built_from_it() {
     let error = bus.watch_builder().options(nul).watch().unwrap_err().to_string();
     assert_eq!(error, r"name must be a name without NUL, got a\u{0}");
 }
+
+/// The options of the recorder half: each setter has its key, and each getter returns what was set.
+#[cfg(feature = "recorder")]
+mod recorder {
+    use eventcast::correlator::{Aggregation, SpamFilter};
+    use eventcast::record::Jitter;
+    use eventcast::sink::MemorySinkOptions;
+    use eventcast::{CorrelatorOptions, RetryPolicy};
+
+    use super::{Duration, assert_round_trip, errors, read};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_retry_policy_is_configured_by_a_file() {
+        let policy: RetryPolicy = read(
+            "attempts = 3\ndelay = \"1m\"\nfactor = 2\njitter = \"all\"\nmax_delay = \"2m\"",
+            r#"{"attempts":3,"delay":60,"factor":2,"jitter":"all","max_delay":"120s"}"#,
+        );
+        let set = RetryPolicy::default().attempts(3).delay(MINUTE).factor(2).jitter(Jitter::All);
+        assert_eq!(policy, set.max_delay(2 * MINUTE));
+        assert_eq!((policy.get_attempts(), policy.get_factor(), policy.get_jitter()), (3, 2, Jitter::All));
+        assert_eq!((policy.get_delay(), policy.get_max_delay()), (MINUTE, 2 * MINUTE));
+        assert_round_trip(&policy);
+    }
+
+    #[test]
+    fn a_correlator_is_configured_by_a_file() {
+        let aggregation: Aggregation = read(
+            "max_events = 3\nmax_interval = \"1m\"\nkeep_metadata = true\nkeep_stored_name = true\nown_names = true",
+            r#"{"max_events":3,"max_interval":60,"keep_metadata":true,"keep_stored_name":true,"own_names":true}"#,
+        );
+        let set = Aggregation::default().max_events(3).max_interval(MINUTE);
+        assert_eq!(aggregation, set.keep_metadata(true).keep_stored_name(true).own_names(true));
+        assert_eq!((aggregation.get_max_events(), aggregation.get_max_interval()), (3, MINUTE));
+        let flags = [aggregation.get_keep_metadata(), aggregation.get_keep_stored_name()];
+        assert_eq!((flags, aggregation.get_own_names()), ([true, true], true));
+        assert_round_trip(&aggregation);
+
+        let filter: SpamFilter = read(
+            "burst = 5\nqps = 0.5\nexempt_warnings = true\nsummaries = true",
+            r#"{"burst":5,"qps":0.5,"exempt_warnings":true,"summaries":true}"#,
+        );
+        let set = SpamFilter::default().burst(5).qps(0.5).exempt_warnings(true).summaries(true);
+        assert_eq!(filter, set);
+        assert_eq!((filter.get_burst(), filter.get_qps().to_string()), (5, "0.5".to_owned()));
+        assert_eq!([filter.get_exempt_warnings(), filter.get_summaries()], [true, true]);
+        assert_round_trip(&filter);
+
+        let options = toml::from_str::<CorrelatorOptions>(
+            "lru_cache_size = 7\n[aggregation]\nmax_events = 3\n[spam_filter]\nburst = 5",
+        );
+        let options = options.unwrap();
+        assert_eq!(options.get_lru_cache_size(), 7);
+        assert_eq!(options.get_aggregation(), Some(Aggregation::default().max_events(3)));
+        assert_eq!(options.get_spam_filter(), Some(SpamFilter::default().burst(5)));
+        for error in errors::<CorrelatorOptions>("on_skip = 1", r#"{"on_skip":1}"#) {
+            assert!(error.contains("unknown field `on_skip`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn stores_are_configured_by_a_file() {
+        let options: MemorySinkOptions = read("max_events = 3\nttl = \"1m\"", r#"{"max_events":3,"ttl":60}"#);
+        assert_eq!(options, MemorySinkOptions::default().max_events(3).ttl(MINUTE));
+        assert_eq!((options.get_max_events(), options.get_ttl()), (3, MINUTE));
+        assert_round_trip(&options);
+    }
+
+    #[cfg(feature = "sqlite-system")]
+    #[test]
+    fn a_store_in_a_file_is_configured_by_a_file() {
+        use eventcast::sink::{SqliteSinkOptions, SqliteSynchronous::Normal};
+
+        let options: SqliteSinkOptions = read(
+            "max_events = 3\nttl = \"1m\"\nsynchronous = \"normal\"\nbusy_timeout = \"2m\"\nfull_check = true",
+            r#"{"max_events":3,"ttl":60,"synchronous":"normal","busy_timeout":120,"full_check":true}"#,
+        );
+        let set = SqliteSinkOptions::default().max_events(3).ttl(MINUTE).synchronous(Normal);
+        assert_eq!(options, set.busy_timeout(2 * MINUTE).full_check(true));
+        assert_eq!((options.get_max_events(), options.get_ttl()), (Some(3), MINUTE));
+        assert_eq!((options.get_busy_timeout(), options.get_full_check()), (2 * MINUTE, true));
+        assert_eq!(options.get_synchronous(), Normal);
+        assert_eq!(options.max_events(None).get_max_events(), None);
+        assert_round_trip(&options);
+    }
+}

@@ -51,13 +51,8 @@ enum Seen {
 }
 
 impl Rig {
-    fn new(change: impl FnOnce(&mut CorrelatorOptions)) -> Self {
-        Self::with(CorrelatorOptions::default(), change)
-    }
-
-    fn with(mut options: CorrelatorOptions, change: impl FnOnce(&mut CorrelatorOptions)) -> Self {
+    fn new(options: CorrelatorOptions) -> Self {
         let clock = FakeClock::new(start());
-        change(&mut options);
         Self { correlator: EventCorrelator::new(options.clock(clock.clock())).unwrap(), clock }
     }
 
@@ -89,9 +84,14 @@ impl Rig {
     }
 }
 
-fn only_counting(options: &mut CorrelatorOptions) {
-    options.aggregation = None;
-    options.spam_filter = None;
+/// Returns options that fold events from the `max_events`th message on.
+fn folding(max_events: usize) -> CorrelatorOptions {
+    CorrelatorOptions::default().aggregation(Aggregation::default().max_events(max_events))
+}
+
+/// Returns options with a budget of `burst` events at once.
+fn budget(burst: u32) -> CorrelatorOptions {
+    CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(burst))
 }
 
 fn decision(correlation: Correlation) -> (Event, CorrelationKey) {
@@ -130,7 +130,7 @@ fn cases_of_client_go() {
         ("not after the interval", (0..9).map(similar).collect(), similar(9), 600, Some(1), false),
     ];
     for (name, earlier, new, interval, count, folded) in cases {
-        let rig = Rig::new(|_| {});
+        let rig = Rig::new(CorrelatorOptions::default());
         for event in &earlier {
             rig.run(event);
             rig.step(3 * interval);
@@ -149,7 +149,7 @@ fn cases_of_client_go() {
 
 #[test]
 fn the_first_nine_stay_themselves_and_the_rest_is_one_event() {
-    let rig = Rig::new(|options| options.spam_filter = None);
+    let rig = Rig::new(CorrelatorOptions::default().spam_filter(None));
     for i in 0..9 {
         assert_eq!(rig.seen(&event("r", &format!("m{i}"))), Seen::Create(1));
     }
@@ -181,7 +181,7 @@ fn the_first_nine_stay_themselves_and_the_rest_is_one_event() {
 #[test]
 fn a_group_is_forgotten_only_after_more_than_the_interval() {
     for (pause, folded) in [(Duration::from_secs(600), true), (Duration::new(600, 1), false)] {
-        let rig = Rig::new(|options| options.spam_filter = None);
+        let rig = Rig::new(CorrelatorOptions::default().spam_filter(None));
         for i in 0..9 {
             rig.run(&event("r", &format!("m{i}")));
             // Each similar event starts the interval anew.
@@ -195,7 +195,7 @@ fn a_group_is_forgotten_only_after_more_than_the_interval() {
 
 #[test]
 fn one_message_at_most_folds_everything() {
-    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let rig = Rig::new(folding(1));
     let (seen, result) = rig.run(&event("r", "m"));
     assert_eq!((seen, result.unwrap().message), (Seen::Create(1), format!("{PREFIX}m").into()));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(2));
@@ -203,7 +203,7 @@ fn one_message_at_most_folds_everything() {
 
 #[test]
 fn at_one_a_second_the_budget_lasts_for_25_and_then_one_in_300() {
-    let rig = Rig::new(|_| {});
+    let rig = Rig::new(CorrelatorOptions::default());
     let mut accepted = Vec::new();
     for i in 0..1000 {
         match rig.seen(&event("r", "m")) {
@@ -221,8 +221,7 @@ fn at_one_a_second_the_budget_lasts_for_25_and_then_one_in_300() {
 
 #[test]
 fn budgets_are_per_source_object_and_type() {
-    let filter = |options: &mut CorrelatorOptions| options.spam_filter.as_mut().unwrap().burst = 1;
-    let rig = Rig::new(filter);
+    let rig = Rig::new(budget(1));
     assert_eq!(rig.seen(&event("original", "m")), Seen::Create(1));
     assert_eq!(rig.seen(&event("other", "m")), Seen::Skip);
     for change in [
@@ -247,17 +246,17 @@ fn budgets_are_per_source_object_and_type() {
 
 #[test]
 fn budgets_and_groups_can_have_keys_of_their_own() {
-    let options = CorrelatorOptions::default()
-        .spam_key(|event| format_args!("{}/{}", event.involved_object.name, event.reason).into());
-    let rig = Rig::with(options, |options| options.spam_filter.as_mut().unwrap().burst = 1);
+    let options =
+        budget(1).spam_key(|event| format_args!("{}/{}", event.involved_object.name, event.reason).into());
+    let rig = Rig::new(options);
     assert_eq!(rig.seen(&event("original", "m")), Seen::Create(1));
     assert_eq!(rig.seen(&event("other", "m")), Seen::Create(1));
     assert_eq!(rig.seen(&event("other", "another")), Seen::Skip);
 
-    let options = CorrelatorOptions::default()
+    let options = folding(3)
         .aggregate_key(|event| (event.reason.clone(), event.involved_object.name.clone()))
         .aggregate_message(|event| format_args!("many {}", event.reason).into());
-    let rig = Rig::with(options, |options| options.aggregation.as_mut().unwrap().max_events = 3);
+    let rig = Rig::new(options);
     let on = |name: &str| {
         let mut event = event("r", "m");
         event.involved_object.name = name.to_owned().into();
@@ -273,8 +272,7 @@ fn budgets_and_groups_can_have_keys_of_their_own() {
 
 #[test]
 fn the_spam_key_sees_the_event_as_it_would_be_stored() {
-    let options = CorrelatorOptions::default().spam_key(|event| event.metadata.name.clone());
-    let rig = Rig::with(options, |options| options.spam_filter.as_mut().unwrap().burst = 1);
+    let rig = Rig::new(budget(1).spam_key(|event| event.metadata.name.clone()));
     let mut repeat = event("r", "m");
     assert_eq!(rig.seen(&repeat), Seen::Create(1));
     repeat.metadata.name = "pod.2".into();
@@ -283,7 +281,7 @@ fn the_spam_key_sees_the_event_as_it_would_be_stored() {
 
 #[test]
 fn joined_fields_do_not_collide() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     for (reason, message) in [("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")] {
         assert_eq!(rig.seen(&event(reason, message)), Seen::Create(1), "{reason}+{message}");
     }
@@ -291,7 +289,7 @@ fn joined_fields_do_not_collide() {
 
 #[test]
 fn what_the_store_made_of_it_comes_back() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     let (mut stored, key) = decision(rig.correlator.correlate(&event("r", "m")));
     stored.metadata.name = "renamed".into();
     stored.metadata.set_resource_version("7");
@@ -312,7 +310,7 @@ fn what_the_store_made_of_it_comes_back() {
 
 #[test]
 fn the_stores_answer_about_a_group_is_remembered_but_for_the_name() {
-    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let rig = Rig::new(folding(1));
     let (first, key) = decision(rig.correlator.correlate(&event("r", "m1")));
     let mut stored = first.clone();
     stored.metadata.name = "renamed".into();
@@ -326,7 +324,7 @@ fn the_stores_answer_about_a_group_is_remembered_but_for_the_name() {
 
 #[test]
 fn an_unconfirmed_event_is_counted_all_the_same() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     for count in 1..5 {
         let (next, _) = decision(rig.correlator.correlate(&event("r", "m")));
         assert_eq!(next.count, count);
@@ -336,7 +334,7 @@ fn an_unconfirmed_event_is_counted_all_the_same() {
 
 #[test]
 fn an_event_brings_its_own_count_once() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     let mut counted = event("r", "m");
     counted.count = 7;
     assert_eq!(rig.seen(&counted), Seen::Create(7));
@@ -358,7 +356,7 @@ fn an_event_brings_its_own_count_once() {
 
 #[test]
 fn a_patch_says_what_the_update_says() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     rig.run(&event("r", "m"));
     let mut again = event("r", "m");
     again.last_timestamp = Some("2024-01-02T03:04:05.9Z".parse().unwrap());
@@ -369,7 +367,7 @@ fn a_patch_says_what_the_update_says() {
 
 #[test]
 fn a_clock_that_goes_back_neither_refills_nor_forgets() {
-    let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 2);
+    let rig = Rig::new(budget(2));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Create(1));
     rig.clock.set(SystemTime::UNIX_EPOCH);
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(2));
@@ -383,7 +381,7 @@ fn a_clock_that_goes_back_neither_refills_nor_forgets() {
 /// longer than the interval.
 #[test]
 fn a_clock_that_goes_back_forgets_no_group() {
-    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 3);
+    let rig = Rig::new(folding(3));
     assert_eq!(rig.seen(&event("r", "a")), Seen::Create(1));
     assert_eq!(rig.seen(&event("r", "b")), Seen::Create(1));
     rig.clock.set(SystemTime::UNIX_EPOCH);
@@ -395,7 +393,7 @@ fn a_clock_that_goes_back_forgets_no_group() {
 
 #[test]
 fn what_is_refused_does_not_move_the_bucket_back() {
-    let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 1);
+    let rig = Rig::new(budget(1));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Create(1));
     rig.clock.set(start() - Duration::from_secs(3600));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Skip);
@@ -405,7 +403,7 @@ fn what_is_refused_does_not_move_the_bucket_back() {
 
 #[test]
 fn a_budget_is_never_more_than_its_burst() {
-    let rig = Rig::new(|options| options.spam_filter.as_mut().unwrap().burst = 2);
+    let rig = Rig::new(budget(2));
     for round in 0..3 {
         assert_ne!(rig.seen(&event("r", "m")), Seen::Skip, "{round}");
         assert_ne!(rig.seen(&event("r", "m")), Seen::Skip, "{round}");
@@ -418,11 +416,8 @@ fn a_budget_is_never_more_than_its_burst() {
 fn less_than_a_nanosecond_short_is_enough() {
     // 0.7 is a little less as a 32-bit number: a token takes 1,428,571,452.9 nanoseconds.
     for (nanos, accepted) in [(1_428_571_451, false), (1_428_571_452, true)] {
-        let rig = Rig::new(|options| {
-            let filter = options.spam_filter.as_mut().unwrap();
-            filter.burst = 1;
-            filter.qps = 0.7;
-        });
+        let filter = SpamFilter::default().burst(1).qps(0.7);
+        let rig = Rig::new(CorrelatorOptions::default().spam_filter(filter));
         rig.run(&event("r", "m"));
         rig.clock.advance(Duration::from_nanos(nanos));
         assert_eq!(rig.seen(&event("r", "m")) != Seen::Skip, accepted, "{nanos}");
@@ -431,7 +426,7 @@ fn less_than_a_nanosecond_short_is_enough() {
 
 #[test]
 fn stages_that_are_off_do_nothing() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     for i in 0..100 {
         assert_eq!(rig.seen(&event("r", &format!("m{i}"))), Seen::Create(1));
     }
@@ -444,10 +439,7 @@ fn stages_that_are_off_do_nothing() {
 #[test]
 fn the_least_recently_used_is_forgotten() {
     for capacity in [1, 2, 3, 7, 50] {
-        let rig = Rig::new(|options| {
-            only_counting(options);
-            options.lru_cache_size = capacity;
-        });
+        let rig = Rig::new(CorrelatorOptions::off().lru_cache_size(capacity));
         let mut model: VecDeque<(u64, i32)> = VecDeque::new();
         let mut evicted = 0;
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
@@ -482,11 +474,7 @@ fn the_least_recently_used_is_forgotten() {
 /// object by now.
 #[test]
 fn a_folded_event_takes_no_room() {
-    let rig = Rig::new(|options| {
-        options.spam_filter = None;
-        options.aggregation.as_mut().unwrap().max_events = 2;
-        options.lru_cache_size = 3;
-    });
+    let rig = Rig::new(folding(2).spam_filter(None).lru_cache_size(3));
     let mut other = event("r", "m");
     other.involved_object.name = "other".into();
     assert_eq!(rig.seen(&other), Seen::Create(1));
@@ -503,7 +491,7 @@ fn a_folded_event_takes_no_room() {
 /// client-go writes the number with a sign for these times, or lets it wrap.
 #[test]
 fn names_of_far_times_are_those_of_1970_and_2200() {
-    let rig = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let rig = Rig::new(folding(1));
     let start_of_2200 = Duration::from_secs(7_258_118_400);
     for (object, at, number) in [
         ("long-ago", SystemTime::UNIX_EPOCH - Duration::from_secs(86_400), 0),
@@ -519,10 +507,7 @@ fn names_of_far_times_are_those_of_1970_and_2200() {
 
 #[test]
 fn each_cache_forgets_for_itself() {
-    let rig = Rig::new(|options| {
-        options.lru_cache_size = 2;
-        options.spam_filter.as_mut().unwrap().burst = 1;
-    });
+    let rig = Rig::new(budget(1).lru_cache_size(2));
     let of = |host: &str| {
         let mut event = event("r", "m");
         event.source.host = host.to_owned().into();
@@ -540,7 +525,7 @@ fn each_cache_forgets_for_itself() {
 fn threads_count_one_event_without_losing_any() {
     const THREADS: usize = 4;
     const EACH: usize = 500;
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     let barrier = Barrier::new(THREADS);
     let counts: Vec<i32> = thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
@@ -569,11 +554,7 @@ fn threads_count_one_event_without_losing_any() {
 fn threads_that_insert_and_evict_keep_the_books() {
     const THREADS: u64 = 4;
     const EACH: u64 = 2000;
-    let rig = Rig::new(|options| {
-        options.lru_cache_size = 8;
-        options.spam_filter.as_mut().unwrap().burst = 3;
-        options.aggregation.as_mut().unwrap().max_events = 4;
-    });
+    let rig = Rig::new(budget(3).aggregation(Aggregation::default().max_events(4)).lru_cache_size(8));
     let barrier = Barrier::new(4);
     thread::scope(|scope| {
         for t in 0..THREADS {
@@ -608,24 +589,24 @@ fn threads_that_insert_and_evict_keep_the_books() {
 
 #[test]
 fn zero_and_nonsense_are_errors_that_name_the_option() {
-    let check = |change: &dyn Fn(&mut CorrelatorOptions), expected: &str| {
-        let mut options = CorrelatorOptions::default();
-        change(&mut options);
+    let check = |options: CorrelatorOptions, expected: &str| {
         let error = EventCorrelator::new(options).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert!(expected.starts_with(error.option()));
     };
-    check(&|o| o.lru_cache_size = 0, "lru_cache_size must be 1 to 16777216 entries, got 0");
-    check(&|o| o.lru_cache_size = 1 << 25, "lru_cache_size must be 1 to 16777216 entries, got 33554432");
-    check(&|o| o.aggregation.as_mut().unwrap().max_events = 0, "max_events must be 1 or more, got 0");
+    let options = CorrelatorOptions::default();
+    check(options.clone().lru_cache_size(0), "lru_cache_size must be 1 to 16777216 entries, got 0");
+    check(options.lru_cache_size(1 << 25), "lru_cache_size must be 1 to 16777216 entries, got 33554432");
+    check(folding(0), "max_events must be 1 or more, got 0");
+    let aggregation = Aggregation::default().max_interval(Duration::ZERO);
     check(
-        &|o| o.aggregation.as_mut().unwrap().max_interval = Duration::ZERO,
+        CorrelatorOptions::default().aggregation(aggregation),
         "max_interval must be more than zero, got 0s",
     );
-    check(&|o| o.spam_filter.as_mut().unwrap().burst = 0, "burst must be 1 or more, got 0");
+    check(budget(0), "burst must be 1 or more, got 0");
     for (qps, shown) in [(0.0, "0"), (-1.0, "-1"), (f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
         check(
-            &|o| o.spam_filter.as_mut().unwrap().qps = qps,
+            CorrelatorOptions::default().spam_filter(SpamFilter::default().qps(qps)),
             &format!("qps must be finite and more than zero, got {shown}"),
         );
     }
@@ -644,27 +625,21 @@ fn options_are_plain_data() {
     );
     let read = |json: &str| serde_json::from_str::<CorrelatorOptions>(json);
     let same = |a: &CorrelatorOptions, b: &CorrelatorOptions| {
-        assert_eq!(a.lru_cache_size, b.lru_cache_size);
-        assert_eq!(a.aggregation, b.aggregation);
-        assert_eq!(a.spam_filter, b.spam_filter);
+        assert_eq!(a.get_lru_cache_size(), b.get_lru_cache_size());
+        assert_eq!(a.get_aggregation(), b.get_aggregation());
+        assert_eq!(a.get_spam_filter(), b.get_spam_filter());
     };
     same(&read("{}").unwrap(), &defaults);
     same(&read(&serde_json::to_string(&defaults).unwrap()).unwrap(), &defaults);
 
-    let mut options = CorrelatorOptions::default();
-    options.lru_cache_size = 5;
-    options.aggregation = None;
-    options.spam_filter = Some(SpamFilter::default());
-    options.spam_filter.as_mut().unwrap().burst = 2;
+    let options = budget(2).lru_cache_size(5).aggregation(None);
     same(&read(r#"{"LRUCacheSize":5,"aggregation":null,"spam_filter":{"BurstSize":2}}"#).unwrap(), &options);
     same(&read(&serde_json::to_string(&options).unwrap()).unwrap(), &options);
 
     for interval in [r#""1m30s""#, r#""90s""#, "90"] {
         let json = format!(r#"{{"aggregation":{{"maxEvents":2,"maxIntervalInSeconds":{interval}}}}}"#);
-        let mut expected = Aggregation::default();
-        expected.max_events = 2;
-        expected.max_interval = Duration::from_secs(90);
-        assert_eq!(read(&json).unwrap().aggregation, Some(expected));
+        let expected = Aggregation::default().max_events(2).max_interval(Duration::from_secs(90));
+        assert_eq!(read(&json).unwrap().get_aggregation(), Some(expected));
     }
     for (json, error) in [
         (r#"{"lru_cache": 1}"#, "unknown field `lru_cache`"),
@@ -686,7 +661,7 @@ fn options_are_plain_data() {
 
 #[test]
 fn keys_can_be_kept_compared_and_shown_without_their_texts() {
-    let rig = Rig::new(only_counting);
+    let rig = Rig::new(CorrelatorOptions::off());
     let (_, key) = decision(rig.correlator.correlate(&event("r", "secret")));
     let (_, same) = decision(rig.correlator.correlate(&event("r", "secret")));
     let (_, other) = decision(rig.correlator.correlate(&event("r", "other")));
@@ -699,7 +674,7 @@ fn keys_can_be_kept_compared_and_shown_without_their_texts() {
     // controller.
     let mut blank = event("r", "");
     blank.involved_object.field_path = "".into();
-    let folding = Rig::new(|options| options.aggregation.as_mut().unwrap().max_events = 1);
+    let folding = Rig::new(folding(1));
     let (_, one) = decision(rig.correlator.correlate(&blank));
     let (_, group) = decision(folding.correlator.correlate(&blank));
     assert_ne!(one, group);

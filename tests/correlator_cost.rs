@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Text};
 
@@ -81,9 +81,7 @@ fn event(object: u32, message: impl Into<Text>) -> Event {
 }
 
 /// Creates a correlator on a clock that stands still.
-fn correlator(change: impl FnOnce(&mut CorrelatorOptions)) -> EventCorrelator {
-    let mut options = CorrelatorOptions::default();
-    change(&mut options);
+fn correlator(options: CorrelatorOptions) -> EventCorrelator {
     EventCorrelator::new(options.clock(FakeClock::new(SystemTime::UNIX_EPOCH).clock())).unwrap()
 }
 
@@ -112,13 +110,13 @@ const LONG: &str = "Back-off restarting failed container manager in pod controll
 
 #[test]
 fn a_repeat_allocates_its_patch_and_the_box_of_the_resource_version() {
-    let correlator = correlator(|options| options.spam_filter = None);
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(None));
     cost(&correlator, &event(1, LONG));
     for _ in 0..100 {
         assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (2, 0, Answer::Update));
     }
     // Without an answer from a store there is no version.
-    let correlator = self::correlator(|options| options.spam_filter = None);
+    let correlator = self::correlator(CorrelatorOptions::default().spam_filter(None));
     correlator.correlate(&event(1, LONG));
     let again = event(1, LONG);
     for _ in 0..100 {
@@ -128,7 +126,8 @@ fn a_repeat_allocates_its_patch_and_the_box_of_the_resource_version() {
 
 #[test]
 fn what_is_skipped_allocates_nothing() {
-    let correlator = correlator(|options| options.spam_filter.as_mut().unwrap().burst = 1);
+    let budget = SpamFilter::default().burst(1);
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(budget));
     cost(&correlator, &event(1, LONG));
     for _ in 0..100 {
         assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (0, 0, Answer::Skip));
@@ -146,7 +145,7 @@ fn what_is_skipped_allocates_nothing() {
 
 #[test]
 fn what_is_folded_allocates_its_message_too() {
-    let correlator = correlator(|options| options.spam_filter = None);
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(None));
     for i in 0..20 {
         cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
     }
@@ -157,10 +156,7 @@ fn what_is_folded_allocates_its_message_too() {
 
 #[test]
 fn what_is_new_allocates_its_keys() {
-    let correlator = correlator(|options| {
-        options.aggregation = None;
-        options.lru_cache_size = 64;
-    });
+    let correlator = correlator(CorrelatorOptions::default().aggregation(None).lru_cache_size(64));
     // Fill the caches until nothing grows any more.
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
@@ -212,11 +208,7 @@ fn most_alive(correlator: &EventCorrelator) -> i64 {
 fn never_more_entries_than_the_size_and_the_number_of_threads() {
     let _one = MARKED_TESTS.lock().unwrap_or_else(PoisonError::into_inner);
     let before = ALIVE.load(Ordering::SeqCst);
-    let counting = correlator(|options| {
-        options.aggregation = None;
-        options.spam_filter = None;
-        options.lru_cache_size = SIZE as usize;
-    });
+    let counting = correlator(CorrelatorOptions::off().lru_cache_size(SIZE as usize));
     let most = most_alive(&counting);
     // Each thread may have one entry more in the cache and hold one message itself. Another thread
     // may evict the entry that a thread has just inserted.
@@ -234,11 +226,8 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
 fn groups_forget_their_messages() {
     let _one = MARKED_TESTS.lock().unwrap_or_else(PoisonError::into_inner);
     let before = ALIVE.load(Ordering::SeqCst);
-    let folding = correlator(|options| {
-        options.aggregation.as_mut().unwrap().max_events = 3;
-        options.aggregation.as_mut().unwrap().max_interval = Duration::from_secs(1);
-        options.lru_cache_size = SIZE as usize;
-    });
+    let groups = Aggregation::default().max_events(3).max_interval(Duration::from_secs(1));
+    let folding = correlator(CorrelatorOptions::default().aggregation(groups).lru_cache_size(SIZE as usize));
     let most = most_alive(&folding);
     let bound = 3 * (i64::from(SIZE) + i64::from(THREADS));
     assert!((1..=bound).contains(&most), "{most} of {bound}");

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 use proptest::prelude::*;
@@ -66,18 +66,11 @@ fn options() -> impl Strategy<Value = CorrelatorOptions> {
     let filter = prop::option::of((1_u32..8, prop_oneof![Just(1.0_f32 / 300.0), Just(0.1), Just(2.0)]));
     let aggregation = prop::option::of((1_usize..6, 1_u64..600));
     (filter, aggregation).prop_map(|(filter, aggregation)| {
-        let mut options = CorrelatorOptions::default();
-        if let (Some(spam_filter), Some((burst, qps))) = (&mut options.spam_filter, filter) {
-            (spam_filter.burst, spam_filter.qps) = (burst, qps);
-        } else {
-            options.spam_filter = None;
-        }
-        if let (Some(folding), Some((max_events, seconds))) = (&mut options.aggregation, aggregation) {
-            (folding.max_events, folding.max_interval) = (max_events, Duration::from_secs(seconds));
-        } else {
-            options.aggregation = None;
-        }
-        options
+        let folding = aggregation.map(|(max_events, seconds)| {
+            Aggregation::default().max_events(max_events).max_interval(Duration::from_secs(seconds))
+        });
+        let budget = filter.map(|(burst, qps)| SpamFilter::default().burst(burst).qps(qps));
+        CorrelatorOptions::default().aggregation(folding).spam_filter(budget)
     })
 }
 
@@ -128,9 +121,8 @@ proptest! {
     /// A count is the number of times that exactly this event has occurred, including skipped
     /// occurrences.
     #[test]
-    fn a_count_is_the_number_of_occurrences(all in occurrences(), mut options in options()) {
-        options.aggregation = None;
-        let mut rig = Rig::new(&options);
+    fn a_count_is_the_number_of_occurrences(all in occurrences(), options in options()) {
+        let mut rig = Rig::new(&options.aggregation(None));
         let mut counts: HashMap<_, i32> = HashMap::new();
         for one in all {
             let count = counts.entry(one.key()).or_default();
@@ -149,7 +141,7 @@ proptest! {
     fn counts_of_a_stored_event_grow(all in occurrences(), options in options()) {
         let mut rig = Rig::new(&options);
         let mut last: HashMap<_, (i32, bool)> = HashMap::new();
-        let unlimited = options.spam_filter.is_none();
+        let unlimited = options.get_spam_filter().is_none();
         for one in all {
             let (event, is_new) = match rig.step(one) {
                 Answer::Create(event) => (event, true),
@@ -202,9 +194,8 @@ proptest! {
 
     /// The statistics balance, whatever the caches forget on the way.
     #[test]
-    fn the_books_balance(all in occurrences(), mut options in options(), size in 1_usize..20) {
-        options.lru_cache_size = size;
-        let mut rig = Rig::new(&options);
+    fn the_books_balance(all in occurrences(), options in options(), size in 1_usize..20) {
+        let mut rig = Rig::new(&options.lru_cache_size(size));
         let (mut created, mut updated, mut filtered) = (0, 0, 0);
         for one in &all {
             match rig.step(*one) {
@@ -241,9 +232,8 @@ proptest! {
         size in 1_usize..80,
         burst in 1_u32..6,
     ) {
-        let mut options = CorrelatorOptions::default();
-        options.lru_cache_size = size;
-        options.spam_filter.as_mut().unwrap().burst = burst;
+        let budget = SpamFilter::default().burst(burst);
+        let options = CorrelatorOptions::default().lru_cache_size(size).spam_filter(budget);
         let mut rig = Rig::new(&options);
         let mut model: VecDeque<(u16, i32)> = VecDeque::new();
         let mut evicted = 0;
@@ -299,9 +289,8 @@ fn what_several_threads_use_again_stays() {
     const OWN: u32 = 5;
     const NEW: u32 = 50;
     const ROUNDS: u32 = 100;
-    let mut options = CorrelatorOptions::default();
-    options.lru_cache_size = SIZE as usize;
-    options.spam_filter.as_mut().unwrap().burst = ROUNDS;
+    let budget = SpamFilter::default().burst(ROUNDS);
+    let options = CorrelatorOptions::default().lru_cache_size(SIZE as usize).spam_filter(budget);
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
     // Forgotten objects are returned as text, because a thread that panics would leave the others
@@ -345,11 +334,10 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
     const EACH: u32 = 3000;
     for size in [1, 40] {
         watched(move || {
-            let mut options = CorrelatorOptions::default();
-            options.lru_cache_size = size as usize;
-            options.aggregation.as_mut().unwrap().max_events = 2;
-            let filter = options.spam_filter.as_mut().unwrap();
-            (filter.burst, filter.qps, filter.summaries) = (2, 1_000.0, true);
+            let options = CorrelatorOptions::default()
+                .lru_cache_size(size as usize)
+                .aggregation(Aggregation::default().max_events(2))
+                .spam_filter(SpamFilter::default().burst(2).qps(1_000.0).summaries(true));
             let own_keys = options
                 .clone()
                 .aggregate_key(|event| (event.reason.clone(), event.message.clone()))

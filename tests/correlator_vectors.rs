@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde_json::Value;
@@ -109,24 +109,24 @@ fn options_of(go: &Value) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     let number = |name: &str| go[name].as_u64().filter(|n| *n > 0);
     if let Some(size) = number("lruCacheSize") {
-        options.lru_cache_size = size.try_into().unwrap();
+        options = options.lru_cache_size(size.try_into().unwrap());
     }
-    let aggregation = options.aggregation.as_mut().unwrap();
+    let mut aggregation = Aggregation::default();
     if let Some(events) = number("maxEvents") {
-        aggregation.max_events = events.try_into().unwrap();
+        aggregation = aggregation.max_events(events.try_into().unwrap());
     }
     if let Some(seconds) = number("maxIntervalInSeconds") {
-        aggregation.max_interval = Duration::from_secs(seconds);
+        aggregation = aggregation.max_interval(Duration::from_secs(seconds));
     }
-    let filter = options.spam_filter.as_mut().unwrap();
+    let mut filter = SpamFilter::default();
     if let Some(burst) = number("burstSize") {
-        filter.burst = burst.try_into().unwrap();
+        filter = filter.burst(burst.try_into().unwrap());
     }
     let qps: f32 = serde_json::from_value(go["qps"].clone()).unwrap();
     if qps > 0.0 {
-        filter.qps = qps;
+        filter = filter.qps(qps);
     }
-    options
+    options.aggregation(aggregation).spam_filter(filter)
 }
 
 fn system_time(text: &str) -> SystemTime {

@@ -56,19 +56,15 @@ struct Options {
 
 impl Options {
     fn build(self, clock: &FakeClock) -> CorrelatorOptions {
-        let mut options = CorrelatorOptions::default().clock(clock.clock());
-        options.lru_cache_size = self.lru_cache_size;
-        options.aggregation = self.aggregation.map(|(max_events, max_interval)| {
-            let mut aggregation = Aggregation::default();
-            (aggregation.max_events, aggregation.max_interval) = (max_events, max_interval);
-            aggregation
+        let aggregation = self.aggregation.map(|(max_events, max_interval)| {
+            Aggregation::default().max_events(max_events).max_interval(max_interval)
         });
-        options.spam_filter = self.spam_filter.map(|(burst, qps)| {
-            let mut filter = SpamFilter::default();
-            (filter.burst, filter.qps) = (burst, qps);
-            filter
-        });
-        options
+        let filter = self.spam_filter.map(|(burst, qps)| SpamFilter::default().burst(burst).qps(qps));
+        CorrelatorOptions::default()
+            .clock(clock.clock())
+            .lru_cache_size(self.lru_cache_size)
+            .aggregation(aggregation)
+            .spam_filter(filter)
     }
 }
 

@@ -523,8 +523,7 @@ proptest! {
     #[test]
     fn the_store_is_what_a_list_would_be(steps in steps(), batch in 1_usize..6) {
         let clock = clock();
-        let mut options = MemorySinkOptions::default();
-        (options.max_events, options.ttl) = (ROOM, Duration::from_secs(TTL));
+        let options = MemorySinkOptions::default().max_events(ROOM).ttl(Duration::from_secs(TTL));
         let store = MemorySink::with_clock(options, clock.clock()).unwrap();
         let (mut plain, mut now) = (Plain::default(), 0);
         for steps in steps.chunks(batch) {

@@ -266,9 +266,7 @@ fn a_jump_of_the_wall_clock_expires_nothing() {
 
 #[test]
 fn when_full_the_event_written_longest_ago_makes_room() {
-    let mut options = MemorySinkOptions::default();
-    options.max_events = 2;
-    let store = MemorySink::with_options(options).unwrap();
+    let store = MemorySink::with_options(MemorySinkOptions::default().max_events(2)).unwrap();
     let a = store.create(&event("a")).unwrap();
     store.create(&event("b")).unwrap();
     let (a, patch) = again(&a, Timestamp::UNIX_EPOCH.saturating_add(HOUR));
@@ -292,7 +290,7 @@ fn options_are_checked_and_read_from_text() {
         assert!(json.contains(error.option()), "{error}");
     }
     let options: MemorySinkOptions = serde_json::from_str(r#"{"ttl": "90m"}"#).unwrap();
-    assert_eq!((options.max_events, options.ttl), (10_000, Duration::from_secs(5400)));
+    assert_eq!((options.get_max_events(), options.get_ttl()), (10_000, Duration::from_secs(5400)));
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(text, r#"{"max_events":10000,"ttl":"1h30m"}"#);
     assert_eq!(serde_json::from_str::<MemorySinkOptions>(&text).unwrap(), options);

@@ -107,13 +107,11 @@ impl EventSink for Echo {
 /// the recording's thread from each call of the sink to the next, with the statistics. The last
 /// event must be one that reaches the sink.
 fn between_calls(
-    change: impl FnOnce(&mut CorrelatorOptions),
+    options: CorrelatorOptions,
     events: &[(&ObjectReference, String)],
     expected: usize,
 ) -> (Vec<u64>, RecordingStats) {
     let broadcaster = broadcaster(BusOptions::default());
-    let mut options = CorrelatorOptions::default();
-    change(&mut options);
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len())));
     // The recording takes one event at a time, so each allocation between two calls is made for a
     // single event.
@@ -138,7 +136,7 @@ fn between_calls(
 fn a_repeat_allocates_its_patch_on_the_recordings_thread() {
     let pod = pod();
     let events = vec![(&pod, LITERAL.to_owned()); 230];
-    let (each, stats) = between_calls(|options| options.spam_filter = None, &events, 230);
+    let (each, stats) = between_calls(CorrelatorOptions::default().spam_filter(None), &events, 230);
     assert_eq!((stats.created, stats.updated), (1, 229));
     assert_eq!((each[29..].iter().sum::<u64>(), each[29..].iter().max()), (200, Some(&1)));
 }
@@ -147,7 +145,7 @@ fn a_repeat_allocates_its_patch_on_the_recordings_thread() {
 fn what_is_folded_allocates_its_message_too() {
     let pod = pod();
     let events: Vec<_> = (0..230).map(|number| (&pod, format!("{LITERAL}: attempt {number}"))).collect();
-    let (each, stats) = between_calls(|options| options.spam_filter = None, &events, 230);
+    let (each, stats) = between_calls(CorrelatorOptions::default().spam_filter(None), &events, 230);
     assert_eq!((stats.created, stats.updated), (10, 220));
     assert_eq!((each[29..].iter().sum::<u64>(), each[29..].iter().max()), (400, Some(&2)));
 }
@@ -159,7 +157,7 @@ fn what_is_skipped_allocates_nothing_on_the_recordings_thread() {
     for at in [28, 29, 229] {
         events[at].0 = &other;
     }
-    let (each, stats) = between_calls(|_| (), &events, 28);
+    let (each, stats) = between_calls(CorrelatorOptions::default(), &events, 28);
     assert_eq!((stats.created, stats.updated, stats.skipped), (2, 26, 202));
     assert_eq!(each.last(), Some(&1), "the patch of the repeat behind the 199 that are skipped");
 }

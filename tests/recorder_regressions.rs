@@ -179,10 +179,10 @@ fn every_answer_counts_for_the_next_patch() {
 fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let mut options = CorrelatorOptions::default().clock(sinks::clock().clock());
-    options.lru_cache_size = 1;
-    options.spam_filter.as_mut().unwrap().burst = 1;
-    options.spam_filter.as_mut().unwrap().qps = 1.0;
+    let options = CorrelatorOptions::default()
+        .clock(sinks::clock().clock())
+        .lru_cache_size(1)
+        .spam_filter(SpamFilter::default().burst(1).qps(1.0));
     let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
     for seconds in [0, 1, 0] {
         record(&events, "a", "Started");
@@ -407,8 +407,7 @@ fn a_time_has_as_many_digits_as_are_asked_for() {
 #[test]
 fn a_count_at_its_end_stays_there() {
     let clock = clock();
-    let mut options = CorrelatorOptions::default().clock(clock.clock());
-    options.spam_filter = None;
+    let options = CorrelatorOptions::default().clock(clock.clock()).spam_filter(None);
     let correlator = EventCorrelator::new(options).unwrap();
     let mut event = Event::default();
     event.count = i32::MAX - 1;
@@ -425,12 +424,10 @@ fn no_duration_is_too_long() {
     in_time(|| {
         let clock = clock();
         clock.advance(Duration::from_secs(1));
-        let mut retry = RetryPolicy::default();
-        (retry.delay, retry.max_delay) = (Duration::MAX, Duration::MAX);
-        let mut correlator = CorrelatorOptions::default();
-        correlator.aggregation.as_mut().unwrap().max_interval = Duration::MAX;
-        let mut options = MemorySinkOptions::default();
-        options.ttl = Duration::MAX;
+        let retry = RetryPolicy::default().delay(Duration::MAX).max_delay(Duration::MAX);
+        let aggregation = Aggregation::default().max_interval(Duration::MAX);
+        let correlator = CorrelatorOptions::default().aggregation(aggregation);
+        let options = MemorySinkOptions::default().ttl(Duration::MAX);
         let store = MemorySink::with_clock(options, clock.clock()).unwrap();
         let events = EventBroadcaster::builder()
             .clock(clock.clock())

@@ -258,8 +258,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     ];
     for (error, is_away) in cases {
         let clock = clock();
-        let mut policy = RetryPolicy::default();
-        policy.jitter = eventcast::record::Jitter::Never;
+        let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never);
         let events = EventBroadcaster::builder().clock(clock.clock()).retry(policy).build().unwrap();
         let is_back = Arc::new(AtomicBool::new(false));
         let back = is_back.clone();
@@ -411,8 +410,7 @@ fn pauses_are_ten_seconds_and_the_first_a_part_of_that() {
 #[test]
 fn a_sink_that_says_how_long_to_wait_is_heard_up_to_a_limit() {
     let clock = clock();
-    let mut policy = RetryPolicy::default();
-    policy.max_delay = Duration::from_secs(20);
+    let policy = RetryPolicy::default().max_delay(Duration::from_secs(20));
     let events = EventBroadcaster::builder().clock(clock.clock()).retry(policy).build().unwrap();
     let waits = [Duration::from_secs(3), Duration::from_secs(3600)];
     let (sink, calls) = Scripted::new(&clock, move |number, _| match waits.get(number) {
@@ -609,12 +607,8 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
 #[test]
 fn every_outcome_is_counted_once() {
     let clock = clock();
-    let mut correlator = CorrelatorOptions::default();
-    let mut budget = SpamFilter::default();
-    budget.burst = 2;
-    correlator.spam_filter = Some(budget);
-    let mut policy = at_once();
-    policy.attempts = 2;
+    let correlator = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(2));
+    let policy = at_once().attempts(2);
     let losses = Arc::new(Mutex::new(Vec::new()));
     let told = losses.clone();
     let events = EventBroadcaster::builder()
@@ -812,17 +806,14 @@ fn options_out_of_range_are_named() {
         WatchError::Invalid(error) => error.option().to_owned(),
         other => panic!("{other}"),
     };
-    let mut policy = RetryPolicy::default();
-    policy.attempts = 0;
+    let policy = RetryPolicy::default().attempts(0);
     assert_eq!(option(events.recording().retry(policy).start(sink())), "attempts");
-    let mut policy_without_factor = RetryPolicy::default();
-    policy_without_factor.factor = 0;
-    assert_eq!(option(events.recording().retry(policy_without_factor).start(sink())), "factor");
+    let without_factor = RetryPolicy::default().factor(0);
+    assert_eq!(option(events.recording().retry(without_factor).start(sink())), "factor");
     for workers in [0, 257] {
         assert_eq!(option(events.recording().workers(workers).start(sink())), "workers");
     }
-    let mut correlator = CorrelatorOptions::default();
-    correlator.lru_cache_size = 0;
+    let correlator = CorrelatorOptions::default().lru_cache_size(0);
     assert_eq!(option(events.recording().correlator(correlator.clone()).start(sink())), "lru_cache_size");
     assert_eq!(option(events.recording().queue_len(0).start(sink())), "queue_len");
     assert_eq!(option(events.recording().name("a\0b").start(sink())), "name");
@@ -839,7 +830,7 @@ fn options_out_of_range_are_named() {
 #[test]
 fn a_policy_is_plain_data() {
     let policy: RetryPolicy = serde_json::from_str(r#"{"delay": "1m 30s"}"#).unwrap();
-    assert_eq!((policy.attempts, policy.delay), (12, Duration::from_secs(90)));
+    assert_eq!((policy.get_attempts(), policy.get_delay()), (12, Duration::from_secs(90)));
     let text = serde_json::to_string(&policy).unwrap();
     assert_eq!(text, r#"{"attempts":12,"delay":"1m30s","factor":1,"jitter":"first","max_delay":"1m"}"#);
     assert_eq!(serde_json::from_str::<RetryPolicy>(&text).unwrap(), policy);

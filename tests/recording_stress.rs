@@ -298,11 +298,10 @@ impl Drop for Hostile {
 }
 
 fn policy(rng: &mut Rng) -> RetryPolicy {
-    let mut policy = RetryPolicy::default();
-    policy.attempts = rng.pick(&[1, 2, 3, 12, 1000]);
-    policy.delay = Duration::from_micros(rng.pick(&[0, 1, 50, 300]));
-    policy.jitter = rng.pick(&[Jitter::First, Jitter::All, Jitter::Never]);
-    policy
+    RetryPolicy::default()
+        .attempts(rng.pick(&[1, 2, 3, 12, 1000]))
+        .delay(Duration::from_micros(rng.pick(&[0, 1, 50, 300])))
+        .jitter(rng.pick(&[Jitter::First, Jitter::All, Jitter::Never]))
 }
 
 fn overflow(rng: &mut Rng) -> OverflowPolicy {
@@ -317,15 +316,11 @@ fn overflow(rng: &mut Rng) -> OverflowPolicy {
 
 /// Returns options without groups, and without a budget that could be used up.
 fn correlator(rng: &mut Rng) -> CorrelatorOptions {
-    let mut options = CorrelatorOptions::default();
-    options.aggregation = None;
-    options.spam_filter = None;
+    let mut options = CorrelatorOptions::off();
     if rng.once_in(3) {
-        let mut budget = SpamFilter::default();
-        (budget.burst, budget.qps) = (1_000_000, 1e6);
-        options.spam_filter = Some(budget);
+        let budget = SpamFilter::default().burst(1_000_000).qps(1e6);
         let dice = Dice(Mutex::new(rng.fork()));
-        options = options.spam_key(move |event| {
+        options = options.spam_filter(budget).spam_key(move |event| {
             if dice.once_in(30) {
                 panic_any(Thrown);
             }

@@ -34,9 +34,7 @@ fn away() -> SinkError {
 
 /// Returns a policy with ten seconds between attempts, none of them shortened.
 fn every_ten_seconds() -> RetryPolicy {
-    let mut policy = RetryPolicy::default();
-    policy.jitter = eventcast::record::Jitter::Never;
-    policy
+    RetryPolicy::default().jitter(eventcast::record::Jitter::Never)
 }
 
 fn broadcaster(clock: &FakeClock, policy: RetryPolicy) -> EventBroadcaster {
@@ -44,9 +42,7 @@ fn broadcaster(clock: &FakeClock, policy: RetryPolicy) -> EventBroadcaster {
 }
 
 fn without_budget() -> CorrelatorOptions {
-    let mut options = CorrelatorOptions::default();
-    options.spam_filter = None;
-    options
+    CorrelatorOptions::default().spam_filter(None)
 }
 
 fn reason_of(op: &SinkOp) -> String {
@@ -192,9 +188,7 @@ fn one_thread_writes_in_the_order_of_the_events() {
 #[test]
 fn a_store_that_does_not_answer_costs_no_events_their_attempts() {
     let clock = clock();
-    let mut policy = every_ten_seconds();
-    policy.attempts = 4;
-    let events = broadcaster(&clock, policy);
+    let events = broadcaster(&clock, every_ten_seconds().attempts(4));
     let is_back = Arc::new(AtomicBool::new(false));
     let back = is_back.clone();
     let (sink, calls) =
@@ -359,9 +353,7 @@ fn who_tries_once_does_not_wait_for_a_store_that_is_away() {
     let cases: [(Make, u32, bool); 3] = [(retry, 1, true), (away, 1, true), (away, 12, false)];
     for (error, attempts, is_worth_it) in cases {
         let clock = clock();
-        let mut policy = every_ten_seconds();
-        policy.attempts = attempts;
-        let events = broadcaster(&clock, policy);
+        let events = broadcaster(&clock, every_ten_seconds().attempts(attempts));
         let (sink, _calls) = Scripted::new(&clock, move |_, _| Err(error()));
         let recording = events.recording().correlator(without_budget()).retry_if(move |_| is_worth_it);
         let recording = recording.start(sink.clone()).unwrap();
@@ -768,9 +760,7 @@ impl EventSink for Noting {
 #[test]
 fn events_of_one_key_are_written_in_order_by_one_worker_whatever_fails() {
     let clock = clock();
-    let mut policy = at_once();
-    policy.attempts = 1000;
-    let events = broadcaster(&clock, policy);
+    let events = broadcaster(&clock, at_once().attempts(1000));
     let store = MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
     let sink =
         Arc::new(Noting { store: store.clone(), dice: AtomicUsize::new(1), written: Mutex::default() });

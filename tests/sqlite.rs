@@ -187,8 +187,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
 
     // Time passes while no process runs.
     clock.advance(Duration::from_secs(1));
-    let mut long = SqliteSinkOptions::default();
-    long.ttl = Duration::from_secs(7200);
+    let long = SqliteSinkOptions::default().ttl(Duration::from_secs(7200));
     let sink = open(&folder, &clock, long);
     assert_eq!(names(&sink.events().unwrap()), ["kept"]);
     assert_eq!(sink.get("default", "idle").unwrap(), None);
@@ -341,11 +340,11 @@ fn queries_use_the_indexes() {
 fn options_are_read_from_text() {
     let options: SqliteSinkOptions =
         serde_json::from_str(r#"{"ttl": "90m", "synchronous": "normal", "busy_timeout": "250ms"}"#).unwrap();
-    assert_eq!((options.max_events, options.synchronous), (None, SqliteSynchronous::Normal));
+    assert_eq!((options.get_max_events(), options.get_synchronous()), (None, SqliteSynchronous::Normal));
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(text, r#"{"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms","full_check":false}"#);
     let limited: SqliteSinkOptions = serde_json::from_str(r#"{"max_events": 7}"#).unwrap();
-    assert_eq!(limited.max_events, Some(7));
+    assert_eq!(limited.get_max_events(), Some(7));
     assert_eq!(serde_json::from_str::<SqliteSinkOptions>(&text).unwrap(), options);
     for json in [r#"{"path": "x"}"#, r#"{"synchronous": "off"}"#, "[]"] {
         assert!(serde_json::from_str::<SqliteSinkOptions>(json).is_err(), "{json}");
@@ -362,8 +361,7 @@ fn options_are_read_from_text() {
 #[test]
 fn a_busy_file_may_be_tried_again() {
     let folder = Folder::new();
-    let mut options = SqliteSinkOptions::default();
-    options.busy_timeout = Duration::ZERO;
+    let options = SqliteSinkOptions::default().busy_timeout(Duration::ZERO);
     let path = folder.file("events.db");
     let sink = SqliteSink::with_options(&path, options).unwrap();
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -477,9 +475,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
 }
 
 fn limited(max_events: usize) -> SqliteSinkOptions {
-    let mut options = SqliteSinkOptions::default();
-    options.max_events = Some(max_events);
-    options
+    SqliteSinkOptions::default().max_events(max_events)
 }
 
 fn create_all(sink: &SqliteSink, name: &str, count: usize) {

@@ -41,9 +41,7 @@ impl Random {
 }
 
 fn open(path: &Path) -> SqliteSink {
-    let mut options = SqliteSinkOptions::default();
-    options.max_events = Some(1_000_000);
-    SqliteSink::with_options(path, options).unwrap()
+    SqliteSink::with_options(path, SqliteSinkOptions::default().max_events(1_000_000)).unwrap()
 }
 
 fn event(name: &str, count: i32) -> Event {

@@ -55,9 +55,7 @@ fn assert_not_written(folder: &Folder, kind: SqliteErrorKind) -> String {
 }
 
 fn full_check() -> SqliteSinkOptions {
-    let mut options = SqliteSinkOptions::default();
-    options.full_check = true;
-    options
+    SqliteSinkOptions::default().full_check(true)
 }
 
 #[track_caller]
@@ -538,8 +536,7 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     let folder = Folder::new();
     let clock = at_birth();
     let path = folder.file("events.db");
-    let mut options = SqliteSinkOptions::default();
-    options.ttl = Duration::from_secs(1_000_000_000);
+    let options = SqliteSinkOptions::default().ttl(Duration::from_secs(1_000_000_000));
     let store = SqliteSink::with_clock(&path, options, clock.clock()).unwrap();
     let all = getrlimit(Resource::Fsize);
     setrlimit(Resource::Fsize, Rlimit { current: Some(200_000), maximum: all.maximum }).unwrap();

@@ -403,8 +403,7 @@ fn a_recording_goes_on_in_the_new_file() {
     let folder = Folder::new();
     let path = folder.file("events.db");
     let events = EventBroadcaster::new().unwrap();
-    let mut retry = RetryPolicy::default();
-    retry.delay = Duration::ZERO;
+    let retry = RetryPolicy::default().delay(Duration::ZERO);
     let recording = events.recording().retry(retry).start(SqliteSink::open(&path).unwrap()).unwrap();
     let recorder = events.new_recorder("test");
     let record = |reason: &'static str| {
@@ -431,8 +430,7 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     for _ in 0..20 {
         let folder = Folder::new();
         let path = folder.file("events.db");
-        let mut options = SqliteSinkOptions::default();
-        options.busy_timeout = Duration::from_secs(600);
+        let options = SqliteSinkOptions::default().busy_timeout(Duration::from_secs(600));
         let sink = SqliteSink::with_options(&path, options).unwrap();
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();

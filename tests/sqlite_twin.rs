@@ -117,13 +117,10 @@ fn the_two_stores_give_the_same_answers() {
             let folder = Folder::new();
             let clock =
                 FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
-            let mut memory = MemorySinkOptions::default();
-            memory.max_events = 4;
+            let memory = MemorySinkOptions::default().max_events(4);
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
-            let mut options = SqliteSinkOptions::default();
-            options.max_events = Some(4);
             // The test has no power failures.
-            options.synchronous = SqliteSynchronous::Normal;
+            let options = SqliteSinkOptions::default().max_events(4).synchronous(SqliteSynchronous::Normal);
             let open = || SqliteSink::with_clock(folder.file("events.db"), options, clock.clock()).unwrap();
             let mut file = open();
             for step in steps {

@@ -128,8 +128,7 @@ fn configuration_keys_are_those_of_the_document() {
     };
     #[cfg(feature = "sqlite-system")]
     let code = {
-        let mut options = eventcast::sink::SqliteSinkOptions::default();
-        options.max_events = Some(1);
+        let options = eventcast::sink::SqliteSinkOptions::default().max_events(1);
         with(code, &keys_of! { SqliteSinkOptions = options })
     };
     assert_eq!(compiled(table("Configuration")), code);

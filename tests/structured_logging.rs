@@ -175,8 +175,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
 fn a_store_that_is_away_is_a_warning_at_once() {
     let _log = log();
     let clock = clock();
-    let mut retry = RetryPolicy::default();
-    (retry.delay, retry.jitter) = (Duration::from_secs(1), Jitter::Never);
+    let retry = RetryPolicy::default().delay(Duration::from_secs(1)).jitter(Jitter::Never);
     let events =
         EventBroadcaster::builder().clock(clock.clock()).retry(retry).on_loss(|_| ()).build().unwrap();
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {

@@ -63,10 +63,8 @@ fn files(criterion: &mut Criterion) {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sinks.db");
     let _ = std::fs::remove_file(&path);
     let full = SqliteSinkOptions::default();
-    let mut normal = full;
-    normal.synchronous = SqliteSynchronous::Normal;
-    let mut small = full;
-    small.max_events = Some(5_000);
+    let normal = full.synchronous(SqliteSynchronous::Normal);
+    let small = full.max_events(5_000);
     let mut group = group(criterion, "sinks/sqlite", FILED);
     for (name, options) in [
         ("create, in batches", full),

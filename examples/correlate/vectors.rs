@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
 use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
@@ -31,24 +31,22 @@ struct GoOptions {
 
 impl GoOptions {
     fn to_options(&self) -> CorrelatorOptions {
-        let mut options = CorrelatorOptions::default();
-        set(&mut options.lru_cache_size, self.lru_cache_size);
-        if let Some(aggregation) = &mut options.aggregation {
-            set(&mut aggregation.max_events, self.max_events);
-            set(&mut aggregation.max_interval, Duration::from_secs(self.max_interval_in_seconds));
-        }
-        if let Some(filter) = &mut options.spam_filter {
-            set(&mut filter.burst, self.burst_size);
-            set(&mut filter.qps, self.qps);
-        }
-        options
+        let options = CorrelatorOptions::default();
+        let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
+        let interval = Duration::from_secs(self.max_interval_in_seconds);
+        let aggregation = aggregation
+            .max_events(or(self.max_events, aggregation.get_max_events()))
+            .max_interval(or(interval, aggregation.get_max_interval()));
+        let filter =
+            filter.burst(or(self.burst_size, filter.get_burst())).qps(or(self.qps, filter.get_qps()));
+        let size = or(self.lru_cache_size, options.get_lru_cache_size());
+        options.lru_cache_size(size).aggregation(aggregation).spam_filter(filter)
     }
 }
 
-fn set<T: Default + PartialEq>(option: &mut T, value: T) {
-    if value != T::default() {
-        *option = value;
-    }
+/// Returns `value`, or `default` if the value is zero.
+fn or<T: Default + PartialEq>(value: T, default: T) -> T {
+    if value == T::default() { default } else { value }
 }
 
 /// One event, and what the store does with it.

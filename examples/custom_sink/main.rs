@@ -88,10 +88,8 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     let store = Store::new([(2, Mood::Busy), (5, Mood::HangUp), (8, Mood::Forget)]);
     let client = Client::new(store.serve().await?);
 
-    let mut retry = RetryPolicy::default();
-    (retry.attempts, retry.delay) = (3, Duration::from_millis(10));
     let events = EventBroadcaster::builder()
-        .retry(retry)
+        .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
         .on_loss(|loss| complain(&format!("lost: {loss}")))
         .build()?;
     let recording = events.recording().name("store").start(StoreSink::new(client, Handle::current()))?;

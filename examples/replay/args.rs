@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use eventcast::CorrelatorOptions;
+use eventcast::correlator::{Aggregation, SpamFilter};
 
 use super::duration;
 use super::sweep::Sweep;
@@ -75,8 +76,8 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
 
     let mut parser = lexopt::Parser::from_args(args);
     let mut options = Options::default();
-    let mut aggregation = options.correlator.aggregation.unwrap_or_default();
-    let mut filter = options.correlator.spam_filter.unwrap_or_default();
+    let (mut correlator, mut aggregation, mut filter) =
+        (CorrelatorOptions::default(), Aggregation::default(), SpamFilter::default());
     let (mut aggregates, mut filters, mut has_file) = (true, true, false);
     while let Some(argument) = parser.next().map_err(|error| plain(&error.to_string()))? {
         match argument {
@@ -85,23 +86,25 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
                 return Ok(Request::Say(concat!("replay (eventcast ", env!("CARGO_PKG_VERSION"), ")\n")));
             }
             Long("lru-cache-size") => {
-                options.correlator.lru_cache_size = number(&mut parser, "--lru-cache-size")?;
+                correlator = correlator.lru_cache_size(number(&mut parser, "--lru-cache-size")?);
             }
-            Long("max-events") => aggregation.max_events = number(&mut parser, "--max-events")?,
+            Long("max-events") => {
+                aggregation = aggregation.max_events(number(&mut parser, "--max-events")?);
+            }
             Long("max-interval") => {
                 let text = text(&mut parser, "--max-interval")?;
-                aggregation.max_interval =
-                    duration::parse(&text).map_err(|error| format!("--max-interval: {error}"))?;
+                let interval = duration::parse(&text).map_err(|error| format!("--max-interval: {error}"))?;
+                aggregation = aggregation.max_interval(interval);
             }
             Long("no-aggregation") => aggregates = false,
-            Long("keep-metadata") => aggregation.keep_metadata = true,
-            Long("keep-stored-name") => aggregation.keep_stored_name = true,
-            Long("own-names") => aggregation.own_names = true,
-            Long("burst") => filter.burst = number(&mut parser, "--burst")?,
-            Long("qps") => filter.qps = number(&mut parser, "--qps")?,
+            Long("keep-metadata") => aggregation = aggregation.keep_metadata(true),
+            Long("keep-stored-name") => aggregation = aggregation.keep_stored_name(true),
+            Long("own-names") => aggregation = aggregation.own_names(true),
+            Long("burst") => filter = filter.burst(number(&mut parser, "--burst")?),
+            Long("qps") => filter = filter.qps(number(&mut parser, "--qps")?),
             Long("no-spam-filter") => filters = false,
-            Long("exempt-warnings") => filter.exempt_warnings = true,
-            Long("summaries") => filter.summaries = true,
+            Long("exempt-warnings") => filter = filter.exempt_warnings(true),
+            Long("summaries") => filter = filter.summaries(true),
             Long("expand") => options.is_expanded = true,
             Long("json") => options.json = true,
             Long("strict") => options.is_strict = true,
@@ -122,8 +125,8 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
     if options.output.is_some() && options.sweep.is_none() {
         return Err("--output is for the drawing of a --sweep".to_owned());
     }
-    options.correlator.aggregation = aggregates.then_some(aggregation);
-    options.correlator.spam_filter = filters.then_some(filter);
+    options.correlator =
+        correlator.aggregation(aggregates.then_some(aggregation)).spam_filter(filters.then_some(filter));
     Ok(Request::Replay(Box::new(options)))
 }
 

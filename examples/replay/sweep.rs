@@ -89,17 +89,19 @@ impl Sweep {
         bar: &ProgressBar,
     ) -> Result<Vec<(u32, Outcome)>, String> {
         let one = |value: u32| {
-            let mut options = options.clone();
-            let (aggregation, filter) = (options.aggregation.as_mut(), options.spam_filter.as_mut());
-            match (self.option, aggregation, filter) {
-                (Swept::MaxEvents, Some(aggregation), _) => aggregation.max_events = value as usize,
-                (Swept::MaxInterval, Some(aggregation), _) => {
-                    aggregation.max_interval = Duration::from_secs(value.into());
+            let (aggregation, filter) = (options.get_aggregation(), options.get_spam_filter());
+            let options = options.clone();
+            let options = match (self.option, aggregation, filter) {
+                (Swept::MaxEvents, Some(aggregation), _) => {
+                    options.aggregation(aggregation.max_events(value as usize))
                 }
-                (Swept::Burst, _, Some(filter)) => filter.burst = value,
-                (Swept::LruCacheSize, ..) => options.lru_cache_size = value as usize,
+                (Swept::MaxInterval, Some(aggregation), _) => {
+                    options.aggregation(aggregation.max_interval(Duration::from_secs(value.into())))
+                }
+                (Swept::Burst, _, Some(filter)) => options.spam_filter(filter.burst(value)),
+                (Swept::LruCacheSize, ..) => options.lru_cache_size(value as usize),
                 _ => return Err(format!("--sweep: {} belongs to a stage that is off", self.option.name())),
-            }
+            };
             Ok((value, run::run(&options, &input.events, bar)?))
         };
         self.values().into_iter().map(one).collect()

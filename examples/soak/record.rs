@@ -90,23 +90,20 @@ impl EventSink for Flaky {
 }
 
 fn small_store() -> Result<MemorySink, Box<dyn std::error::Error>> {
-    let mut options = MemorySinkOptions::default();
-    options.max_events = STORED;
-    Ok(MemorySink::with_options(options)?)
+    Ok(MemorySink::with_options(MemorySinkOptions::default().max_events(STORED))?)
 }
 
 impl Recording {
     pub(crate) fn start(ledger: &Arc<Ledger>, seed: u64) -> Result<Self, Box<dyn std::error::Error>> {
         let counts = Arc::new(Counts::default());
-        let mut retry = RetryPolicy::default();
-        (retry.attempts, retry.delay, retry.max_delay) =
-            (3, Duration::from_millis(1), Duration::from_millis(2));
-        let mut correlator = CorrelatorOptions::default();
-        correlator.lru_cache_size = 256;
+        let retry = RetryPolicy::default()
+            .attempts(3)
+            .delay(Duration::from_millis(1))
+            .max_delay(Duration::from_millis(2));
         let hook = counts.clone();
         let events = EventBroadcaster::builder()
             .bus(BusOptions::default().incoming_len(128).queue_len(128).thread_name("soak-events"))
-            .correlator(correlator)
+            .correlator(CorrelatorOptions::default().lru_cache_size(256))
             .retry(retry)
             .on_loss(move |loss| {
                 add(&hook.told, loss.count());

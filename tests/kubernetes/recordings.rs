@@ -24,9 +24,7 @@ fn until(mut done: impl FnMut() -> bool) {
 }
 
 fn at_once() -> RetryPolicy {
-    let mut policy = RetryPolicy::default();
-    policy.delay = Duration::ZERO;
-    policy
+    RetryPolicy::default().delay(Duration::ZERO)
 }
 
 /// A broadcaster that records to a cluster, and the events that it lost, each with the reason and
@@ -43,11 +41,9 @@ impl Running {
     fn start(role: Role) -> Self {
         let cluster = Cluster::fake();
         let (tell, losses) = mpsc::channel();
-        let mut correlator = CorrelatorOptions::default();
-        correlator.spam_filter = None;
         let events = EventBroadcaster::builder()
             .retry(at_once())
-            .correlator(correlator)
+            .correlator(CorrelatorOptions::default().spam_filter(None))
             .on_loss(move |loss| drop(tell.send((loss.reason(), loss.to_string()))))
             .build()
             .unwrap();

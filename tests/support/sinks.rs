@@ -45,9 +45,7 @@ pub fn pod(name: &str) -> ObjectReference {
 
 /// Returns a retry policy without pauses.
 pub fn at_once() -> RetryPolicy {
-    let mut policy = RetryPolicy::default();
-    policy.delay = Duration::ZERO;
-    policy
+    RetryPolicy::default().delay(Duration::ZERO)
 }
 
 /// Records an event about a pod. The event must be accepted.

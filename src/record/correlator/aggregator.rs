@@ -13,7 +13,8 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::options::{Aggregation, KeyFn, MessageFn};
+use super::options::{KeyFn, MessageFn};
+use super::stage_options::Aggregation;
 use crate::record::event::{Event, Text, Timestamp};
 
 /// The beginning of a folded event's message.

@@ -26,9 +26,11 @@ mod options;
 mod shards;
 mod slab;
 mod spam_filter;
+mod stage_options;
 
 use std::fmt;
 
+use crate::catch::catch_panic;
 use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
 use crate::record::event::{Event, EventPatch, Text, Timestamp, name};
@@ -39,11 +41,13 @@ use cache::{Caches, EventCache, Shard};
 use counters::CorrelatorCounters;
 use key::{Base, BudgetKey, Hashes, Key, Lookup, base_fields, text_hash};
 use observer::{Seen, Stored};
+use options::SkipFn;
 use spam_filter::{Bucket, BucketRules};
 
 pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
-pub use options::{Aggregation, CorrelatorOptions, SpamFilter};
+pub use options::CorrelatorOptions;
+pub use stage_options::{Aggregation, SpamFilter};
 
 /// A correlator that folds, counts and limits events, as client-go's does. It is `Send` and `Sync`,
 /// so any number of threads may use one.
@@ -104,6 +108,7 @@ pub struct EventCorrelator {
     clock: Clock,
     aggregator: Option<Aggregator>,
     filter: Option<BucketRules>,
+    on_skip: Option<SkipFn>,
     caches: Caches,
     counters: CorrelatorCounters,
 }
@@ -138,6 +143,7 @@ impl EventCorrelator {
                 Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
             }),
             filter: spam_filter.map(|filter| BucketRules::new(filter, functions.spam_key)),
+            on_skip: functions.on_skip,
             caches: Caches::new(lru_cache_size),
             counters: CorrelatorCounters::default(),
         })
@@ -151,10 +157,25 @@ impl EventCorrelator {
     ///
     /// # Panics
     ///
-    /// Panics only if one of the functions of the options does. The event may have been counted
-    /// already then.
+    /// Panics only if one of the functions of the options does, except
+    /// [`on_skip`](CorrelatorOptions::on_skip), whose panic is caught. The event may have been
+    /// counted already then.
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
+        let decision = self.decide(event);
+        if matches!(decision, Correlation::Skip(_)) {
+            self.report_skip(event);
+        }
+        decision
+    }
+
+    /// Runs the hook for a skipped event, with no lock held. Returns whether the hook panicked.
+    pub(crate) fn report_skip(&self, event: &Event) -> bool {
+        self.on_skip.as_ref().is_some_and(|hook| catch_panic(|| hook(event)).is_none())
+    }
+
+    /// Does what [`correlate`](Self::correlate) does, without the hook for skipped events.
+    pub(crate) fn decide(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let base = base_fields(event);
         let lookup = Lookup { event, base, hashes: Hashes::of(event, &base, self.caches.hasher()), now };
@@ -200,7 +221,8 @@ impl EventCorrelator {
 
     /// Remembers the store's answer to the decision with this key: the resource version, and the
     /// name that the event really has. An event that stands for a group keeps the name that the
-    /// correlator gave it, as in client-go, unless `Aggregation::keep_stored_name` is set.
+    /// correlator gave it, as in client-go, unless
+    /// [`Aggregation::keep_stored_name`] is set.
     ///
     /// The caller need not call this if the write failed. Answers may come late or out of order.
     #[doc(alias = "UpdateState")]

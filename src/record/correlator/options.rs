@@ -1,7 +1,6 @@
-//! Options of a correlator: plain data, and three functions.
+//! Options of a correlator: plain data, and four functions.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,135 +10,73 @@ use crate::record::event::{Event, Text};
 use crate::serde_object::object_only;
 use crate::sync::Arc;
 
+use super::stage_options::{Aggregation, SpamFilter};
+
 pub(super) type KeyFn = Arc<dyn Fn(&Event) -> (Text, Text) + Send + Sync>;
 pub(super) type MessageFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SpamKeyFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
+pub(super) type SkipFn = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The largest number of entries that a cache can be asked to hold.
 const MAX_ENTRIES: usize = 1 << 24;
 
 /// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
-/// In configuration files the keys are the fields' names, and client-go's names are understood as
-/// well. An interval is text such as `10m`, or a number of seconds. `null` switches a stage off. An
-/// unknown key is an error.
+/// They can come from a configuration file, with the setters' names as keys. client-go's names are
+/// understood as well. An interval is text such as `10m`, or a number of seconds. `null` switches a
+/// stage off. A key that is left out has its default, and a key that does not exist is an error. A
+/// value out of range is an error that names the option when a correlator or a broadcaster is built
+/// or a recording is started.
 ///
 /// # Examples
 ///
 /// ```
-/// use eventcast::correlator::EventCorrelator;
+/// use eventcast::correlator::{Aggregation, EventCorrelator, SpamFilter};
 /// use eventcast::CorrelatorOptions;
+/// use std::time::Duration;
 ///
-/// let mut options = CorrelatorOptions::default();
-/// options.lru_cache_size = 10_000;
-/// options.spam_filter = None;
+/// let options = CorrelatorOptions::default()
+///     .lru_cache_size(10_000)
+///     .aggregation(Aggregation::default().max_events(3).max_interval(Duration::from_secs(90)))
+///     .spam_filter(SpamFilter::default().burst(50));
 /// assert!(EventCorrelator::new(options).is_ok());
 ///
 /// let options: CorrelatorOptions =
 ///     serde_json::from_str(r#"{"aggregation": {"max_events": 3, "max_interval": "90s"}, "spam_filter": null}"#)?;
-/// assert_eq!(options.aggregation.unwrap().max_interval.as_secs(), 90);
+/// assert_eq!(options.get_aggregation().unwrap().get_max_interval().as_secs(), 90);
+/// assert_eq!(options.get_spam_filter(), None);
+///
+/// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
+/// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
-#[non_exhaustive]
 pub struct CorrelatorOptions {
-    /// The number of entries that each of the three caches holds: groups of similar events, events,
-    /// and budgets. 1 to 16,777,216, default 4096.
     #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
-    pub lru_cache_size: usize,
-    /// The options for folding similar events into one. `None` switches folding off.
-    pub aggregation: Option<Aggregation>,
-    /// The budget of each source and object. `None` switches the filter off.
-    pub spam_filter: Option<SpamFilter>,
+    pub(super) lru_cache_size: usize,
+    pub(super) aggregation: Option<Aggregation>,
+    pub(super) spam_filter: Option<SpamFilter>,
     #[serde(skip)]
     pub(super) functions: Functions,
     #[serde(skip)]
     pub(super) clock: Clock,
 }
 
-/// The options that say when similar events are folded into one.
-#[doc(alias = "EventAggregator")]
-#[doc(alias = "NewEventAggregator")]
-#[doc(alias = "EventAggregate")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    remote = "Self",
-    default,
-    deny_unknown_fields,
-    expecting = "options of the aggregation, as an object"
-)]
-#[non_exhaustive]
-pub struct Aggregation {
-    /// The number of different messages at which folding begins: similar events with one of the
-    /// first `max_events - 1` messages stay separate events. At least 1, which folds all. Default
-    /// 10.
-    #[serde(alias = "MaxEvents", alias = "maxEvents")]
-    pub max_events: usize,
-    /// The time after the last similar event until the group is forgotten. More than zero, default
-    /// 10 minutes.
-    #[doc(alias = "MaxIntervalInSeconds")]
-    #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
-    #[serde(with = "crate::duration")]
-    pub max_interval: Duration,
-    /// Whether an event that stands for a group has the labels, annotations, reporting controller
-    /// and reporting instance of the latest event of the group. client-go leaves them out. Default
-    /// false.
-    pub keep_metadata: bool,
-    /// Whether the correlator takes over, from a store's answer, the name of an event that stands
-    /// for a group. client-go never learns that name, and continues with the one that it gave.
-    /// Default false.
-    pub keep_stored_name: bool,
-    /// Whether two groups about one object get different names if they are first folded in the same
-    /// nanosecond. In client-go they share one name, and the store refuses the second event.
-    /// Default false.
-    pub own_names: bool,
-}
-
-/// The budget for the events of one source about one object.
-#[doc(alias = "EventSourceObjectSpamFilter")]
-#[doc(alias = "NewEventSourceObjectSpamFilter")]
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    remote = "Self",
-    default,
-    deny_unknown_fields,
-    expecting = "options of the spam filter, as an object"
-)]
-#[non_exhaustive]
-pub struct SpamFilter {
-    /// The number of events that may come at once. At least 1, default 25.
-    #[doc(alias = "BurstSize")]
-    #[serde(alias = "BurstSize", alias = "burstSize")]
-    pub burst: u32,
-    /// The number of further events per second, in the long run. More than zero, default 1/300.
-    #[serde(alias = "QPS")]
-    pub qps: f32,
-    /// Whether events of type `Warning` always pass, and use up nothing. Default false.
-    pub exempt_warnings: bool,
-    /// Whether the first event that passes after others were skipped brings a summary. A summary is
-    /// an event with the reason `EventsSuppressed` and a message such as `7 events suppressed`. See
-    /// [`Correlation::Summarized`](super::Correlation::Summarized). Default false.
-    ///
-    /// Skipped events have no summary if no event of their budget passes later, or if their budget
-    /// is forgotten to make room.
-    pub summaries: bool,
-}
-
-object_only!(CorrelatorOptions, Aggregation, SpamFilter);
+object_only!(CorrelatorOptions);
 
 #[derive(Clone, Default)]
 pub(super) struct Functions {
     pub(super) aggregate_key: Option<KeyFn>,
     pub(super) aggregate_message: Option<MessageFn>,
     pub(super) spam_key: Option<SpamKeyFn>,
+    pub(super) on_skip: Option<SkipFn>,
 }
-
-// Every number here is a constant of client-go's `tools/record/events_cache.go`.
 
 impl Default for CorrelatorOptions {
     fn default() -> Self {
         Self {
+            // A constant of client-go's `tools/record/events_cache.go`.
             lru_cache_size: 4096,
             aggregation: Some(Aggregation::default()),
             spam_filter: Some(SpamFilter::default()),
@@ -149,25 +86,118 @@ impl Default for CorrelatorOptions {
     }
 }
 
-impl Default for Aggregation {
-    fn default() -> Self {
-        Self {
-            max_events: 10,
-            max_interval: Duration::from_secs(600),
-            keep_metadata: false,
-            keep_stored_name: false,
-            own_names: false,
-        }
-    }
-}
-
-impl Default for SpamFilter {
-    fn default() -> Self {
-        Self { burst: 25, qps: 1.0 / 300.0, exempt_warnings: false, summaries: false }
-    }
-}
-
 impl CorrelatorOptions {
+    /// Returns the options of a correlator that folds no similar events and skips nothing:
+    /// [`aggregation`](Self::aggregation) and [`spam_filter`](Self::spam_filter) are `None`.
+    ///
+    /// Counting remains. An event that is equal to an earlier one in source, object (without its
+    /// resource version), type, reason and message is not stored again. It is an update of the
+    /// stored event, which keeps its name and its first time, and has a count one higher. The
+    /// correlator remembers [`lru_cache_size`](Self::lru_cache_size) events for this. An event that
+    /// it has forgotten is stored as a new one, with its own name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::off())?;
+    /// let mut event = Event::default();
+    /// event.count = 1;
+    /// for number in 0..100 {
+    ///     event.message = format!("message {number}").into();
+    ///     assert!(matches!(correlator.correlate(&event), Correlation::Create { .. }));
+    /// }
+    /// let Correlation::Update { event, .. } = correlator.correlate(&event) else { panic!() };
+    /// assert_eq!(event.count, 2);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn off() -> Self {
+        Self { aggregation: None, spam_filter: None, ..Self::default() }
+    }
+
+    /// Sets the number of entries that each of the three caches holds: groups of similar events,
+    /// events, and budgets. 1 to 16,777,216, default 4096.
+    #[doc(alias = "LRUCacheSize")]
+    pub fn lru_cache_size(mut self, entries: usize) -> Self {
+        self.lru_cache_size = entries;
+        self
+    }
+
+    /// Sets when similar events are folded into one. `None` switches folding off.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::Aggregation;
+    /// use eventcast::CorrelatorOptions;
+    ///
+    /// let options = CorrelatorOptions::default();
+    /// assert_eq!(options.get_aggregation(), Some(Aggregation::default()));
+    /// let few = Aggregation::default().max_events(3);
+    /// assert_eq!(options.clone().aggregation(few).get_aggregation(), Some(few));
+    /// assert_eq!(options.aggregation(None).get_aggregation(), None);
+    /// ```
+    pub fn aggregation(mut self, aggregation: impl Into<Option<Aggregation>>) -> Self {
+        self.aggregation = aggregation.into();
+        self
+    }
+
+    /// Sets the budget of each source and object. `None` switches the filter off.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::SpamFilter;
+    /// use eventcast::CorrelatorOptions;
+    ///
+    /// let options = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(50));
+    /// assert_eq!(options.get_spam_filter().unwrap().get_burst(), 50);
+    /// assert_eq!(options.spam_filter(None).get_spam_filter(), None);
+    /// ```
+    pub fn spam_filter(mut self, filter: impl Into<Option<SpamFilter>>) -> Self {
+        self.spam_filter = filter.into();
+        self
+    }
+
+    /// Sets a hook for every event that the spam filter skips. There is no hook by default.
+    ///
+    /// The hook gets the event as it came to the correlator. It runs on the thread that correlates,
+    /// which is a recording's own thread if the options are a recording's, outside every lock of
+    /// the library. It must be quick, and must not wait for its own broadcaster. An event that the
+    /// hook records may be skipped too, and the hook then runs for that event as well. If the hook
+    /// panics, the panic ends there: the event is skipped all the same, and a recording counts the
+    /// panic in [`panics`](crate::stats::RecordingStats::panics).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::{CorrelatorOptions, EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let skipped = Arc::new(Mutex::new(Vec::new()));
+    /// let noted = skipped.clone();
+    /// let options = CorrelatorOptions::default().on_skip(move |event| {
+    ///     noted.lock().unwrap().push(event.message.to_string());
+    /// });
+    /// let events = EventBroadcaster::builder().correlator(options).build()?;
+    /// events.start_recording_to_sink(MemorySink::new())?;
+    ///
+    /// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
+    /// for file in 1..=27 {
+    ///     recorder.eventf(&job, Warning, "Unreadable", format_args!("file {file}"));
+    /// }
+    /// events.shutdown();
+    /// assert_eq!(*skipped.lock().unwrap(), ["file 26", "file 27"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_skip(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.functions.on_skip = Some(Arc::new(hook));
+        self
+    }
+
     /// Sets the function that decides which events are similar. Its first text names the group, the
     /// second the member. By default the first text is made of everything except the message and
     /// the field path, and the second is the message.
@@ -206,6 +236,21 @@ impl CorrelatorOptions {
         self
     }
 
+    /// Returns the number of entries that each cache holds.
+    pub fn get_lru_cache_size(&self) -> usize {
+        self.lru_cache_size
+    }
+
+    /// Returns when similar events are folded, or `None` if they are not.
+    pub fn get_aggregation(&self) -> Option<Aggregation> {
+        self.aggregation
+    }
+
+    /// Returns the budget of each source and object, or `None` if there is no filter.
+    pub fn get_spam_filter(&self) -> Option<SpamFilter> {
+        self.spam_filter
+    }
+
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if !(1..=MAX_ENTRIES).contains(&self.lru_cache_size) {
             return Err(BuildError::new(
@@ -214,23 +259,8 @@ impl CorrelatorOptions {
                 format_args!("1 to {MAX_ENTRIES} entries"),
             ));
         }
-        if let Some(Aggregation { max_events, max_interval, .. }) = self.aggregation {
-            if max_events == 0 {
-                return Err(BuildError::new("max_events", max_events, "1 or more"));
-            }
-            if max_interval.is_zero() {
-                return Err(BuildError::new("max_interval", "0s", "more than zero"));
-            }
-        }
-        if let Some(SpamFilter { burst, qps, .. }) = self.spam_filter {
-            if burst == 0 {
-                return Err(BuildError::new("burst", burst, "1 or more"));
-            }
-            if !(qps > 0.0 && qps.is_finite()) {
-                return Err(BuildError::new("qps", qps, "finite and more than zero"));
-            }
-        }
-        Ok(())
+        self.aggregation.as_ref().map_or(Ok(()), Aggregation::check)?;
+        self.spam_filter.as_ref().map_or(Ok(()), SpamFilter::check)
     }
 }
 

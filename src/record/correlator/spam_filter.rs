@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use super::options::{SpamFilter, SpamKeyFn};
+use super::options::SpamKeyFn;
+use super::stage_options::SpamFilter;
 use crate::record::event::{Event, EventType, Text, Timestamp};
 
 /// The reason of a summary.

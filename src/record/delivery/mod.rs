@@ -47,11 +47,6 @@ const MAX_WORKERS: usize = 256;
 /// use eventcast::{CorrelatorOptions, EventBroadcaster, MemorySink, OverflowPolicy, RetryPolicy};
 /// use std::time::Duration;
 ///
-/// let mut retry = RetryPolicy::default();
-/// retry.delay = Duration::from_millis(100);
-/// let mut correlator = CorrelatorOptions::default();
-/// correlator.spam_filter = None;
-///
 /// let events = EventBroadcaster::new()?;
 /// let recording = events
 ///     .recording()
@@ -59,8 +54,8 @@ const MAX_WORKERS: usize = 256;
 ///     .queue_len(100)
 ///     .overflow(OverflowPolicy::DropOldest)
 ///     .filter(|event| event.type_ == "Warning")
-///     .correlator(correlator)
-///     .retry(retry)
+///     .correlator(CorrelatorOptions::default().spam_filter(None))
+///     .retry(RetryPolicy::default().delay(Duration::from_millis(100)))
 ///     .start(MemorySink::new())?;
 /// assert_eq!(recording.stats().watcher.name, "warnings");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

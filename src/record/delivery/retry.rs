@@ -26,9 +26,9 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// writing. After each pause it tries one event, each time one of another key if there is one,
 /// until the store answers. The pauses are those of this policy. A probe without an answer does not
 /// count as an attempt of its event. Meanwhile events wait, as many as the queue holds. With a
-/// `delay` of zero the recording tries without a pause. An event that is not to be tried again,
-/// because `attempts` is 1 or [`retry_if`](crate::record::RecordingBuilder::retry_if) says so,
-/// makes no other event wait.
+/// [`delay`](Self::delay) of zero the recording tries without a pause. An event that is not to be
+/// tried again, because [`attempts`](Self::attempts) is 1 or
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if) says so, makes no other event wait.
 ///
 /// # Examples
 ///
@@ -36,29 +36,25 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// use eventcast::RetryPolicy;
 /// use std::time::Duration;
 ///
-/// let policy: RetryPolicy = serde_json::from_str(r#"{"attempts": 3, "delay": "250ms", "factor": 2}"#)?;
-/// assert_eq!((policy.attempts, policy.delay), (3, Duration::from_millis(250)));
-/// assert_eq!(RetryPolicy::default().delay, Duration::from_secs(10));
+/// let policy = RetryPolicy::default().attempts(3).delay(Duration::from_millis(250)).factor(2);
+/// assert_eq!(policy.get_delay(), Duration::from_millis(250));
+/// assert_eq!(RetryPolicy::default().get_delay(), Duration::from_secs(10));
+///
+/// // In a configuration file the keys are the setters' names.
+/// let read: RetryPolicy = serde_json::from_str(r#"{"attempts": 3, "delay": "250ms", "factor": 2}"#)?;
+/// assert_eq!(read, policy);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
-#[non_exhaustive]
 pub struct RetryPolicy {
-    /// The number of attempts for an event in all. 1 or more, default 12.
-    pub attempts: u32,
-    /// The pause before the second attempt. Zero means no pause. Default 10 s.
+    pub(super) attempts: u32,
     #[serde(with = "crate::duration")]
-    pub delay: Duration,
-    /// The factor by which each further pause is longer than the one before. 1 or more. Default 1,
-    /// with which all pauses are the same.
-    pub factor: u32,
-    /// The pauses that are shortened at random. Default the first.
-    pub jitter: Jitter,
-    /// The longest pause to which the factor leads, and the longest that a sink can ask for. A
-    /// longer `delay` is not cut. Default 1 min.
+    pub(super) delay: Duration,
+    pub(super) factor: u32,
+    pub(super) jitter: Jitter,
     #[serde(with = "crate::duration")]
-    pub max_delay: Duration,
+    pub(super) max_delay: Duration,
 }
 
 /// A choice of pauses that become a random part of what they would be, so that many programs do not
@@ -88,6 +84,63 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Sets the number of attempts for an event in all. 1 or more, default 12.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the pause before the second attempt. Zero means no pause. Default 10 s.
+    pub fn delay(mut self, pause: Duration) -> Self {
+        self.delay = pause;
+        self
+    }
+
+    /// Sets the factor by which each further pause is longer than the one before. 1 or more.
+    /// Default 1, with which all pauses are the same.
+    pub fn factor(mut self, factor: u32) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// Sets the pauses that are shortened at random. Default [`Jitter::First`].
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Sets the longest pause to which the factor leads, and the longest that a sink can ask for. A
+    /// longer [`delay`](Self::delay) is not cut. Default 1 min.
+    pub fn max_delay(mut self, pause: Duration) -> Self {
+        self.max_delay = pause;
+        self
+    }
+
+    /// Returns the number of attempts for an event in all.
+    pub fn get_attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Returns the pause before the second attempt.
+    pub fn get_delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Returns the factor by which each further pause is longer than the one before.
+    pub fn get_factor(&self) -> u32 {
+        self.factor
+    }
+
+    /// Returns the pauses that are shortened at random.
+    pub fn get_jitter(&self) -> Jitter {
+        self.jitter
+    }
+
+    /// Returns the longest pause to which the factor leads or for which a sink can ask.
+    pub fn get_max_delay(&self) -> Duration {
+        self.max_delay
+    }
+
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.attempts == 0 {
             return Err(BuildError::new("attempts", self.attempts, "1 or more"));
@@ -150,13 +203,13 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_the_limit() {
         let seconds = Duration::from_secs;
-        let mut policy = RetryPolicy { factor: 2, jitter: Jitter::Never, ..RetryPolicy::default() };
+        let policy = RetryPolicy::default().factor(2).jitter(Jitter::Never);
         let pauses: Vec<Duration> = (1..=5).map(|failed| policy.pause(failed, None)).collect();
         assert_eq!(pauses, [10, 20, 40, 60, 60].map(seconds));
         assert_eq!(policy.pause(u32::MAX, None), seconds(60));
-        policy.delay = seconds(90);
+        let policy = policy.delay(seconds(90));
         assert_eq!(policy.pause(1, None), seconds(90), "what is asked for is not cut");
-        policy.jitter = Jitter::All;
+        let policy = policy.jitter(Jitter::All);
         assert!((1..100).any(|failed| policy.pause(failed, None) < seconds(45)));
         assert_eq!(policy.pause(3, Some(seconds(7))), seconds(7));
     }

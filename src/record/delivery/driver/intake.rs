@@ -15,12 +15,17 @@ impl<S: EventSink> Driver<S> {
     /// Correlates an event and admits its writes. Returns whether one of them comes next after a
     /// write of the same key that is about to be done.
     pub(super) fn correlate(&mut self, event: &Event, position: u64) -> bool {
-        match catch_panic_message(|| self.correlator.correlate(event)) {
+        match catch_panic_message(|| self.correlator.decide(event)) {
             Ok(Correlation::Summarized { summary, event }) => {
                 let comes_next = self.admit(*summary, position, 0);
                 self.admit(*event, position, 1) || comes_next
             }
-            Ok(decision) => self.admit(decision, position, 1),
+            Ok(decision) => {
+                if matches!(decision, Correlation::Skip(_)) {
+                    self.tally.panics += u64::from(self.correlator.report_skip(event));
+                }
+                self.admit(decision, position, 1)
+            }
             Err(text) => {
                 self.tally.panics += 1;
                 let text = format!("a function of the correlator's options panicked: {text}");

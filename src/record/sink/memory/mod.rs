@@ -28,17 +28,29 @@ pub use read::MemoryEvents;
 use write_order::WriteOrder;
 
 /// Options of a [`MemorySink`].
+///
+/// They can come from a configuration file, with the setters' names as keys. A key that is left out
+/// has its default, and a key that does not exist is an error. A value out of range is an error
+/// that names the option when the store is made.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::MemorySinkOptions;
+/// use std::time::Duration;
+///
+/// let options = MemorySinkOptions::default().max_events(500).ttl(Duration::from_secs(5400));
+/// let read: MemorySinkOptions = serde_json::from_str(r#"{"max_events": 500, "ttl": "1h30m"}"#)?;
+/// assert_eq!(read, options);
+/// assert!(serde_json::from_str::<MemorySinkOptions>(r#"{"max": 500}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
-#[non_exhaustive]
 pub struct MemorySinkOptions {
-    /// The most events that the store holds. When a new event comes to a full store, the event that
-    /// was written longest ago makes room. 1 to 16,777,216, default 10,000.
-    pub max_events: usize,
-    /// The time for which an event is kept after its last write. More than zero, default an hour,
-    /// as an API server keeps events.
+    max_events: usize,
     #[serde(with = "crate::duration")]
-    pub ttl: Duration,
+    ttl: Duration,
 }
 
 object_only!(MemorySinkOptions);
@@ -51,6 +63,30 @@ impl Default for MemorySinkOptions {
 }
 
 impl MemorySinkOptions {
+    /// Sets the largest number of events that the store holds. When a new event comes to a full
+    /// store, the event that was written longest ago makes room. 1 to 16,777,216, default 10,000.
+    pub fn max_events(mut self, events: usize) -> Self {
+        self.max_events = events;
+        self
+    }
+
+    /// Sets the time for which an event is kept after its last write. More than zero, default an
+    /// hour, as an API server keeps events.
+    pub fn ttl(mut self, time: Duration) -> Self {
+        self.ttl = time;
+        self
+    }
+
+    /// Returns the largest number of events that the store holds.
+    pub fn get_max_events(&self) -> usize {
+        self.max_events
+    }
+
+    /// Returns the time for which an event is kept after its last write.
+    pub fn get_ttl(&self) -> Duration {
+        self.ttl
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         api_rules::check_bounds(self.max_events, self.ttl)
     }
@@ -175,12 +211,10 @@ impl MemorySink {
     /// use eventcast::sink::MemorySinkOptions;
     /// use eventcast::MemorySink;
     ///
-    /// let mut options = MemorySinkOptions::default();
-    /// options.max_events = 500;
+    /// let options = MemorySinkOptions::default().max_events(500);
     /// assert!(MemorySink::with_options(options).is_ok());
     ///
-    /// options.max_events = 0;
-    /// let error = MemorySink::with_options(options).unwrap_err();
+    /// let error = MemorySink::with_options(options.max_events(0)).unwrap_err();
     /// assert_eq!(error.to_string(), "max_events must be 1 to 16777216 events, got 0");
     /// ```
     pub fn with_options(options: MemorySinkOptions) -> Result<Self, BuildError> {

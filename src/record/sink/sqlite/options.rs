@@ -17,6 +17,10 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 
 /// Options of a [`SqliteSink`](super::SqliteSink).
 ///
+/// They can come from a configuration file, with the setters' names as keys. A key that is left out
+/// has its default, and a key that does not exist is an error. A value out of range is an error
+/// that names the option when the store is opened.
+///
 /// # Examples
 ///
 /// ```
@@ -26,8 +30,7 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 /// use eventcast::sink::SqliteSinkOptions;
 /// use eventcast::SqliteSink;
 ///
-/// let mut options = SqliteSinkOptions::default();
-/// options.max_events = Some(5_000);
+/// let options = SqliteSinkOptions::default().max_events(5_000);
 /// let store = SqliteSink::with_options(&path, options)?;
 ///
 /// // The limit is the file's, so a process without one of its own has the same.
@@ -39,31 +42,15 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
-#[non_exhaustive]
 pub struct SqliteSinkOptions {
-    /// The largest number of events that the file holds, 1 to 16,777,216. If there would be more,
-    /// the event that was written longest ago makes room.
-    ///
-    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
-    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
-    /// the file when the store is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_events: Option<usize>,
-    /// The time for which the store keeps an event after its last write, by the wall clock. More
-    /// than zero, default an hour, as an API server keeps events. A write decides when its event
-    /// expires, so another value counts from the next write on.
+    pub(super) max_events: Option<usize>,
     #[serde(with = "crate::duration")]
-    pub ttl: Duration,
-    /// The stage that a write has to reach before the store acknowledges it. Default `full`.
-    pub synchronous: SqliteSynchronous,
-    /// The time for which a write waits while another process writes, before it fails and may be
-    /// tried again. 0 to 1 hour, in milliseconds, default 5 seconds.
+    pub(super) ttl: Duration,
+    pub(super) synchronous: SqliteSynchronous,
     #[serde(with = "crate::duration")]
-    pub busy_timeout: Duration,
-    /// Whether opening for writing always reads the whole file, to find damage before the store
-    /// writes anything. Default false: opening then reads the whole file only if a log lies beside
-    /// it. An unclean end leaves a log there, and another process that writes has one.
-    pub full_check: bool,
+    pub(super) busy_timeout: Duration,
+    pub(super) full_check: bool,
 }
 
 object_only!(SqliteSinkOptions);
@@ -105,6 +92,72 @@ impl Default for SqliteSinkOptions {
 }
 
 impl SqliteSinkOptions {
+    /// Sets the largest number of events that the file holds, 1 to 16,777,216. If there would be
+    /// more, the event that was written longest ago makes room.
+    ///
+    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
+    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
+    /// the file when the store is opened.
+    pub fn max_events(mut self, events: impl Into<Option<usize>>) -> Self {
+        self.max_events = events.into();
+        self
+    }
+
+    /// Sets the time for which the store keeps an event after its last write, by the wall clock.
+    /// More than zero, default an hour, as an API server keeps events. A write decides when its
+    /// event expires, so another value counts from the next write on.
+    pub fn ttl(mut self, time: Duration) -> Self {
+        self.ttl = time;
+        self
+    }
+
+    /// Sets the stage that a write has to reach before the store acknowledges it. Default
+    /// [`SqliteSynchronous::Full`].
+    pub fn synchronous(mut self, stage: SqliteSynchronous) -> Self {
+        self.synchronous = stage;
+        self
+    }
+
+    /// Sets the time for which a write waits while another process writes, before it fails and may
+    /// be tried again. 0 to 1 hour, in milliseconds, default 5 seconds.
+    pub fn busy_timeout(mut self, time: Duration) -> Self {
+        self.busy_timeout = time;
+        self
+    }
+
+    /// Sets whether opening for writing always reads the whole file, to find damage before the
+    /// store writes anything. Default false: opening then reads the whole file only if a log lies
+    /// beside it. An unclean end leaves a log there, and another process that writes has one.
+    pub fn full_check(mut self, checks: bool) -> Self {
+        self.full_check = checks;
+        self
+    }
+
+    /// Returns the limit that the file gets, or `None` if the file keeps the limit that it has.
+    pub fn get_max_events(&self) -> Option<usize> {
+        self.max_events
+    }
+
+    /// Returns the time for which the store keeps an event after its last write.
+    pub fn get_ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Returns the stage that a write has to reach before the store acknowledges it.
+    pub fn get_synchronous(&self) -> SqliteSynchronous {
+        self.synchronous
+    }
+
+    /// Returns the time for which a write waits while another process writes.
+    pub fn get_busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
+    /// Returns whether opening for writing always reads the whole file.
+    pub fn get_full_check(&self) -> bool {
+        self.full_check
+    }
+
     pub(super) fn check(&self) -> Result<(), BuildError> {
         api_rules::check_bounds(self.max_events.unwrap_or(MAX_EVENTS), self.ttl)?;
         if self.busy_timeout > MAX_BUSY_TIMEOUT {

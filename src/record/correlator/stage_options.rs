@@ -1,0 +1,270 @@
+//! Options of two stages of a correlator: plain data, checked with the correlator's.
+//!
+//! Every default is a constant of client-go's `tools/record/events_cache.go`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::serde_object::object_only;
+
+/// Options that say when similar events are folded into one.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
+/// use eventcast::{CorrelatorOptions, Event};
+///
+/// // The second message is the first that is folded.
+/// let options = CorrelatorOptions::default().aggregation(Aggregation::default().max_events(2));
+/// let correlator = EventCorrelator::new(options)?;
+/// let mut event = Event::default();
+/// let messages = ["disk 1", "disk 2", "disk 3"].map(|message| {
+///     event.message = message.into();
+///     match correlator.correlate(&event) {
+///         Correlation::Create { event, .. } | Correlation::Update { event, .. } => event.message,
+///         _ => panic!("nothing is held back"),
+///     }
+/// });
+/// assert_eq!(messages[0], "disk 1");
+/// assert_eq!(messages[2], "(combined from similar events): disk 3");
+/// # Ok::<(), eventcast::error::BuildError>(())
+/// ```
+#[doc(alias = "EventAggregator")]
+#[doc(alias = "NewEventAggregator")]
+#[doc(alias = "EventAggregate")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    remote = "Self",
+    default,
+    deny_unknown_fields,
+    expecting = "options of the aggregation, as an object"
+)]
+pub struct Aggregation {
+    #[serde(alias = "MaxEvents", alias = "maxEvents")]
+    pub(super) max_events: usize,
+    #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
+    #[serde(with = "crate::duration")]
+    pub(super) max_interval: Duration,
+    pub(super) keep_metadata: bool,
+    pub(super) keep_stored_name: bool,
+    pub(super) own_names: bool,
+}
+
+/// The budget for the events of one source about one object.
+///
+/// With the default budget, 25 events pass at once, and then one in five minutes. All others are
+/// skipped: a sink never gets them. A recording counts them in
+/// [`skipped`](crate::stats::RecordingStats::skipped), and does not report them to `on_loss`. There
+/// are four ways to change this:
+///
+/// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) switches the filter off, so
+///   nothing is skipped.
+/// - [`burst`](Self::burst) and [`qps`](Self::qps) make the budget larger.
+/// - [`exempt_warnings`](Self::exempt_warnings) lets all warnings pass.
+/// - [`on_skip`](crate::CorrelatorOptions::on_skip) reports each event that is skipped, and
+///   [`summaries`](Self::summaries) writes their number to the sink.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::EventType::Warning;
+/// use eventcast::{CorrelatorOptions, EventBroadcaster, MemorySink, ObjectReference};
+///
+/// let [limited, whole] = [MemorySink::new(), MemorySink::new()];
+/// let events = EventBroadcaster::new()?;
+/// let off = CorrelatorOptions::default().aggregation(None).spam_filter(None);
+/// let budget = CorrelatorOptions::default().aggregation(None);
+/// events.recording().correlator(budget).start(limited.clone())?;
+/// events.recording().correlator(off).start(whole.clone())?;
+///
+/// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
+/// for file in 0..40 {
+///     recorder.eventf(&job, Warning, "Unreadable", format_args!("file {file}"));
+/// }
+/// let report = events.shutdown();
+/// assert_eq!((limited.len(), report.recordings[0].skipped), (25, 15));
+/// assert_eq!((whole.len(), report.recordings[1].skipped), (40, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "EventSourceObjectSpamFilter")]
+#[doc(alias = "NewEventSourceObjectSpamFilter")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    remote = "Self",
+    default,
+    deny_unknown_fields,
+    expecting = "options of the spam filter, as an object"
+)]
+pub struct SpamFilter {
+    #[serde(alias = "BurstSize", alias = "burstSize")]
+    pub(super) burst: u32,
+    #[serde(alias = "QPS")]
+    pub(super) qps: f32,
+    pub(super) exempt_warnings: bool,
+    pub(super) summaries: bool,
+}
+
+object_only!(Aggregation, SpamFilter);
+
+impl Default for Aggregation {
+    fn default() -> Self {
+        Self {
+            max_events: 10,
+            max_interval: Duration::from_secs(600),
+            keep_metadata: false,
+            keep_stored_name: false,
+            own_names: false,
+        }
+    }
+}
+
+impl Default for SpamFilter {
+    fn default() -> Self {
+        Self { burst: 25, qps: 1.0 / 300.0, exempt_warnings: false, summaries: false }
+    }
+}
+
+impl Aggregation {
+    /// Sets the number of different messages at which folding begins: similar events with one of
+    /// the first `messages - 1` messages stay separate events. At least 1, which folds all. Default
+    /// 10.
+    pub fn max_events(mut self, messages: usize) -> Self {
+        self.max_events = messages;
+        self
+    }
+
+    /// Sets the time after the last similar event until the group is forgotten. More than zero,
+    /// default 10 minutes.
+    #[doc(alias = "MaxIntervalInSeconds")]
+    pub fn max_interval(mut self, time: Duration) -> Self {
+        self.max_interval = time;
+        self
+    }
+
+    /// Sets whether an event that stands for a group has the labels, annotations, reporting
+    /// controller and reporting instance of the latest event of the group. client-go leaves them
+    /// out. Default false.
+    pub fn keep_metadata(mut self, keeps: bool) -> Self {
+        self.keep_metadata = keeps;
+        self
+    }
+
+    /// Sets whether the correlator takes over, from a store's answer, the name of an event that
+    /// stands for a group. client-go never learns that name, and continues with the one that it
+    /// gave. Default false.
+    pub fn keep_stored_name(mut self, keeps: bool) -> Self {
+        self.keep_stored_name = keeps;
+        self
+    }
+
+    /// Sets whether two groups about one object get different names if they are first folded in the
+    /// same nanosecond. In client-go they share one name, and the store refuses the second event.
+    /// Default false.
+    pub fn own_names(mut self, own: bool) -> Self {
+        self.own_names = own;
+        self
+    }
+
+    /// Returns the number of different messages at which folding begins.
+    pub fn get_max_events(&self) -> usize {
+        self.max_events
+    }
+
+    /// Returns the time after the last similar event until the group is forgotten.
+    pub fn get_max_interval(&self) -> Duration {
+        self.max_interval
+    }
+
+    /// Returns whether an event that stands for a group has the metadata of the latest one.
+    pub fn get_keep_metadata(&self) -> bool {
+        self.keep_metadata
+    }
+
+    /// Returns whether the correlator takes over the store's name of an event that stands for a
+    /// group.
+    pub fn get_keep_stored_name(&self) -> bool {
+        self.keep_stored_name
+    }
+
+    /// Returns whether each event that stands for a group gets its own name.
+    pub fn get_own_names(&self) -> bool {
+        self.own_names
+    }
+
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        if self.max_events == 0 {
+            return Err(BuildError::new("max_events", self.max_events, "1 or more"));
+        }
+        if self.max_interval.is_zero() {
+            return Err(BuildError::new("max_interval", "0s", "more than zero"));
+        }
+        Ok(())
+    }
+}
+
+impl SpamFilter {
+    /// Sets the number of events that may come at once. At least 1, default 25.
+    #[doc(alias = "BurstSize")]
+    pub fn burst(mut self, events: u32) -> Self {
+        self.burst = events;
+        self
+    }
+
+    /// Sets the number of further events per second, in the long run. More than zero, default
+    /// 1/300.
+    pub fn qps(mut self, events: f32) -> Self {
+        self.qps = events;
+        self
+    }
+
+    /// Sets whether events of type `Warning` always pass, and use up nothing. Default false.
+    pub fn exempt_warnings(mut self, exempt: bool) -> Self {
+        self.exempt_warnings = exempt;
+        self
+    }
+
+    /// Sets whether the first event that passes after others were skipped brings a summary. A
+    /// summary is an event with the reason `EventsSuppressed` and a message such as
+    /// `7 events suppressed`. See [`Correlation::Summarized`](super::Correlation::Summarized).
+    /// Default false.
+    ///
+    /// Skipped events have no summary if no event of their budget passes later, or if their budget
+    /// is forgotten to make room.
+    pub fn summaries(mut self, writes: bool) -> Self {
+        self.summaries = writes;
+        self
+    }
+
+    /// Returns the number of events that may come at once.
+    pub fn get_burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Returns the number of further events per second.
+    pub fn get_qps(&self) -> f32 {
+        self.qps
+    }
+
+    /// Returns whether warnings always pass.
+    pub fn get_exempt_warnings(&self) -> bool {
+        self.exempt_warnings
+    }
+
+    /// Returns whether summaries of skipped events are written.
+    pub fn get_summaries(&self) -> bool {
+        self.summaries
+    }
+
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        if self.burst == 0 {
+            return Err(BuildError::new("burst", self.burst, "1 or more"));
+        }
+        if !(self.qps > 0.0 && self.qps.is_finite()) {
+            return Err(BuildError::new("qps", self.qps, "finite and more than zero"));
+        }
+        Ok(())
+    }
+}
