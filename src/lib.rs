@@ -173,8 +173,8 @@ pub mod sink {
     #[cfg(feature = "kube-5")]
     pub use crate::record::kubernetes::KubernetesSink;
     pub use crate::record::sink::{
-        EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink, MemorySinkOptions, SinkError,
-        SinkErrorKind, SinkOp, Tee,
+        AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink,
+        MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Tee,
     };
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::{

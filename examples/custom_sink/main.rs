@@ -6,12 +6,11 @@
 //! cargo run --release --example custom_sink -- --current-thread
 //! ```
 //!
-//! `EventSink` is a synchronous trait: a recording has its own thread, which may wait as long as it
-//! takes. The bridge to an asynchronous client is therefore one line in `sink.rs`, with
-//! `Handle::block_on`. Below this line, `sink.rs` says what the client's answers mean. `client.rs`
-//! and `http.rs` are the client. `store.rs` is the store, which runs in this process so that there
-//! is nothing to install. At the end the program compares what the recording counted with what the
-//! store counted.
+//! A recording has its own thread, which may wait as long as it takes. The bridge to an
+//! asynchronous client is therefore one line in this file, with `Blocking` and `Handle::block_on`.
+//! `sink.rs` says what the client's answers mean. `client.rs` and `http.rs` are the client.
+//! `store.rs` is the store, which runs in this process so that there is nothing to install. At the
+//! end the program compares what the recording counted with what the store counted.
 #![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
 mod client;
@@ -27,6 +26,7 @@ use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::escape::Escaped;
+use eventcast::sink::Blocking;
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
 use lexopt::prelude::{Long, Short};
 use tokio::runtime::{Builder, Handle};
@@ -92,7 +92,12 @@ async fn run() -> Result<bool, Box<dyn Error>> {
         .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
         .on_loss(|loss| complain(&format!("lost: {loss}")))
         .build()?;
-    let recording = events.recording().name("store").start(StoreSink::new(client, Handle::current()))?;
+    // The recording's thread waits for each answer, while the runtime runs. With one thread, the
+    // runtime runs only while this task awaits, so the program never blocks in `flush` or
+    // `shutdown`.
+    let handle = Handle::current();
+    let sink = Blocking::new(StoreSink::new(client), move |future| handle.block_on(future));
+    let recording = events.recording().name("store").start(sink)?;
 
     let recorder = events.new_recorder("custom_sink");
     for happening in happenings() {

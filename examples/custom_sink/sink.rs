@@ -1,49 +1,40 @@
-//! The sink. It calls the asynchronous client from the recording's thread, and says what the
-//! client's answers mean.
+//! The sink. It sends events through the asynchronous client, and says what the client's answers
+//! mean.
 
 use std::time::Duration;
 
-use eventcast::{Event, EventSink, SinkError};
-use tokio::runtime::Handle;
+use eventcast::sink::AsyncEventSink;
+use eventcast::{Event, SinkError};
 
 use super::client::Client;
 use super::http::Message;
 
-pub(crate) struct StoreSink {
-    client: Client,
-    runtime: Handle,
-}
+pub(crate) struct StoreSink(Client);
 
 impl StoreSink {
-    /// Creates a sink for a client that needs this runtime.
-    pub(crate) fn new(client: Client, runtime: Handle) -> Self {
-        Self { client, runtime }
+    pub(crate) fn new(client: Client) -> Self {
+        Self(client)
     }
 
-    /// Sends an event, and waits for the answer. This is the bridge to the asynchronous client. A
-    /// recording has its own thread, which is not a thread of the runtime, so the recording may
-    /// block until the future is ready. The runtime must be running meanwhile: shut the broadcaster
-    /// down first, then the runtime. If the runtime has only one thread, that thread must not wait
-    /// in `flush` or `shutdown`, but await `flush_async` and `shutdown_async`.
-    fn send(&self, method: &str, event: &Event) -> Result<Event, SinkError> {
-        let answer = self.runtime.block_on(self.client.send(method, "/events", &event.to_json()));
+    async fn send(&self, method: &str, event: &Event) -> Result<Event, SinkError> {
+        let answer = self.0.send(method, "/events", &event.to_json()).await;
         // If there is no connection, if the connection breaks, or if no answer comes in time, the
         // store itself is unreachable, so no other event would fare better.
         understand(&answer.map_err(SinkError::unreachable)?)
     }
 }
 
-impl EventSink for StoreSink {
+impl AsyncEventSink for StoreSink {
     /// Creates the event in the store. If an answer is lost on its way back, the next attempt finds
     /// the event there, and the recording gives up an event that in fact was stored. A store that
     /// knows a request by an identifier would answer as it did the first time.
-    fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.send("POST", event)
+    async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.send("POST", event).await
     }
 
     /// Replaces the whole event. There is no `patch` here, so this method serves for patches too.
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.send("PUT", event)
+    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.send("PUT", event).await
     }
 }
 

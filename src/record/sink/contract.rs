@@ -17,8 +17,9 @@ use super::error::SinkError;
 /// An `Arc` of a sink is a sink, and so is a `Box<dyn EventSink>`. In an `Arc` one store can serve
 /// several recordings and be read meanwhile.
 ///
-/// The trait is synchronous. A store with an asynchronous client blocks on its runtime's handle
-/// inside the call. The example `custom_sink` shows this.
+/// The trait is synchronous. A store with an asynchronous client implements
+/// [`AsyncEventSink`](crate::sink::AsyncEventSink) instead, and a
+/// [`Blocking`](crate::sink::Blocking) makes a sink of it. The example `custom_sink` shows this.
 ///
 /// # Examples
 ///

@@ -5,6 +5,7 @@
 //! remember.
 
 mod api_rules;
+mod async_sink;
 mod contract;
 mod error;
 mod filter;
@@ -16,6 +17,7 @@ mod sqlite;
 mod table;
 mod tee;
 
+pub use async_sink::{AsyncEventSink, Blocking};
 pub use contract::{EventSink, SinkOp};
 pub use error::{SinkError, SinkErrorKind};
 pub use filter::Filter;
