@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use crate::escape::{escaped, escaped_to};
@@ -177,6 +178,62 @@ impl SinkError {
     /// it is.
     pub fn stored(&self) -> Option<&Event> {
         self.stored.as_deref()
+    }
+}
+
+/// Says what a recording should do after an error of a file or a connection.
+///
+/// An I/O error is about the store, not about an event, unless its kind says otherwise:
+///
+/// | kind of the I/O error | becomes |
+/// |---|---|
+/// | `Interrupted`, `WouldBlock`, `ResourceBusy`, `Deadlock`, `ExecutableFileBusy` | [`retry`](SinkError::retry): the next moment may differ |
+/// | `AlreadyExists`, `DirectoryNotEmpty` | [`retry`](SinkError::retry): a path is taken, perhaps that of one event |
+/// | `Other`, as `io::Error::other` makes it | [`retry`](SinkError::retry): nobody knows what it is about |
+/// | `InvalidInput`, `InvalidData`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, or a failing disk | [`unreachable`](SinkError::unreachable): no other event would fare better |
+///
+/// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
+///   rejected event is lost at once.
+/// - `NotFound` is about a path, such as a folder that is not mounted yet. It does not become
+///   [`not_found`](SinkError::not_found), and `AlreadyExists` does not become
+///   [`already_exists`](SinkError::already_exists). These two are about events, and only the sink
+///   can tell.
+///
+/// If a failure may be about one event, one tenant or one namespace, create the error yourself.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::SinkError;
+/// use eventcast::sink::SinkErrorKind;
+/// use std::io;
+///
+/// fn store() -> Result<(), SinkError> {
+///     Err(io::Error::from(io::ErrorKind::StorageFull))?
+/// }
+/// assert!(store().unwrap_err().is_unreachable());
+///
+/// let error = SinkError::from(io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"));
+/// assert_eq!(error.kind(), SinkErrorKind::Rejected);
+/// ```
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::Interrupted
+            | Kind::WouldBlock
+            | Kind::ResourceBusy
+            | Kind::Deadlock
+            | Kind::ExecutableFileBusy
+            | Kind::AlreadyExists
+            | Kind::DirectoryNotEmpty
+            | Kind::Other => Self::retry(error),
+            Kind::InvalidInput | Kind::InvalidData | Kind::Unsupported | Kind::ArgumentListTooLong => {
+                Self::rejected(error)
+            }
+            _ => Self::unreachable(error),
+        }
     }
 }
 
