@@ -266,6 +266,13 @@ impl BuildError {
         Self { option: "config", text, source: Some(why.into()) }
     }
 
+    /// Creates the error for a file that cannot be opened.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {
+        let text = format!("cannot open {}", escaped(&path.to_string_lossy()));
+        Self { option: "path", text, source: Some(source.into()) }
+    }
+
     /// Returns the option's name, as in the setters and in configuration files.
     pub fn option(&self) -> &str {
         self.option

@@ -173,8 +173,8 @@ pub mod sink {
     #[cfg(feature = "kube-5")]
     pub use crate::record::kubernetes::KubernetesSink;
     pub use crate::record::sink::{
-        AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, MemoryEvents, MemorySink,
-        MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Tee,
+        AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, JsonLinesOptions, JsonLinesSink,
+        MemoryEvents, MemorySink, MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Tee,
     };
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::{
@@ -195,7 +195,7 @@ pub mod stats {
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::SqliteSinkStats;
     #[cfg(feature = "recorder")]
-    pub use crate::record::sink::{MemorySinkStats, TeeStats};
+    pub use crate::record::sink::{JsonLinesStats, MemorySinkStats, TeeStats};
     #[cfg(feature = "recorder")]
     pub use crate::record::stats::{RecordingStats, SinkFailure};
     pub use crate::report::ShutdownReport;

@@ -9,6 +9,7 @@ mod async_sink;
 mod contract;
 mod error;
 mod filter;
+mod json_lines;
 mod memory;
 mod pages;
 mod query;
@@ -21,6 +22,7 @@ pub use async_sink::{AsyncEventSink, Blocking};
 pub use contract::{EventSink, SinkOp};
 pub use error::{SinkError, SinkErrorKind};
 pub use filter::Filter;
+pub use json_lines::{JsonLinesOptions, JsonLinesSink, JsonLinesStats};
 pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
 pub use query::EventQuery;
 #[cfg(feature = "sqlite-system")]

@@ -1,0 +1,72 @@
+//! The files of a sink: how it opens one, and how it puts a full one aside.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// A file that is open for appending.
+pub(super) struct Opened {
+    pub(super) file: File,
+    /// The file's size in bytes.
+    pub(super) size: u64,
+    /// Whether the file ends in the middle of a line.
+    pub(super) is_torn: bool,
+}
+
+/// Opens a file for appending, and creates it if it does not exist.
+pub(super) fn open(path: &Path) -> io::Result<Opened> {
+    // Anything else could be opened only with care, because a pipe waits for its reader. A rotation
+    // would move it away.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let size = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if size > 0 {
+        file.seek(SeekFrom::Start(size - 1))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok(Opened { file, size, is_torn: last != [b'\n'] })
+}
+
+/// Puts the file at `path` aside, keeps this number of such files, and opens a new one.
+///
+/// If a step fails, no file is lost, and a later call does the rest:
+///
+/// - If a file could not be moved to the next number, the number below is free. The later call
+///   moves only the files up to that number, so it removes none.
+/// - If the new file could not be opened, there is no file at `path`. The later call only opens it.
+pub(super) fn rotate(path: &Path, keep: u32) -> io::Result<Opened> {
+    if path.try_exists()? {
+        if keep == 0 {
+            // Not removed: if the next step failed, the sink would write to a file without a name.
+            OpenOptions::new().write(true).truncate(true).open(path)?;
+        } else {
+            make_room(path, keep)?;
+            fs::rename(path, numbered(path, 1))?;
+        }
+    }
+    open(path)
+}
+
+/// Moves the rotated files to the next number, up to the first number that is free. If none is
+/// free, the file with the largest number is replaced.
+fn make_room(path: &Path, keep: u32) -> io::Result<()> {
+    let mut free = 1;
+    while free < keep && numbered(path, free).try_exists()? {
+        free += 1;
+    }
+    for number in (1..free).rev() {
+        fs::rename(numbered(path, number), numbered(path, number + 1))?;
+    }
+    Ok(())
+}
+
+/// Returns the path of a rotated file. The newest has the number 1.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    name.into()
+}

@@ -1,0 +1,97 @@
+//! The options of a sink that writes lines to a file: when it begins a new file, and how many it
+//! keeps.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::serde_object::object_only;
+
+/// The largest number of rotated files.
+const MAX_KEEP: u32 = 1000;
+
+/// Options of a [`JsonLinesSink`](super::JsonLinesSink).
+///
+/// # Examples
+///
+/// Six files of at most 10 MiB each:
+///
+/// ```
+/// use eventcast::sink::JsonLinesOptions;
+///
+/// let options = JsonLinesOptions::default().max_bytes(10 << 20).keep(5);
+/// assert_eq!((options.get_max_bytes(), options.get_keep()), (Some(10 << 20), 5));
+/// ```
+///
+/// They can come from a configuration file, with the setters' names as keys. A key that is left out
+/// has its default, and a key that does not exist is an error. A value out of range is an error
+/// that names the option when the sink is made:
+///
+/// ```
+/// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
+///
+/// let options: JsonLinesOptions = serde_json::from_str(r#"{"max_bytes": 10485760}"#)?;
+/// assert_eq!(options, JsonLinesOptions::default().max_bytes(10 << 20));
+/// assert!(serde_json::from_str::<JsonLinesOptions>(r#"{"max_size": 10485760}"#).is_err());
+///
+/// let options = serde_json::from_str(r#"{"max_bytes": 0}"#)?;
+/// let error = JsonLinesSink::with_options("events.jsonl", options).unwrap_err();
+/// assert_eq!(error.to_string(), "max_bytes must be at least 1 byte, got 0");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a sink's options, as an object")]
+pub struct JsonLinesOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<u64>,
+    keep: u32,
+}
+
+object_only!(JsonLinesOptions);
+
+impl Default for JsonLinesOptions {
+    fn default() -> Self {
+        Self { max_bytes: None, keep: 5 }
+    }
+}
+
+impl JsonLinesOptions {
+    /// Sets the largest size of a file in bytes: at least 1. By default a file grows without end,
+    /// and the sink begins no other.
+    ///
+    /// The sink begins a new file before a line that would make the file larger. An event whose
+    /// line alone is larger has a file of its own.
+    #[doc(alias = "rotation")]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how many rotated files the sink keeps beside the current one: 0 to 1000, with 5 as the
+    /// default. With 0, the sink removes a full file. Without [`max_bytes`](Self::max_bytes) this
+    /// option means nothing.
+    #[doc(alias = "max_backups")]
+    pub fn keep(mut self, files: u32) -> Self {
+        self.keep = files;
+        self
+    }
+
+    /// Returns the largest size of a file in bytes, or `None` if a file grows without end.
+    pub fn get_max_bytes(&self) -> Option<u64> {
+        self.max_bytes
+    }
+
+    /// Returns how many rotated files the sink keeps.
+    pub fn get_keep(&self) -> u32 {
+        self.keep
+    }
+
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        if self.max_bytes == Some(0) {
+            return Err(BuildError::new("max_bytes", 0, "at least 1 byte"));
+        }
+        if self.keep > MAX_KEEP {
+            return Err(BuildError::new("keep", self.keep, format_args!("0 to {MAX_KEEP} files")));
+        }
+        Ok(())
+    }
+}

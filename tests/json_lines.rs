@@ -1,0 +1,565 @@
+//! The sink that writes lines: to files that it rotates, and to outputs that fail.
+#![cfg(feature = "recorder")]
+
+#[path = "support/folder.rs"]
+mod folder;
+#[path = "support/sinks.rs"]
+mod sinks;
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use eventcast::event::EventPatch;
+use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp};
+use eventcast::stats::JsonLinesStats;
+use eventcast::{Event, EventBroadcaster, EventSink, SinkError};
+use folder::Folder;
+use sinks::{at_once, clock, record};
+
+const FILE: &str = "events.jsonl";
+
+fn event(name: &str, count: i32) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.metadata.namespace = "default".into();
+    event.message = "a\nline \u{2028} or\r two \u{85}".into();
+    event.count = count;
+    event
+}
+
+/// Returns names and counts of the events in a text, in which each line must be an event.
+#[track_caller]
+fn read(text: &[u8]) -> Vec<(String, i32)> {
+    let text = std::str::from_utf8(text).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
+    let lines =
+        text.lines().map(|line| Event::from_json(line).unwrap_or_else(|error| panic!("{line}: {error}")));
+    lines.map(|event| (event.metadata.name.to_string(), event.count)).collect()
+}
+
+/// Returns the files of a folder, each with the names of its events.
+#[track_caller]
+fn files(folder: &Folder) -> Vec<(String, String)> {
+    let names = |text: &[u8]| read(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
+    folder.files().iter().map(|(file, text)| (file.clone(), names(text))).collect()
+}
+
+fn pairs<const N: usize>(files: [(&str, &str); N]) -> Vec<(String, String)> {
+    files.map(|(file, names)| (file.to_owned(), names.to_owned())).to_vec()
+}
+
+/// Returns the length of the line of an event with a short name, and a limit for two of them.
+fn line() -> u64 {
+    event("a", 1).to_json().len() as u64 + 1
+}
+
+fn two_lines(keep: u32) -> JsonLinesOptions {
+    JsonLinesOptions::default().max_bytes(2 * line()).keep(keep)
+}
+
+#[track_caller]
+fn create(sink: &JsonLinesSink, names: &str) {
+    for name in names.split(' ') {
+        assert_eq!(sink.create(&event(name, 1)).unwrap(), event(name, 1));
+    }
+}
+
+#[test]
+fn each_operation_appends_the_whole_event() {
+    let folder = Folder::new();
+    let sink = JsonLinesSink::open(folder.file(FILE)).unwrap();
+    let patched = event("a", 3);
+    let patch = EventPatch::new(&patched);
+    let ops = [
+        SinkOp::Create(event("a", 1)),
+        SinkOp::Update(event("a", 2)),
+        SinkOp::Patch(patched, patch),
+        // Neither a name that is taken nor one that is missing matters.
+        SinkOp::Create(event("a", 4)),
+        SinkOp::Update(event("b", 5)),
+    ];
+    let answers = sink.apply(&ops);
+    for (op, answer) in ops.iter().zip(&answers) {
+        assert_eq!(answer.as_ref().unwrap(), op.event());
+    }
+    let text = fs::read(folder.file(FILE)).unwrap();
+    assert_eq!(
+        read(&text),
+        [1, 2, 3, 4]
+            .map(|count| ("a".to_owned(), count))
+            .into_iter()
+            .chain([("b".to_owned(), 5)])
+            .collect::<Vec<_>>()
+    );
+    let stats = sink.stats();
+    assert_eq!((stats.lines, stats.bytes, stats.rotations), (5, text.len() as u64, 0));
+    assert_eq!(stats.to_string(), format!("lines 5, bytes {}, rotations 0, failed rotations 0", text.len()));
+    let json = serde_json::to_string(&stats).unwrap();
+    assert_eq!(serde_json::from_str::<JsonLinesStats>(&json).unwrap(), stats);
+    assert_eq!(format!("{sink:?}"), format!("JsonLinesSink {{ stats: {stats:?}, .. }}"));
+}
+
+#[test]
+fn a_recording_writes_in_the_order_of_the_bus() {
+    for workers in [1, 4] {
+        let folder = Folder::new();
+        let sink = JsonLinesSink::open(folder.file(FILE)).unwrap();
+        let events = EventBroadcaster::new().unwrap();
+        events.recording().workers(workers).start(sink.clone()).unwrap();
+        for count in 0..3 {
+            for pod in 0..50 {
+                record(&events, &format!("web-{pod}"), ["Pulled", "Started"][count % 2]);
+            }
+        }
+        assert!(events.shutdown().complete);
+        let text = fs::read_to_string(folder.file(FILE)).unwrap();
+        let lines: Vec<Event> = text.lines().map(|line| Event::from_json(line).unwrap()).collect();
+        assert_eq!((lines.len(), sink.stats().lines), (150, 150));
+        if workers == 1 {
+            let pods: Vec<_> = lines.iter().map(|event| event.involved_object.name.to_string()).collect();
+            assert_eq!(pods, (0..150).map(|at| format!("web-{}", at % 50)).collect::<Vec<_>>());
+        }
+        // Whatever the workers did, the lines of one event are in order.
+        let mut counts = HashMap::new();
+        for event in &lines {
+            let before = counts.insert(event.metadata.name.clone(), event.count);
+            assert_eq!(before.unwrap_or(0) + 1, event.count);
+        }
+        assert_eq!(counts.len(), 100);
+    }
+}
+
+#[test]
+fn a_file_that_exists_is_continued() {
+    let folder = Folder::new();
+    create(&JsonLinesSink::open(folder.file(FILE)).unwrap(), "a");
+    let sink = JsonLinesSink::open(folder.file(FILE)).unwrap();
+    create(&sink, "b");
+    assert_eq!(files(&folder), pairs([(FILE, "a b")]));
+    assert_eq!((sink.stats().lines, sink.stats().bytes), (1, line()));
+}
+
+/// A crash may leave any beginning of a line. Only that line is unreadable afterwards.
+#[test]
+fn a_line_that_a_crash_broke_off_does_not_damage_the_next() {
+    let folder = Folder::new();
+    let path = folder.file(FILE);
+    let whole = event("a", 1).to_json() + "\n" + &event("b", 1).to_json() + "\n";
+    for cut in [1, 20, whole.len() / 2 + 1, whole.len() - 1] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        create(&JsonLinesSink::open(&path).unwrap(), "c d");
+        let text = fs::read_to_string(&path).unwrap();
+        let rest = text.strip_prefix(&whole[..cut]).unwrap().strip_prefix('\n').unwrap();
+        assert_eq!(files_in(rest), "c d", "{cut}");
+    }
+    for whole in ["", &whole] {
+        fs::write(&path, whole).unwrap();
+        create(&JsonLinesSink::open(&path).unwrap(), "c d");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(files_in(text.strip_prefix(whole).unwrap()), "c d");
+    }
+}
+
+#[track_caller]
+fn files_in(text: &str) -> String {
+    read(text.as_bytes()).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_full_file_is_put_aside_and_the_oldest_goes() {
+    let folder = Folder::new();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
+    create(&sink, "a b");
+    assert_eq!(files(&folder), pairs([(FILE, "a b")]));
+    create(&sink, "c");
+    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
+    create(&sink, "d e f g");
+    assert_eq!(files(&folder), pairs([(FILE, "g"), ("events.jsonl.1", "e f"), ("events.jsonl.2", "c d")]));
+    let stats = sink.stats();
+    assert_eq!((stats.lines, stats.bytes, stats.rotations, stats.failed_rotations), (7, 7 * line(), 3, 0));
+
+    // The next sink knows how full the file is, and that all numbers are taken.
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
+    create(&sink, "h i");
+    assert_eq!(files(&folder), pairs([(FILE, "i"), ("events.jsonl.1", "g h"), ("events.jsonl.2", "e f")]));
+}
+
+#[test]
+fn without_files_to_keep_a_full_file_is_emptied() {
+    let folder = Folder::new();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(0)).unwrap();
+    let reader = File::open(folder.file(FILE)).unwrap();
+    create(&sink, "a b c d e");
+    assert_eq!(files(&folder), pairs([(FILE, "e")]));
+    // It is still the same file.
+    assert_eq!(reader.metadata().unwrap().len(), line());
+    assert_eq!(sink.stats().rotations, 2);
+}
+
+#[test]
+fn an_event_that_is_larger_than_a_file_has_its_own() {
+    let folder = Folder::new();
+    let sink =
+        JsonLinesSink::with_options(folder.file(FILE), JsonLinesOptions::default().max_bytes(1)).unwrap();
+    create(&sink, "a b c");
+    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "b"), ("events.jsonl.2", "a")]));
+}
+
+/// The full file ends in a torn line. A reader that joins the files must find all others.
+#[test]
+fn a_torn_line_ends_before_the_next_file() {
+    let folder = Folder::new();
+    let torn = "x".repeat(usize::try_from(2 * line()).unwrap());
+    fs::write(folder.file(FILE), &torn).unwrap();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
+    create(&sink, "a");
+    assert_eq!(fs::read_to_string(folder.file("events.jsonl.1")).unwrap(), torn + "\n");
+    assert_eq!(files_in(&fs::read_to_string(folder.file(FILE)).unwrap()), "a");
+    assert_eq!(sink.stats().bytes, line() + 1);
+}
+
+#[test]
+fn a_rotation_that_fails_loses_nothing_and_is_tried_again() {
+    let folder = Folder::new();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(3)).unwrap();
+    create(&sink, "a b c d e");
+    assert_eq!(files(&folder), pairs([(FILE, "e"), ("events.jsonl.1", "c d"), ("events.jsonl.2", "a b")]));
+    // A folder cannot be replaced by a file.
+    let obstacle = folder.file("events.jsonl.3");
+    fs::create_dir(&obstacle).unwrap();
+    fs::write(obstacle.join("full"), "").unwrap();
+    create(&sink, "f g h i");
+    let stats = sink.stats();
+    assert_eq!((stats.lines, stats.rotations, stats.failed_rotations), (9, 2, 3));
+    assert!(stats.to_string().contains(", last rotation failure: "), "{stats}");
+    fs::remove_dir_all(&obstacle).unwrap();
+    assert_eq!(
+        files(&folder),
+        pairs([(FILE, "e f g h i"), ("events.jsonl.1", "c d"), ("events.jsonl.2", "a b")])
+    );
+    create(&sink, "j");
+    assert_eq!(
+        files(&folder),
+        pairs([
+            (FILE, "j"),
+            ("events.jsonl.1", "e f g h i"),
+            ("events.jsonl.2", "c d"),
+            ("events.jsonl.3", "a b")
+        ])
+    );
+    assert_eq!(sink.stats().rotations, 3);
+}
+
+/// A failure in the middle leaves a free number. However often the rotation is tried again, the
+/// files before the free number stay.
+#[test]
+fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
+    let folder = Folder::new();
+    // Numbers 1 and 3 to 5: the state after `.2` became `.3`, and `.1` could not be moved.
+    for (number, name) in [(1, "d"), (3, "c"), (4, "b"), (5, "a")] {
+        fs::write(folder.file(&format!("{FILE}.{number}")), event(name, 1).to_json() + "\n").unwrap();
+    }
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(5)).unwrap();
+    create(&sink, "e f g");
+    let names = ["g", "e f", "d", "c", "b", "a"].map(str::to_owned);
+    assert_eq!(files(&folder).into_iter().map(|(_, names)| names).collect::<Vec<_>>(), names);
+}
+
+/// This is also the state after a rotation that could not open the new file.
+#[test]
+fn a_file_that_another_program_moved_is_written_until_it_is_full() {
+    let folder = Folder::new();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
+    create(&sink, "a");
+    fs::rename(folder.file(FILE), folder.file("events.jsonl.1")).unwrap();
+    create(&sink, "b");
+    assert_eq!(files(&folder), pairs([("events.jsonl.1", "a b")]));
+    create(&sink, "c");
+    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_leads_to_the_real_file_and_its_folder() {
+    let (folder, real) = (Folder::new(), Folder::new());
+    std::os::unix::fs::symlink(real.file(FILE), folder.file("link")).unwrap();
+    let sink = JsonLinesSink::with_options(folder.file("link"), two_lines(2)).unwrap();
+    create(&sink, "a b c");
+    assert_eq!(files(&real), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
+    assert_eq!(files(&folder), pairs([("link", "c")]));
+}
+
+#[test]
+fn what_cannot_be_opened_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.file("missing").join(FILE);
+    let error = JsonLinesSink::open(&path).unwrap_err();
+    assert_eq!(error.option(), "path");
+    assert!(error.to_string().starts_with(&format!("cannot open {}: ", path.display())), "{error}");
+    let source = std::error::Error::source(&error).unwrap().downcast_ref::<io::Error>().unwrap();
+    assert_eq!(source.kind(), ErrorKind::NotFound);
+
+    let error = JsonLinesSink::open(folder.path()).unwrap_err().to_string();
+    assert!(error.ends_with(": not a regular file"), "{error}");
+    #[cfg(unix)]
+    assert!(JsonLinesSink::open("/dev/null").unwrap_err().to_string().ends_with(": not a regular file"));
+
+    let error = |options| JsonLinesSink::with_options(folder.file(FILE), options).unwrap_err();
+    let too_many = error(JsonLinesOptions::default().keep(1001));
+    assert_eq!(
+        (too_many.option(), too_many.to_string().as_str()),
+        ("keep", "keep must be 0 to 1000 files, got 1001")
+    );
+    let none = error(JsonLinesOptions::default().max_bytes(0));
+    assert_eq!(none.to_string(), "max_bytes must be at least 1 byte, got 0");
+    // Nothing was created.
+    assert_eq!(folder.files(), []);
+}
+
+#[test]
+fn the_options_are_configured_by_a_file() {
+    let set = JsonLinesOptions::default().max_bytes(1000).keep(7);
+    let read: JsonLinesOptions = toml::from_str("max_bytes = 1000\nkeep = 7").unwrap();
+    assert_eq!(read, set);
+    assert_eq!(serde_json::from_str::<JsonLinesOptions>(r#"{"max_bytes":1000,"keep":7}"#).unwrap(), set);
+    assert_eq!(serde_json::from_str::<JsonLinesOptions>("{}").unwrap(), JsonLinesOptions::default());
+    for options in [set, JsonLinesOptions::default()] {
+        assert_eq!(toml::from_str::<JsonLinesOptions>(&toml::to_string(&options).unwrap()).unwrap(), options);
+    }
+    let default = JsonLinesOptions::default();
+    assert_eq!((default.get_max_bytes(), default.get_keep()), (None, 5));
+    let error = serde_json::from_str::<JsonLinesOptions>(r#"{"max_size":1}"#).unwrap_err().to_string();
+    assert!(error.starts_with("unknown field `max_size`, expected `max_bytes` or `keep`"), "{error}");
+    let error = serde_json::from_str::<JsonLinesOptions>("[]").unwrap_err().to_string();
+    assert!(error.contains("expected a sink's options, as an object"), "{error}");
+}
+
+/// The way in which an output takes one write.
+#[derive(Clone, Copy)]
+enum Take {
+    /// At most this number of bytes.
+    Part(usize),
+    Fail(ErrorKind),
+    /// All bytes. The flush then fails.
+    FailToFlush,
+    Panic,
+    /// The output says that it took more bytes than there are.
+    Lie,
+}
+
+/// An output that takes its first writes as it was told, and then everything.
+#[derive(Clone, Default)]
+struct Output {
+    takes: Arc<Mutex<VecDeque<Take>>>,
+    text: Arc<Mutex<Vec<u8>>>,
+    writes: Arc<AtomicU64>,
+    fails_to_flush: Arc<Mutex<bool>>,
+}
+
+impl Output {
+    fn sink(takes: &[Take]) -> (JsonLinesSink, Self) {
+        let output = Self { takes: Arc::new(Mutex::new(takes.iter().copied().collect())), ..Self::default() };
+        (JsonLinesSink::new(output.clone()), output)
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let take = self.takes.lock().unwrap().pop_front();
+        let taken = match take {
+            None => bytes.len(),
+            Some(Take::Part(part)) => part.min(bytes.len()),
+            Some(Take::Fail(kind)) => return Err(kind.into()),
+            Some(Take::FailToFlush) => {
+                *self.fails_to_flush.lock().unwrap() = true;
+                bytes.len()
+            }
+            Some(Take::Panic) => {
+                self.text.lock().unwrap().extend(&bytes[..10]);
+                panic!("the output panics");
+            }
+            Some(Take::Lie) => {
+                self.text.lock().unwrap().extend(bytes);
+                return Ok(usize::MAX);
+            }
+        };
+        self.text.lock().unwrap().extend(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut *self.fails_to_flush.lock().unwrap()) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_line_is_one_write_unless_the_output_takes_only_a_part() {
+    let (sink, output) = Output::sink(&[]);
+    create(&sink, "a b");
+    assert_eq!((output.writes.load(Ordering::Relaxed), files_in(&output.text())), (2, "a b".to_owned()));
+
+    let (sink, output) =
+        Output::sink(&[Take::Part(1), Take::Fail(ErrorKind::Interrupted), Take::Part(30), Take::Lie]);
+    create(&sink, "a b");
+    assert_eq!((output.writes.load(Ordering::Relaxed), files_in(&output.text())), (5, "a b".to_owned()));
+    assert_eq!((sink.stats().lines, sink.stats().bytes), (2, 2 * line()));
+}
+
+#[test]
+fn a_write_that_fails_does_not_damage_the_next_line() {
+    use ErrorKind::{BrokenPipe, InvalidInput, StorageFull, WouldBlock, WriteZero};
+    use SinkErrorKind::{Rejected, Retry};
+    use Take::{Fail, FailToFlush, Part};
+    let length = usize::try_from(line()).unwrap();
+    for (takes, kind, cause, torn) in [
+        (&[Fail(StorageFull)][..], Retry, StorageFull, 0),
+        (&[Part(7), Fail(StorageFull)], Retry, StorageFull, 7),
+        (&[Part(7), Part(0)], Retry, WriteZero, 7),
+        (&[Part(1), Part(1), Fail(WouldBlock)], Retry, WouldBlock, 2),
+        (&[Part(7), Fail(InvalidInput)], Rejected, InvalidInput, 7),
+        (&[Part(length - 1), Fail(StorageFull)], Retry, StorageFull, length - 1),
+        (&[FailToFlush], Retry, BrokenPipe, length),
+    ] {
+        let (sink, output) = Output::sink(takes);
+        let error = sink.create(&event("a", 1)).unwrap_err();
+        assert_eq!((error.kind(), error.is_unreachable()), (kind, kind == Retry && cause != WouldBlock));
+        let source = std::error::Error::source(&error).unwrap().downcast_ref::<io::Error>().unwrap();
+        assert_eq!(source.kind(), cause);
+        assert_eq!((sink.stats().lines, sink.stats().bytes), (0, torn as u64));
+        create(&sink, "b c");
+        let text = output.text();
+        let (broken, rest) = text.split_at(torn);
+        assert!((event("a", 1).to_json() + "\n").starts_with(broken));
+        let rest = if torn == 0 { rest } else { rest.strip_prefix('\n').unwrap() };
+        assert_eq!(files_in(rest), "b c");
+        assert_eq!((sink.stats().lines, sink.stats().bytes), (2, text.len() as u64));
+    }
+}
+
+/// The newline that ends a torn line may fail, too.
+#[test]
+fn a_torn_line_is_ended_however_often_that_fails() {
+    let full = Take::Fail(ErrorKind::StorageFull);
+    // The second write takes nothing, or the newline, or the newline and a part.
+    for second in [0, 1, 3] {
+        let takes = [&[Take::Part(7), full][..], &[Take::Part(second), full][usize::from(second == 0)..]];
+        let (sink, output) = Output::sink(&takes.concat());
+        for _ in 0..2 {
+            assert!(sink.create(&event("a", 1)).unwrap_err().is_unreachable());
+        }
+        create(&sink, "b c");
+        let text = output.text();
+        let readable: Vec<_> = text.lines().filter(|line| Event::from_json(line).is_ok()).collect();
+        assert_eq!(readable, [event("b", 1).to_json(), event("c", 1).to_json()], "{text}");
+    }
+}
+
+#[test]
+fn an_output_that_panics_costs_one_line() {
+    let (sink, output) = Output::sink(&[Take::Panic]);
+    assert!(catch_unwind(AssertUnwindSafe(|| sink.create(&event("a", 1)))).is_err());
+    create(&sink, "b c");
+    assert_eq!(files_in(&output.text()[11..]), "b c");
+
+    let (sink, output) = Output::sink(&[Take::Panic]);
+    let answers = sink.apply(&["a", "b"].map(|name| SinkOp::Create(event(name, 1))));
+    assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
+    assert!(answers[1].is_ok());
+    assert_eq!(files_in(&output.text()[11..]), "b");
+}
+
+/// A recording tries again what the output refused for a while, and nothing is lost.
+#[test]
+fn a_recording_survives_an_output_that_fails_for_a_while() {
+    let takes: Vec<_> =
+        (1..20).flat_map(|part| [Take::Part(part), Take::Fail(ErrorKind::WouldBlock)]).collect();
+    let (sink, output) = Output::sink(&takes);
+    let mut retry = at_once();
+    retry.attempts = 100;
+    let events = EventBroadcaster::builder().clock(clock().clock()).retry(retry).build().unwrap();
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    for pod in 0..5 {
+        record(&events, &format!("web-{pod}"), "Started");
+    }
+    events.flush(sinks::LONG).unwrap();
+    assert!(events.shutdown().complete);
+    let text = output.text();
+    let mut pods: Vec<_> = text
+        .lines()
+        .filter_map(|line| Event::from_json(line).ok())
+        .map(|event| event.involved_object.name.to_string())
+        .collect();
+    pods.sort();
+    assert_eq!(pods, ["web-0", "web-1", "web-2", "web-3", "web-4"], "{text}");
+    assert_eq!(sink.stats().lines, 5);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_a_store_that_is_away() {
+    let full = File::options().append(true).open("/dev/full").unwrap();
+    let error = JsonLinesSink::new(full).create(&event("a", 1)).unwrap_err();
+    assert!(error.is_unreachable());
+    assert_eq!(error.to_string(), "may be tried again: No space left on device (os error 28)");
+}
+
+#[test]
+fn each_kind_of_io_error_says_what_to_do_next() {
+    use SinkErrorKind::{Rejected, Retry};
+    let of = |error: io::Error| {
+        let text = error.to_string();
+        let error = SinkError::from(error);
+        assert!(error.to_string().ends_with(&text), "{error}");
+        (error.kind(), error.is_unreachable())
+    };
+    for kind in [
+        ErrorKind::NotFound,
+        ErrorKind::PermissionDenied,
+        ErrorKind::StorageFull,
+        ErrorKind::ReadOnlyFilesystem,
+        ErrorKind::FileTooLarge,
+        ErrorKind::ConnectionRefused,
+        ErrorKind::BrokenPipe,
+        ErrorKind::TimedOut,
+        ErrorKind::UnexpectedEof,
+        ErrorKind::WriteZero,
+    ] {
+        assert_eq!(of(kind.into()), (Retry, true), "{kind}");
+    }
+    for kind in [
+        ErrorKind::Interrupted,
+        ErrorKind::WouldBlock,
+        ErrorKind::ResourceBusy,
+        ErrorKind::Deadlock,
+        ErrorKind::ExecutableFileBusy,
+        ErrorKind::AlreadyExists,
+        ErrorKind::DirectoryNotEmpty,
+        ErrorKind::Other,
+    ] {
+        assert_eq!(of(kind.into()), (Retry, false), "{kind}");
+    }
+    for kind in [
+        ErrorKind::InvalidInput,
+        ErrorKind::InvalidData,
+        ErrorKind::Unsupported,
+        ErrorKind::ArgumentListTooLong,
+    ] {
+        assert_eq!(of(kind.into()), (Rejected, false), "{kind}");
+    }
+    // An error of a disk has no kind of its own.
+    #[cfg(unix)]
+    assert_eq!(of(io::Error::from_raw_os_error(5)), (Retry, true));
+    assert_eq!(of(io::Error::other("the store hung up")), (Retry, false));
+}
