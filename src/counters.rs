@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::policy::OverflowPolicy;
 
 /// The reason why a watcher did not get an event that it was offered.
@@ -184,7 +184,7 @@ impl WatcherStats {
 
 impl fmt::Display for WatcherStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): ", escaped(&self.name), self.policy)?;
+        write!(f, "{} ({}): ", escape(&self.name), self.policy)?;
         self.write_figures(f)
     }
 }
@@ -236,7 +236,7 @@ impl fmt::Display for BusStats {
             write!(f, "; {watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}: ", escaped(&self.departed.name))?;
+            write!(f, "; {}: ", escape(&self.departed.name))?;
             self.departed.write_figures(f)?;
         }
         Ok(())

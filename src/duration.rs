@@ -1,26 +1,20 @@
-//! Durations in configuration files: text such as `250ms`, or a number of seconds. Fields use this
-//! module by `#[serde(with = ...)]`.
+//! Durations in configuration files: text in jiff's friendly format, such as `250ms` or `1m30s`, or
+//! a number of seconds. Fields use this module by `#[serde(with = ...)]`.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 
+use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use serde::{Deserializer, Serializer, de};
 
-use crate::escape::escaped_to;
+use crate::escape::escape_to;
 
-/// The units and their nanoseconds, the largest first.
-const UNITS: [(&str, u128); 7] = [
-    ("d", 86_400_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const PARSER: SpanParser = SpanParser::new();
+/// The form without blanks, and with `us` for microseconds: `1m30s`.
+const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&text(*duration))
+    serializer.serialize_str(&PRINTER.unsigned_duration_to_string(duration))
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -43,10 +37,11 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-            parse(text).ok_or_else(|| {
-                let shown = escaped_to(text, 64);
+            PARSER.parse_unsigned_duration(text).map_err(|_| {
+                let shown = escape_to(text, 64);
                 E::custom(format_args!(
-                    "invalid duration `{shown}`: expected a number and a unit, such as 250ms or 10m"
+                    "invalid duration `{shown}`: expected numbers with the units h, m, s, ms, us or ns, such as \
+                     250ms or 1m30s"
                 ))
             })
         }
@@ -55,48 +50,26 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(Visitor)
 }
 
-/// Returns a text such as `1m30s`. A unit whose count is zero is left out, and a zero duration is
-/// `0s`.
-fn text(duration: Duration) -> String {
-    let mut text = String::new();
-    let mut rest = duration.as_nanos();
-    for (unit, nanos) in UNITS {
-        if rest >= nanos {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{}{unit}", rest / nanos);
-            rest %= nanos;
-        }
-    }
-    if text.is_empty() {
-        text.push_str("0s");
-    }
-    text
-}
-
-/// Parses whole numbers, each with its unit, with or without blanks. Returns `None` if the text has
-/// another form, or if the sum is more than a `Duration` holds.
-fn parse(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut sum: u128 = 0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let (number, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let tail = tail.trim_start();
-        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len()));
-        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        sum = sum.checked_add(number.parse::<u128>().ok()?.checked_mul(*nanos)?)?;
-        rest = tail.trim_start();
-    }
-    let second = 1_000_000_000;
-    Some(Duration::new(u64::try_from(sum / second).ok()?, (sum % second) as u32))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{parse, text};
+    use super::{deserialize, serialize};
+    use serde::de::IntoDeserializer as _;
+    use serde::de::value::{Error, StrDeserializer};
     use std::time::Duration;
+
+    fn read(text: &str) -> Result<Duration, String> {
+        let deserializer: StrDeserializer<'_, Error> = text.into_deserializer();
+        deserialize(deserializer).map_err(|error| error.to_string())
+    }
+
+    /// Shows the serialized text. A formatter is a serializer that writes a text as it is.
+    struct Written(Duration);
+
+    impl std::fmt::Display for Written {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            serialize(&self.0, f)
+        }
+    }
 
     #[test]
     fn every_duration_is_read_as_it_was_written() {
@@ -106,20 +79,32 @@ mod tests {
             (Duration::from_secs(10), "10s"),
             (Duration::from_secs(90), "1m30s"),
             (Duration::from_secs(3600), "1h"),
-            (Duration::new(86_401, 2_000_003), "1d1s2ms3ns"),
-            (Duration::MAX, "213503982334601d7h15s999ms999us999ns"),
+            (Duration::new(86_401, 2_003_004), "24h1s2ms3us4ns"),
+            (Duration::MAX, "5124095576030431h15s999ms999us999ns"),
         ] {
-            assert_eq!(text(duration), expected);
-            assert_eq!(parse(expected), Some(duration), "{expected}");
+            assert_eq!(Written(duration).to_string(), expected);
+            assert_eq!(read(expected), Ok(duration), "{expected}");
         }
     }
 
     #[test]
-    fn blanks_are_allowed_and_other_text_is_not() {
-        assert_eq!(parse(" 1m 30 s "), Some(Duration::from_secs(90)));
-        for text in ["", " ", "10", "s", "-1s", "1.5s", "1x", "1s2", "1 m s", "ä", "213503982334602d"] {
-            assert_eq!(parse(text), None, "{text}");
+    fn people_write_durations_in_several_ways() {
+        for text in ["90s", "1m 30s", "1 min 30 sec", "1 minute, 30 seconds", "1.5m", "00:01:30"] {
+            assert_eq!(read(text), Ok(Duration::from_secs(90)), "{text}");
         }
-        assert_eq!(parse(&format!("{}ns", "9".repeat(50))), None);
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        let overflow = ["18446744073709551616s", "5124095576030432h"];
+        // A calendar unit has no fixed length.
+        let calendar = ["1y", "1mo", "1w", "1d"];
+        let other = ["", " ", "10", "s", "-1s", "1s ago", "1x", "1s2", "1 m s", "30s1m", "ä", "\u{1b}[2J"];
+        for text in overflow.iter().chain(&calendar).chain(&other) {
+            let error = read(text).unwrap_err();
+            let shown = text.replace('\u{1b}', "\\u{1b}");
+            assert!(error.starts_with(&format!("invalid duration `{shown}`: expected ")), "{error}");
+            assert!(error.ends_with(" h, m, s, ms, us or ns, such as 250ms or 1m30s"), "{error}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::escape::escaped;
+use crate::escape::escape;
 
 /// The error of a publish, with the event or the batch that the bus did not take.
 ///
@@ -215,7 +215,7 @@ impl fmt::Display for FlushError {
                     if i > 0 {
                         f.write_str(", ")?;
                     }
-                    write!(f, "{}", escaped(name))?;
+                    write!(f, "{}", escape(name))?;
                 }
                 Ok(())
             }
@@ -254,7 +254,7 @@ impl BuildError {
     }
 
     pub(crate) fn thread(name: &str, source: std::io::Error) -> Self {
-        let text = format!("cannot start the thread `{}`", escaped(name));
+        let text = format!("cannot start the thread `{}`", escape(name));
         Self { option: "thread_name", text, source: Some(source.into()) }
     }
 
@@ -262,7 +262,7 @@ impl BuildError {
     /// already escaped.
     #[cfg(feature = "kube-5")]
     pub(crate) fn client(url: &str, why: String) -> Self {
-        let text = format!("cannot make a client for {}", escaped(url));
+        let text = format!("cannot make a client for {}", escape(url));
         Self { option: "config", text, source: Some(why.into()) }
     }
 

@@ -12,20 +12,8 @@
 
 use std::fmt::{self, Write as _};
 
-/// Escapes a text as [`Escaped::new`] does, for the library's own texts.
-pub(crate) fn escaped(text: &str) -> Escaped<'_> {
-    Escaped::new(text)
-}
-
-/// Escapes a text as [`escaped`] does, to at most `limit` characters in all. A text that is cut
-/// ends in `...`. An escape sequence is shown whole or not at all.
-#[cfg(feature = "serde")]
-pub(crate) fn escaped_to(text: &str, limit: usize) -> Escaped<'_> {
-    Escaped { limit, ..Escaped::new(text) }
-}
-
-/// A text from outside that can be shown to a person. It displays itself with every character
-/// escaped that a terminal obeys or does not show.
+/// Escapes a name, or any other text that a reader must not confuse with one that only looks like
+/// it.
 ///
 /// These characters are escaped, in the form `\u{200b}`, or `\n`, `\r` and `\t`:
 ///
@@ -39,50 +27,76 @@ pub(crate) fn escaped_to(text: &str, limit: usize) -> Escaped<'_> {
 /// # Examples
 ///
 /// ```
-/// use eventcast::escape::Escaped;
+/// use eventcast::escape::escape;
 ///
-/// assert_eq!(Escaped::new("pod-\u{200b}0\u{1b}[2J").to_string(), r"pod-\u{200b}0\u{1b}[2J");
-/// assert_eq!(Escaped::new("größe").to_string(), "größe");
+/// assert_eq!(escape("pod-\u{200b}0\u{1b}[2J").to_string(), r"pod-\u{200b}0\u{1b}[2J");
+/// assert_eq!(escape("größe").to_string(), "größe");
 /// ```
+pub fn escape(text: &str) -> Escaped<'_> {
+    Escaped { text, limit: usize::MAX, in_message: false }
+}
+
+/// Escapes a text as [`escape`] does, to at most `limit` characters in all. A text that is cut ends
+/// in `...`. An escape sequence is shown whole or not at all.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::escape::escape_to;
+///
+/// assert_eq!(escape_to("web-0", 8).to_string(), "web-0");
+/// assert_eq!(escape_to("web-frontend", 8).to_string(), "web-f...");
+/// assert_eq!(escape_to("web\u{1b}[2J", 8).to_string(), "web...");
+/// ```
+pub fn escape_to(text: &str, limit: usize) -> Escaped<'_> {
+    Escaped { limit, ..escape(text) }
+}
+
+/// Escapes a text as [`escape`] does, but keeps some invisible characters, because a message reads
+/// differently without them:
+///
+/// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII.
+///   Persian, the scripts of India and emoji need it.
+/// - A variation selector (U+FE0E, U+FE0F) behind a symbol, and within a keycap.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::escape::escape_message;
+///
+/// let farmer = "\u{1f468}\u{200d}\u{1f33e}";
+/// assert_eq!(escape_message(farmer).to_string(), farmer);
+/// assert_eq!(escape_message("pod-\u{200d}0").to_string(), r"pod-\u{200d}0");
+/// ```
+#[cfg(feature = "recorder")]
+pub fn escape_message(text: &str) -> Escaped<'_> {
+    Escaped { in_message: true, ..escape(text) }
+}
+
+/// Returns whether [`escape`] escapes this character.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::escape::needs_escape;
+///
+/// assert!(needs_escape('\n') && needs_escape('\u{202e}'));
+/// assert!(!needs_escape('\\') && !needs_escape('ß'));
+/// ```
+pub fn needs_escape(c: char) -> bool {
+    // `char::is_control` is C0, DEL and C1. UAX #9's formatting characters are ignorable ones.
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
+}
+
+/// A text that displays itself with every character escaped that a terminal obeys or does not show.
+///
+/// [`escape`], [`escape_to`] and `escape_message` create it. It borrows the text, and allocates
+/// nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,
     limit: usize,
     in_message: bool,
-}
-
-impl<'a> Escaped<'a> {
-    /// Creates the shown form of a name, or of any other text that must not be confused with one
-    /// that only looks like it.
-    pub fn new(text: &'a str) -> Self {
-        Self { text, limit: usize::MAX, in_message: false }
-    }
-
-    /// Creates the shown form of a message. Some invisible characters stay, because the text reads
-    /// differently without them:
-    ///
-    /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII.
-    ///   Persian, the scripts of India and emoji need it.
-    /// - A variation selector (U+FE0E, U+FE0F) behind a symbol, and within a keycap.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::escape::Escaped;
-    ///
-    /// let farmer = "\u{1f468}\u{200d}\u{1f33e}";
-    /// assert_eq!(Escaped::message(farmer).to_string(), farmer);
-    /// assert_eq!(Escaped::message("pod-\u{200d}0").to_string(), r"pod-\u{200d}0");
-    /// ```
-    #[cfg(feature = "recorder")]
-    pub fn message(text: &'a str) -> Self {
-        Self { in_message: true, ..Self::new(text) }
-    }
-
-    /// Returns whether a name is shown with this character escaped.
-    pub fn is_needed(c: char) -> bool {
-        needs_escape(c)
-    }
 }
 
 /// The end of a text that was cut.
@@ -145,12 +159,6 @@ fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, in_message: bool) -> fm
     f.write_str(&text[written..])
 }
 
-/// Returns whether a name is shown with `c` escaped. `char::is_control` is C0, DEL and C1. UAX #9's
-/// formatting characters are among the ignorable ones.
-fn needs_escape(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
-}
-
 /// Returns whether `c` is one of Unicode's `Default_Ignorable_Code_Point`, which fonts do not show.
 fn is_ignorable(c: char) -> bool {
     matches!(
@@ -176,7 +184,7 @@ fn is_ignorable(c: char) -> bool {
 }
 
 /// Returns whether a message keeps `c`, which stands between `before` and `after`. See
-/// [`Escaped::message`].
+/// [`escape_message`].
 #[cfg(feature = "recorder")]
 fn stays_in_message(before: &str, c: char, after: &str) -> bool {
     let mut backwards = before.chars().rev();
@@ -226,9 +234,7 @@ fn is_symbol(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
-    #[cfg(feature = "serde")]
-    use super::escaped_to;
+    use super::{escape, escape_to};
     use std::collections::HashSet;
 
     #[test]
@@ -253,7 +259,7 @@ mod tests {
             .collect();
         for code in 0..=0x0010_FFFF {
             let Some(c) = char::from_u32(code) else { continue };
-            let shown = escaped(c.encode_utf8(&mut [0; 4])).to_string();
+            let shown = escape(c.encode_utf8(&mut [0; 4])).to_string();
             if dangerous.contains(&code) {
                 assert!(
                     shown.starts_with('\\') && shown.is_ascii() && !shown.contains(c),
@@ -268,23 +274,22 @@ mod tests {
     #[test]
     fn text_around_an_escape_stays() {
         assert_eq!(
-            escaped("größe\u{1b}[2K\rweb-0 \\ \"ok\"\n").to_string(),
+            escape("größe\u{1b}[2K\rweb-0 \\ \"ok\"\n").to_string(),
             "größe\\u{1b}[2K\\rweb-0 \\ \"ok\"\\n"
         );
-        assert_eq!(escaped("").to_string(), "");
+        assert_eq!(escape("").to_string(), "");
     }
 
-    #[cfg(feature = "serde")]
     #[test]
     fn a_cut_text_is_never_longer_than_its_limit() {
-        assert_eq!(escaped_to("abcdef", 6).to_string(), "abcdef");
-        assert_eq!(escaped_to("abcdefg", 6).to_string(), "abc...");
-        assert_eq!(escaped_to("äöüäöüä", 6).to_string(), "äöü...");
+        assert_eq!(escape_to("abcdef", 6).to_string(), "abcdef");
+        assert_eq!(escape_to("abcdefg", 6).to_string(), "abc...");
+        assert_eq!(escape_to("äöüäöüä", 6).to_string(), "äöü...");
         // An escape is shown whole or not at all, and counts as it is shown.
-        assert_eq!(escaped_to("a\u{1b}b", 8).to_string(), "a\\u{1b}b");
-        assert_eq!(escaped_to("a\u{1b}bc", 8).to_string(), "a...");
+        assert_eq!(escape_to("a\u{1b}b", 8).to_string(), "a\\u{1b}b");
+        assert_eq!(escape_to("a\u{1b}bc", 8).to_string(), "a...");
         for limit in 0..12 {
-            let shown = escaped_to("\n\u{202e}xyz\u{7f}more", limit).to_string();
+            let shown = escape_to("\n\u{202e}xyz\u{7f}more", limit).to_string();
             assert!(shown.chars().count() <= limit, "{limit}: {shown}");
         }
     }

@@ -133,7 +133,7 @@ fn a_value_of_the_wrong_kind_is_an_error() {
         errors::<BusOptions>("overflow = { wait_for = 'soon' }", r#"{"overflow": {"wait_for": "soon"}}"#)
     {
         assert!(
-            error.contains("invalid duration `soon`: expected a number and a unit, such as 250ms or 10m"),
+            error.contains("invalid duration `soon`: expected numbers with the units h, m, s, ms, us or ns, such as 250ms or 1m30s"),
             "{error}"
         );
     }

@@ -358,7 +358,10 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&["get", "--for"], "--for needs an object"),
         (&["get", "-n", ""], "--namespace needs a name"),
         (&["get", "--types", "Normal,Warning"], "'Normal,Warning' is not one type"),
-        (&["get", "--since", "yesterday"], "--since: 'yesterday' is not a duration"),
+        (
+            &["get", "--since", "yesterday"],
+            "--since must be a duration such as 250ms or 1m30s, got 'yesterday'",
+        ),
         (&["get", "--limit", "-1"], "--limit: '-1' is not a number"),
         (&["get", "-o", "yaml"], "--output: 'yaml' is not table or json"),
         (&["get", "--store"], "--store needs a file"),

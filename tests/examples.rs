@@ -73,16 +73,16 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
     for (name, args, part) in [
         ("slow_watcher", &["--nonsense"][..], "invalid option '--nonsense'"),
         ("slow_watcher", &["--rate"], "--rate needs a number from 0 to 1000000000"),
-        ("slow_watcher", &["--queue", "0"], "--queue: '0' is not a number from 1 to 16777216"),
-        ("filtered", &["--jobs", "0"], "--jobs: '0' is not a number from 1 to 1000000"),
+        ("slow_watcher", &["--queue", "0"], "--queue must be a number from 1 to 16777216, got '0'"),
+        ("filtered", &["--jobs", "0"], "--jobs must be a number from 1 to 1000000, got '0'"),
         ("async_tokio", &["--events"], "--events needs a number from 0 to "),
         #[cfg(feature = "recorder")]
         ("custom_sink", &["more"], "unexpected argument \"more\""),
         #[cfg(feature = "serde")]
-        ("sse", &["--port", "65536"], "--port: '65536' is not a number from 0 to 65535"),
+        ("sse", &["--port", "65536"], "--port must be a number from 0 to 65535, got '65536'"),
         #[cfg(all(feature = "select", feature = "recorder"))]
-        ("soak", &["--seed", "-1"], "--seed: '-1' is not a number from 0 to"),
-        ("slow_watcher", &["--for", "soon"], "--for: 'soon' is not a duration"),
+        ("soak", &["--seed", "-1"], "--seed must be a number from 0 to"),
+        ("slow_watcher", &["--for", "soon"], "--for must be a duration such as 250ms or 1m30s, got 'soon'"),
     ] {
         let ended = Running::start(name, args).end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name} {args:?}");

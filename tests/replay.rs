@@ -310,7 +310,7 @@ fn says_what_is_wrong_and_what_to_do() {
         (&["--burst", "x"], "--burst: 'x' is no number for it: invalid digit"),
         (&["--burst", "0"], "burst must be 1 or more, got 0"),
         (&["--max-events"], "--max-events needs a value"),
-        (&["--max-interval", "5"], "--max-interval: '5' has no unit"),
+        (&["--max-interval", "5"], "--max-interval must be a duration such as 250ms or 1m30s, got '5'"),
         (&["--qps=-1"], "qps must be finite and more than zero, got -1"),
         (&["--lru-cache-size=0"], "lru_cache_size must be 1 to 16777216 entries, got 0"),
         (&["--output", "x"], "--output is for the drawing of a --sweep"),

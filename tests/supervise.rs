@@ -149,7 +149,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
     for (args, part) in [
         (&[][..], "no command"),
         (&["--nonsense"][..], "invalid option '--nonsense'"),
-        (&["--for", "soon", "true"][..], "--for: 'soon' is not a duration"),
+        (&["--for", "soon", "true"][..], "--for must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["echo 'open"][..], "a quote that is not closed"),
     ] {
         let ended = start(args).end();

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::escape::Escaped;
+use eventcast::escape::escape_message;
 use eventcast::sink::Blocking;
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, Recorder, RetryPolicy};
 use lexopt::prelude::{Long, Short};
@@ -155,6 +155,6 @@ fn happenings() -> Vec<fn(&Recorder)> {
 
 fn row(event: &Event) -> Vec<String> {
     let object = event.involved_object.to_string();
-    let message = Escaped::message(&event.message).to_string();
+    let message = escape_message(&event.message).to_string();
     [event.count.to_string(), plain(&event.type_), plain(&event.reason), object, message].to_vec()
 }

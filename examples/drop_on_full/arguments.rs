@@ -224,8 +224,7 @@ fn policy(text: &str) -> Result<OverflowPolicy, String> {
         None if text == "drop-oldest" => Ok(OverflowPolicy::DropOldest),
         None if text == "wait" => Ok(OverflowPolicy::Wait),
         Some(("wait-for", time)) => {
-            let limit = duration::parse(time).map_err(|error| format!("the policy wait-for: {error}"))?;
-            Ok(OverflowPolicy::WaitFor(limit))
+            duration::parse("the time of wait-for", time).map(OverflowPolicy::WaitFor)
         }
         _ => Err(format!("the policy {} is none of {POLICIES}", quoted(text))),
     }

@@ -79,7 +79,7 @@ impl Sweep {
                 queue.ok_or_else(|| wrong(&format!("{} is not a number from 1 to {MAX_QUEUE}", quoted(text))))
             }
             Swept::Handler => {
-                let time = duration::parse(text).map_err(|error| wrong(&error))?;
+                let time = duration::parse("handler", text).map_err(|error| wrong(&error))?;
                 if time.is_zero() || time > MAX_HANDLER {
                     return Err(wrong(&format!("{} is not more than 0s and at most 10s", quoted(text))));
                 }
@@ -309,7 +309,7 @@ mod tests {
             ("handler=1ms..1us", "the range does not go up"),
             ("handler=0us..1us", "'0us' is not more than 0s and at most 10s"),
             ("handler=1us..11s", "'11s' is not more than 0s and at most 10s"),
-            ("handler=1..2", "'1' has no unit"),
+            ("handler=1..2", "handler must be a duration such as 250ms or 1m30s, got '1' in 'handler"),
             ("\u{1b}=1..2", r"'\u{1b}' is neither"),
         ] {
             let error = Sweep::parse(text).unwrap_err();

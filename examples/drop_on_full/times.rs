@@ -35,8 +35,8 @@ impl Times {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("handler {}{why}: {FORM}", quoted(text));
         let time = |part: &str| {
-            let time =
-                duration::parse(part).map_err(|_| wrong(&format!(" has {} for a time", quoted(part))))?;
+            let time = duration::parse("handler", part)
+                .map_err(|_| wrong(&format!(" has {} for a time", quoted(part))))?;
             if time > MAX { Err(wrong(" takes too long")) } else { Ok(time) }
         };
         let more_than_zero = |part: &str| match time(part)? {

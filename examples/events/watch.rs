@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eventcast::escape::Escaped;
+use eventcast::escape::escape_message;
 use eventcast::sink::EventQuery;
 use eventcast::{Event, SqliteSink};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -141,7 +141,7 @@ fn line(event: &Event, form: Form) -> String {
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };
     let [type_, reason, object] = [type_.as_str(), reason.as_str(), &object].map(plain);
-    let message = Escaped::message(message.trim());
+    let message = escape_message(message.trim());
     format!("{at:20}  {type_:7}  {reason}  {object}  {message}{times}")
 }
 

@@ -93,8 +93,7 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
             }
             Long("max-interval") => {
                 let text = text(&mut parser, "--max-interval")?;
-                let interval = duration::parse(&text).map_err(|error| format!("--max-interval: {error}"))?;
-                aggregation = aggregation.max_interval(interval);
+                aggregation = aggregation.max_interval(duration::parse("--max-interval", &text)?);
             }
             Long("no-aggregation") => aggregates = false,
             Long("keep-metadata") => aggregation = aggregation.keep_metadata(true),

@@ -52,7 +52,7 @@ pub(crate) fn unknown(argument: lexopt::Arg<'_>) -> String {
 /// Reads the value of an option that takes a duration.
 pub(crate) fn duration(parser: &mut Parser, option: &str) -> Result<Duration, String> {
     let text = parser.value().map_err(|_| format!("{option} needs a duration, as in {option} 5s"))?;
-    duration::parse(&utf8(text)?).map_err(|error| format!("{option}: {error}"))
+    duration::parse(option, &utf8(text)?)
 }
 
 /// Reads the value of an option that takes a number.
@@ -60,7 +60,7 @@ pub(crate) fn number(parser: &mut Parser, option: &str, allowed: RangeInclusive<
     let range = format!("a number from {} to {}", allowed.start(), allowed.end());
     let text = utf8(parser.value().map_err(|_| format!("{option} needs {range}"))?)?;
     let number = text.parse().ok().filter(|number| allowed.contains(number));
-    number.ok_or_else(|| format!("{option}: {} is not {range}", quoted(&text)))
+    number.ok_or_else(|| format!("{option} must be {range}, got {}", quoted(&text)))
 }
 
 pub(crate) fn utf8(text: OsString) -> Result<String, String> {

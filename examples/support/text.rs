@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use eventcast::escape::Escaped;
+use eventcast::escape::{escape, needs_escape};
 
 /// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
 /// not be seen. Quotes and backslashes stay as typed.
@@ -12,7 +12,7 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Returns the text as [`quoted`] does, without the quotes around it.
 pub(crate) fn plain(text: &str) -> String {
-    Escaped::new(text).to_string()
+    escape(text).to_string()
 }
 
 /// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
@@ -21,7 +21,7 @@ pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         // Outside of strings, the only such characters are the newlines between lines.
-        if Escaped::is_needed(c) && c != '\n' {
+        if needs_escape(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(shown, "\\u{unit:04x}");
             }

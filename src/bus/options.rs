@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::BuildError;
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
@@ -271,7 +271,7 @@ pub(super) fn check_queue_len(events: usize) -> Result<(), BuildError> {
 /// the first NUL.
 pub(super) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
     if name.contains('\0') {
-        return Err(BuildError::new(option, escaped(name), "a name without NUL"));
+        return Err(BuildError::new(option, escape(name), "a name without NUL"));
     }
     Ok(())
 }

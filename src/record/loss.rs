@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::catch::catch_panic;
 use crate::counters::DropReason;
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::record::event::Event;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
@@ -130,16 +130,16 @@ impl<'a> Loss<'a> {
 impl fmt::Display for Loss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = if self.count == 1 { "event" } else { "events" };
-        write!(f, "{}: {} {events} lost ({})", escaped(self.place), self.count, self.reason)?;
+        write!(f, "{}: {} {events} lost ({})", escape(self.place), self.count, self.reason)?;
         if let [first, ..] = self.events {
             let more = if self.events.len() > 1 { "first of them " } else { "" };
             write!(f, ": {more}{}", first.involved_object)?;
             if !first.reason.is_empty() {
-                write!(f, " {}", escaped(&first.reason))?;
+                write!(f, " {}", escape(&first.reason))?;
             }
         }
         match self.cause {
-            Some(cause) => write!(f, ": {}", escaped(&cause.to_string())),
+            Some(cause) => write!(f, ": {}", escape(&cause.to_string())),
             None => Ok(()),
         }
     }

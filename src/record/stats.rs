@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::counters::WatcherStats;
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::record::event::Timestamp;
 
 /// The counters of one recording, for the events that its watcher delivered.
@@ -92,7 +92,7 @@ impl fmt::Display for SinkFailure {
         let Self { text, since, attempts } = self;
         let times = if *attempts == 1 { "attempt" } else { "attempts" };
         // The text may have come from a file.
-        write!(f, "{attempts} {times} since {since:.0}: {}", escaped(text))
+        write!(f, "{attempts} {times} since {since:.0}: {}", escape(text))
     }
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for RecordingStats {
         write!(
             f,
             "{}: created {}, updated {}, skipped {}",
-            escaped(&self.watcher.name),
+            escape(&self.watcher.name),
             self.created,
             self.updated,
             self.skipped
@@ -176,7 +176,7 @@ impl fmt::Display for RecordingStats {
         }
         match &self.last_refusal {
             // The text may have come from a file.
-            Some(text) => write!(f, ", last refusal: {}", escaped(text)),
+            Some(text) => write!(f, ", last refusal: {}", escape(text)),
             None => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use eventcast::escape::Escaped;
+use eventcast::escape::needs_escape;
 
 use super::support::text::quoted;
 
@@ -93,7 +93,7 @@ fn safe_name(program: &str) -> String {
         // Some letters are invisible, such as the Hangul fillers.
         .map(|c| {
             let is_plain = c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '@');
-            if is_plain && !Escaped::is_needed(c) { c } else { '_' }
+            if is_plain && !needs_escape(c) { c } else { '_' }
         })
         .collect()
 }

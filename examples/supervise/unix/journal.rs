@@ -159,13 +159,13 @@ mod tests {
             [
                 "Normal Created supervising /bin/login",
                 "Normal Started started map[supervise/pid:4711 supervise/restarts:7]",
-                "Normal Exited ended with exit code 0 map[supervise/pid:4711 supervise/uptime:1234ms]",
-                "Warning Failed ended with exit code 3 map[supervise/pid:4711 supervise/uptime:1234ms]",
-                "Warning Failed killed by SIGSEGV map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Normal Exited ended with exit code 0 map[supervise/pid:4711 supervise/uptime:1s234ms]",
+                "Warning Failed ended with exit code 3 map[supervise/pid:4711 supervise/uptime:1s234ms]",
+                "Warning Failed killed by SIGSEGV map[supervise/pid:4711 supervise/uptime:1s234ms]",
                 "Warning Failed cannot be started: No such file or directory (os error 2)",
                 "Warning BackOff waiting before the next start map[supervise/delay:800ms supervise/restarts:7]",
-                "Normal Exited stopped with its supervisor map[supervise/pid:4711 supervise/uptime:1234ms]",
-                "Warning Failed killed, because it did not stop in time map[supervise/pid:4711 supervise/uptime:1234ms]",
+                "Normal Exited stopped with its supervisor map[supervise/pid:4711 supervise/uptime:1s234ms]",
+                "Warning Failed killed, because it did not stop in time map[supervise/pid:4711 supervise/uptime:1s234ms]",
             ]
         );
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::escape::{Escaped, escaped};
+use crate::escape::{escape, escape_message};
 use crate::record::event::Event;
 
 /// An event on one line, with control characters escaped.
@@ -14,10 +14,10 @@ impl fmt::Display for Line<'_> {
         write!(f, "Event({object}")?;
         for (name, value) in [("uid", &object.uid), ("fieldPath", &object.field_path)] {
             if !value.is_empty() {
-                write!(f, " {name}={}", escaped(value))?;
+                write!(f, " {name}={}", escape(value))?;
             }
         }
-        let (type_, reason, message) = (escaped(type_), escaped(reason), Escaped::message(message));
+        let (type_, reason, message) = (escape(type_), escape(reason), escape_message(message));
         write!(f, "): type: '{type_}' reason: '{reason}' {message}")
     }
 }
@@ -27,7 +27,7 @@ pub(super) mod structured {
     use tracing::Level;
 
     use crate::bus::Delivery;
-    use crate::escape::{Escaped, escaped};
+    use crate::escape::{escape, escape_message};
     use crate::record::event::Event;
 
     /// Records a delivery with client-go's field names.
@@ -45,13 +45,13 @@ pub(super) mod structured {
                         tracing::event!(
                             name: "Event occurred",
                             $level,
-                            object = %format_args!("{}{slash}{}", escaped(namespace), escaped(&object.name)),
-                            fieldPath = %escaped(&object.field_path),
-                            kind = %escaped(&object.kind),
-                            apiVersion = %escaped(&object.api_version),
-                            "type" = %escaped(&event.type_),
-                            reason = %escaped(&event.reason),
-                            message = %Escaped::message(&event.message),
+                            object = %format_args!("{}{slash}{}", escape(namespace), escape(&object.name)),
+                            fieldPath = %escape(&object.field_path),
+                            kind = %escape(&object.kind),
+                            apiVersion = %escape(&object.api_version),
+                            "type" = %escape(&event.type_),
+                            reason = %escape(&event.reason),
+                            message = %escape_message(&event.message),
                         );
                     }
                     Delivery::Lagged(count) => tracing::event!(name: "Events lost", $level, count),

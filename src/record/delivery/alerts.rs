@@ -34,7 +34,7 @@ mod log {
     use super::{Alerts, Clock, SinkFailure, Timestamp};
     use crate::catch::catch_panic;
     use crate::clock::Deadline;
-    use crate::escape::escaped;
+    use crate::escape::escape;
 
     const PAUSE: Duration = Duration::from_secs(10);
 
@@ -65,7 +65,7 @@ mod log {
         /// Logs that an attempt to write one event failed.
         pub(crate) fn failed(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
             let SinkFailure { text, since, attempts } = failure;
-            let recording = escaped(recording);
+            let recording = escape(recording);
             self.event.say(clock, |unmentioned| {
                 tracing::warn!(
                     unmentioned,
@@ -77,7 +77,7 @@ mod log {
         /// Logs that the store itself is away.
         pub(crate) fn unreachable(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
             let SinkFailure { text, since, .. } = failure;
-            let recording = escaped(recording);
+            let recording = escape(recording);
             self.is_told |= self.store.say(clock, |unmentioned| {
                 tracing::warn!(unmentioned, "{recording}: store unreachable since {since:.0}: {text}");
             });
@@ -86,7 +86,7 @@ mod log {
         /// Logs that the store answers again, if the log says that the store is away.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
-                let recording = escaped(recording);
+                let recording = escape(recording);
                 catch_panic(|| {
                     tracing::info!("{recording}: store answers again, unreachable since {since:.0}");
                 });

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::escape::escaped;
+use crate::escape::escape;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -72,7 +72,7 @@ pub struct EventTypeError {
 
 impl fmt::Display for EventTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "type must be Normal or Warning, got {}", escaped(&self.text))
+        write!(f, "type must be Normal or Warning, got {}", escape(&self.text))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use super::core_v1::Event;
 use super::json_writer::push_event;
-use crate::escape::escaped_to;
+use crate::escape::escape_to;
 
 impl Event {
     /// Returns the event as Go's encoder writes a core/v1 Event: on one line, without a newline at
@@ -95,7 +95,7 @@ pub struct EventJsonError {
 
 impl EventJsonError {
     fn new(error: &serde_json::Error) -> Self {
-        let text = escaped_to(&error.to_string(), 300).to_string();
+        let text = escape_to(&error.to_string(), 300).to_string();
         Self { line: error.line(), column: error.column(), text }
     }
 

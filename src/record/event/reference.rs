@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Text;
 use super::wire_fields;
-use crate::escape::escaped;
+use crate::escape::escape;
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
@@ -113,7 +113,7 @@ impl fmt::Display for ObjectReference {
         let mut slash = "";
         for part in [&self.kind, &self.namespace, &self.name] {
             if !part.is_empty() {
-                write!(f, "{slash}{}", escaped(part))?;
+                write!(f, "{slash}{}", escape(part))?;
                 slash = "/";
             }
         }

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::escape::escaped_to;
+use crate::escape::escape_to;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
@@ -239,7 +239,7 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
-        parse(text).ok_or_else(|| TimestampError { text: escaped_to(text, 64).to_string() })
+        parse(text).ok_or_else(|| TimestampError { text: escape_to(text, 64).to_string() })
     }
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::escape::escaped_to;
+use crate::escape::escape_to;
 use crate::serde_object::{ObjectOnly, object_only};
 
 use super::core_v1::{Event, EventSeries};
@@ -119,7 +119,7 @@ impl EventIn {
         let is_core = api_version.is_empty() || api_version == "v1";
         let lacks_object = self.involved_object == ObjectReference::default();
         let shown =
-            |text: &Text, default| escaped_to(if text.is_empty() { default } else { text }, 64).to_string();
+            |text: &Text, default| escape_to(if text.is_empty() { default } else { text }, 64).to_string();
         let group = shown(api_version, "v1");
         if self.items.is_some() || kind.ends_with("List") {
             return Some(format!(

@@ -20,7 +20,7 @@ use kube::{Client, Config};
 use tokio::runtime::Handle;
 
 use crate::error::BuildError;
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::record::event::{Event, EventPatch};
 use crate::record::sink::{EventSink, SinkError, SinkOp};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -140,7 +140,7 @@ impl KubernetesSink {
             // A client spawns a task on the runtime where it is made.
             let _entered = runtime.handle().enter();
             Client::try_from(config)
-                .map_err(|error| BuildError::client(&url, escaped(&answer::chain(&error)).to_string()))?
+                .map_err(|error| BuildError::client(&url, escape(&answer::chain(&error)).to_string()))?
         };
         Ok(Self::from_parts(client, runtime))
     }

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::escape::escaped_to;
+use crate::escape::escape_to;
 use crate::record::event::Event;
 use crate::record::sink::{SinkError, SinkErrorKind, SinkOp};
 
@@ -180,7 +180,7 @@ fn segment(what: &str, name: &str) -> Result<String, SinkError> {
         return Err(SinkError::rejected(format!("the event has no {what}")));
     }
     if matches!(name, "." | "..") || name.contains(['/', '%']) {
-        let name = escaped_to(name, 100);
+        let name = escape_to(name, 100);
         return Err(SinkError::rejected(format!("the event's {what} \"{name}\" cannot be in a path")));
     }
     Ok(utf8_percent_encode(name, SEGMENT).to_string())

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::error::BuildError;
-use crate::escape::{escaped, escaped_to};
+use crate::escape::{escape, escape_to};
 use crate::record::event::{Event, ObjectMeta, Text, Timestamp, name};
 
 use super::SinkError;
@@ -20,7 +20,7 @@ const MAX_QUALIFIED: usize = 63;
 
 /// Returns the words by which an error names an event, for example a missing or an invalid one.
 pub(super) fn described(namespace: &str, name: &str) -> String {
-    format!("events \"{}\" in namespace {}", escaped(name), escaped(namespace))
+    format!("events \"{}\" in namespace {}", escape(name), escape(namespace))
 }
 
 /// Returns the namespace in which the event is, or would be, stored.
@@ -84,7 +84,7 @@ fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
 fn wrong_if_timed(event: &Event) -> Option<String> {
     let controller = event.reporting_controller.as_str();
     if !is_qualified(controller) {
-        let controller = escaped_to(controller, 100);
+        let controller = escape_to(controller, 100);
         return Some(format!(
             "with an event time the reporting controller must be a qualified name, got \"{controller}\""
         ));
@@ -213,7 +213,7 @@ pub(super) fn take_over(new: &mut ObjectMeta, old: &Event) -> Result<(), SinkErr
     let (given, version) = (new.resource_version(), old.metadata.resource_version());
     if !given.is_empty() && given != version {
         let name = described(&new.namespace, &new.name);
-        let cause = format!("{name} has been changed since version {}", escaped(given));
+        let cause = format!("{name} has been changed since version {}", escape(given));
         return Err(SinkError::rejected(cause));
     }
     new.set_uid(old.metadata.uid());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::escape::{escaped, escaped_to};
+use crate::escape::{escape, escape_to};
 use crate::record::event::Event;
 
 /// The most characters of a store's message that are shown. An API server's refusal names the user,
@@ -246,7 +246,7 @@ impl fmt::Display for SinkError {
             SinkErrorKind::NotFound => "not found",
             SinkErrorKind::AlreadyExists => "already exists",
         };
-        write!(f, "{kind}: {}", escaped_to(&self.source.to_string(), MAX_CAUSE))
+        write!(f, "{kind}: {}", escape_to(&self.source.to_string(), MAX_CAUSE))
     }
 }
 
@@ -258,7 +258,7 @@ impl fmt::Debug for SinkError {
         f.debug_struct("SinkError")
             .field("kind", &self.kind)
             .field("wait", &self.wait)
-            .field("source", &format_args!("{}", escaped(&source)))
+            .field("source", &format_args!("{}", escape(&source)))
             .finish_non_exhaustive()
     }
 }

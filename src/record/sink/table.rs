@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::escape::{Escaped, escaped};
+use crate::escape::{escape, escape_message};
 use crate::record::event::{Event, Timestamp};
 
 use super::api_rules::namespace_of;
@@ -146,7 +146,7 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     };
     let [namespace, seen, type_, reason, target] =
         [namespace_of(event), seen.as_str(), &event.type_, &event.reason, &target]
-            .map(|cell| escaped(cell).to_string());
+            .map(|cell| escape(cell).to_string());
     [namespace, seen, type_, reason, target, message(event)]
 }
 
@@ -166,15 +166,15 @@ fn described(event: &Event, now: Timestamp) -> [String; 5] {
     let component = &event.source.component;
     let from = if component.is_empty() { &event.reporting_controller } else { component };
     let [type_, reason, seen, from] =
-        [&event.type_, &event.reason, seen.as_str(), from].map(|cell| escaped(cell).to_string());
+        [&event.type_, &event.reason, seen.as_str(), from].map(|cell| escape(cell).to_string());
     let part = event.involved_object.field_path.as_str();
     let message = message(event);
-    let message = if part.is_empty() { message } else { format!("{}: {message}", escaped(part)) };
+    let message = if part.is_empty() { message } else { format!("{}: {message}", escape(part)) };
     [type_, reason, seen, from, message]
 }
 
 fn message(event: &Event) -> String {
-    Escaped::message(event.message.trim()).to_string()
+    escape_message(event.message.trim()).to_string()
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {

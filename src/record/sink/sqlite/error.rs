@@ -7,7 +7,7 @@ use std::{fmt, io};
 use rusqlite::ErrorCode;
 
 use crate::error::BuildError;
-use crate::escape::{escaped, escaped_to};
+use crate::escape::{escape, escape_to};
 use crate::record::sink::SinkError;
 
 /// The longest detail of an error, such as SQLite's own words, in characters.
@@ -91,7 +91,7 @@ pub enum SqliteErrorKind {
 
 impl SqliteError {
     pub(super) fn new(kind: SqliteErrorKind, path: &Path, detail: impl fmt::Display) -> Self {
-        let detail = escaped_to(&detail.to_string(), MAX_DETAIL).to_string();
+        let detail = escape_to(&detail.to_string(), MAX_DETAIL).to_string();
         Self { kind, path: path.to_owned(), detail, source: None }
     }
 
@@ -225,7 +225,7 @@ impl fmt::Display for SqliteError {
             Kind::Io => ("the disk or the file system fails", "look at the system's log"),
             Kind::Other => ("it failed", ""),
         };
-        write!(f, "{}: {what}", escaped(&self.path.to_string_lossy()))?;
+        write!(f, "{}: {what}", escape(&self.path.to_string_lossy()))?;
         // This kind has said it all, and the system's words add nothing.
         if !self.detail.is_empty() && self.kind != Kind::NoParent {
             write!(f, " ({})", self.detail)?;
