@@ -94,7 +94,7 @@ pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
                 let mut number = 0;
                 while number < each {
                     let end = each.min(number + size);
-                    let batch = (number..end).map(|number| payload(number, id)).collect();
+                    let batch = (number..end).map(|number| payload(number, id)).collect::<Vec<_>>();
                     assert!(publisher.publish_batch(batch).is_ok());
                     number = end;
                 }

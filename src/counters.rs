@@ -95,8 +95,8 @@ impl DropCounts {
 pub struct WatcherStats {
     /// The watcher's name.
     pub name: String,
-    /// The overflow policy. In a total over several watchers it is the default, without meaning.
-    pub policy: OverflowPolicy,
+    /// The overflow policy, or `None` in a sum over several watchers.
+    pub policy: Option<OverflowPolicy>,
     /// Accepted events that passed the watcher's filter.
     pub offered: u64,
     /// Events given to the reader. The events of a batch or a reference that the reader borrows
@@ -167,25 +167,24 @@ impl WatcherStats {
     }
 }
 
-impl WatcherStats {
-    /// Writes the figures without the policy, which a total does not have.
-    fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for WatcherStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offered, delivered, queued, lag, .. } = self;
+        write!(f, "{}", escape(&self.name))?;
+        if let Some(policy) = self.policy {
+            write!(f, " ({policy})")?;
+        }
         let dropped = self.dropped.total();
-        write!(f, "offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}")?;
+        write!(
+            f,
+            ": offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}"
+        )?;
         for (name, count) in [("filtered", self.filtered), ("panics", self.panics)] {
             if count > 0 {
                 write!(f, ", {name} {count}")?;
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for WatcherStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): ", escape(&self.name), self.policy)?;
-        self.write_figures(f)
     }
 }
 
@@ -205,7 +204,7 @@ pub struct BusStats {
     /// One entry for each watcher that is registered now, in the order of registration. Handlers
     /// that have ended with the bus stay listed.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all departed watchers, which are no longer listed. Its `policy` has no meaning.
+    /// The sum over all departed watchers, which are no longer listed. It has no policy.
     pub departed: WatcherStats,
     /// The parts of `departed` by name: one sum for each name that was given to a watcher, in the
     /// order of the names. Only the first 256 names of departed watchers have a sum. Watchers
@@ -236,8 +235,7 @@ impl fmt::Display for BusStats {
             write!(f, "; {watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}: ", escape(&self.departed.name))?;
-            self.departed.write_figures(f)?;
+            write!(f, "; {}", self.departed)?;
         }
         Ok(())
     }

@@ -13,10 +13,12 @@ const PARSER: SpanParser = SpanParser::new();
 /// The form without blanks, and with `us` for microseconds: `1m30s`.
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
+#[cfg(feature = "serde")]
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&PRINTER.unsigned_duration_to_string(duration))
 }
 
+#[cfg(feature = "serde")]
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     struct Visitor;
 
@@ -37,7 +39,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-            PARSER.parse_unsigned_duration(text).map_err(|_| {
+            parse(text).ok_or_else(|| {
                 let shown = escape_to(text, 64);
                 E::custom(format_args!(
                     "invalid duration `{shown}`: expected numbers with the units h, m, s, ms, us or ns, such as \
@@ -48,6 +50,11 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     }
 
     deserializer.deserialize_any(Visitor)
+}
+
+/// Reads a duration in jiff's friendly format. Returns `None` if the text has another form.
+pub(crate) fn parse(text: &str) -> Option<Duration> {
+    PARSER.parse_unsigned_duration(text).ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use crate::escape::escape;
+#[cfg(feature = "serde")]
+use crate::escape::escape_to;
 
 /// The error of a publish, with the event or the batch that the bus did not take.
 ///
@@ -229,6 +231,42 @@ impl fmt::Display for FlushError {
 
 impl Error for FlushError {}
 
+/// The error of a text that does not name an [`OverflowPolicy`](crate::OverflowPolicy).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::OverflowPolicy;
+/// use eventcast::error::OverflowPolicyError;
+///
+/// let error: OverflowPolicyError = "drop".parse::<OverflowPolicy>().unwrap_err();
+/// assert!(error.to_string().ends_with("or wait_for:250ms, got drop"));
+/// ```
+#[cfg(feature = "serde")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverflowPolicyError {
+    /// The text, escaped and cut.
+    shown: String,
+}
+
+#[cfg(feature = "serde")]
+impl OverflowPolicyError {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { shown: escape_to(text, 64).to_string() }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl fmt::Display for OverflowPolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shown } = self;
+        write!(f, "policy must be drop_incoming, drop_oldest, wait or wait_for:250ms, got {shown}")
+    }
+}
+
+#[cfg(feature = "serde")]
+impl Error for OverflowPolicyError {}
+
 /// An option that cannot be used. The text names the option, the allowed values and the value that
 /// was given, or the cause.
 ///
@@ -269,7 +307,7 @@ impl BuildError {
     /// Creates the error for a file that cannot be opened.
     #[cfg(feature = "recorder")]
     pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {
-        let text = format!("cannot open {}", escaped(&path.to_string_lossy()));
+        let text = format!("cannot open {}", escape(&path.to_string_lossy()));
         Self { option: "path", text, source: Some(source.into()) }
     }
 

@@ -2,14 +2,38 @@
 //! choose it, the bus carries it out, and the statistics name it.
 
 use std::fmt;
+#[cfg(feature = "serde")]
+use std::str::FromStr;
 use std::time::Duration;
+
+#[cfg(feature = "serde")]
+use crate::duration;
+#[cfg(feature = "serde")]
+use crate::error::OverflowPolicyError;
 
 /// The action of the bus for a watcher whose queue is full.
 ///
 /// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `wait`, or
-/// `wait_for` with a duration: `{"wait_for": "250ms"}`.
+/// `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one is
+/// `wait_for:250ms`.
+///
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"# Examples
+
+```
+use eventcast::OverflowPolicy;
+use std::time::Duration;
+
+let policy: OverflowPolicy = "wait_for:250ms".parse()?;
+assert_eq!(policy, OverflowPolicy::WaitFor(Duration::from_millis(250)));
+assert_eq!(policy.to_string(), "wait_for:250ms");
+assert!("sometimes".parse::<OverflowPolicy>().is_err());
+# Ok::<(), eventcast::error::OverflowPolicyError>(())
+```"##
+)]
 #[doc(alias = "FullChannelBehavior")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum OverflowPolicy {
@@ -35,13 +59,31 @@ impl OverflowPolicy {
     }
 }
 
+/// Writes the words that `FromStr` reads.
 impl fmt::Display for OverflowPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DropIncoming => f.write_str("drop incoming"),
-            Self::DropOldest => f.write_str("drop oldest"),
+            Self::DropIncoming => f.write_str("drop_incoming"),
+            Self::DropOldest => f.write_str("drop_oldest"),
             Self::Wait => f.write_str("wait"),
-            Self::WaitFor(limit) => write!(f, "wait for {limit:?}"),
+            Self::WaitFor(limit) => write!(f, "wait_for:{limit:?}"),
+        }
+    }
+}
+
+/// Reads the words of a configuration file, as a command line has them: `drop_incoming`,
+/// `drop_oldest`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
+#[cfg(feature = "serde")]
+impl FromStr for OverflowPolicy {
+    type Err = OverflowPolicyError;
+
+    fn from_str(text: &str) -> Result<Self, OverflowPolicyError> {
+        let limit = text.strip_prefix("wait_for:").and_then(duration::parse);
+        match text {
+            "drop_incoming" => Ok(Self::DropIncoming),
+            "drop_oldest" => Ok(Self::DropOldest),
+            "wait" => Ok(Self::Wait),
+            _ => limit.map(Self::WaitFor).ok_or_else(|| OverflowPolicyError::new(text)),
         }
     }
 }

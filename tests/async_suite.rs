@@ -376,7 +376,7 @@ on_every_executor! {
                 count.fetch_add(1, Ordering::Relaxed);
             })
             .unwrap();
-        bus.publisher().publish_batch((0..1000).collect()).unwrap();
+        bus.publisher().publish_batch(0..1000).unwrap();
         let ending: Vec<_> = (0..4)
             .map(|_| {
                 let (bus, seen) = (bus.clone(), seen.clone());
@@ -409,7 +409,7 @@ on_every_executor! {
             })
             .unwrap();
         let handle = runner.handle();
-        bus.publisher().publish_batch((0..4000).collect()).unwrap();
+        bus.publisher().publish_batch(0..4000).unwrap();
         let running = executor.spawn(runner);
         // This shows something only on an executor of one thread: the runner is not finished when
         // it lets this task run.

@@ -74,7 +74,7 @@ fn try_publish_does_not_allocate() {
 fn receiving_does_not_allocate() {
     let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
     let mut watcher = bus.watch().unwrap();
-    bus.publisher().publish_batch((0..200_u64).collect()).unwrap();
+    bus.publisher().publish_batch(0..200_u64).unwrap();
     bus.flush(LONG).unwrap();
     let allocated = allocations_here(|| {
         for n in 0..50 {
@@ -105,7 +105,7 @@ fn distribution_allocates_by_the_batch() {
     // The dispatcher offers each batch to the last watcher last. When that watcher has the batch,
     // the dispatcher is done with it.
     let mut publish = |batches| {
-        (0..batches).for_each(|_| publisher.publish_batch((0..256).collect()).unwrap());
+        (0..batches).for_each(|_| publisher.publish_batch(0..256).unwrap());
         let last = watchers.last_mut().unwrap();
         (0..batches).for_each(|_| assert_eq!(last.recv_batch().unwrap().len(), 256));
     };
@@ -157,7 +157,7 @@ fn handling_does_not_allocate() {
     let allocated = followed.allocations(|| {
         for round in 0..100 {
             publisher.publish(0).unwrap();
-            publisher.publish_batch((0..20).collect()).unwrap();
+            publisher.publish_batch(0..20).unwrap();
             wait_for(1 + (round + 1) * 21);
         }
     });

@@ -30,7 +30,7 @@ fn everything_of_length_one() {
         let mut one = bus.watch().unwrap();
         let mut other = bus.watch_builder().overflow(OverflowPolicy::WaitFor(FOREVER)).watch().unwrap();
         let publisher = bus.publisher();
-        let publishing = thread::spawn(move || publisher.publish_batch((0..500).collect()));
+        let publishing = thread::spawn(move || publisher.publish_batch(0..500));
         let reading = thread::spawn(move || other.events().collect::<Vec<_>>());
         let mut seen = Vec::new();
         while seen.len() < 500 {
@@ -57,7 +57,7 @@ fn events_of_no_size() {
         let bus = Broadcaster::with_options(BusOptions::default().max_batch(3)).unwrap();
         let mut all = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
         let newest = bus.watch_builder().queue_len(2).overflow(OverflowPolicy::DropOldest).watch().unwrap();
-        bus.publisher().publish_batch((0..10).map(|_| Nothing).collect()).map_err(|e| e.to_string()).unwrap();
+        bus.publisher().publish_batch((0..10).map(|_| Nothing)).map_err(|e| e.to_string()).unwrap();
         assert!(bus.shutdown().complete);
         let mut count = 0;
         while let Ok(Delivery::Event(_)) = all.recv_ref() {
@@ -173,7 +173,7 @@ fn a_watcher_that_goes_in_a_panic_with_events_that_panic() {
         let went = Arc::new(AtomicUsize::new(0));
         let bus = Broadcaster::new().unwrap();
         let watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
-        let batch = (0..5).map(|_| Bomb(went.clone())).collect();
+        let batch = (0..5).map(|_| Bomb(went.clone()));
         bus.publisher().publish_batch(batch).map_err(|e| e.to_string()).unwrap();
         bus.flush(FOREVER).unwrap();
         let result = catch_unwind(AssertUnwindSafe(move || {
@@ -196,7 +196,7 @@ fn a_full_queue_that_nothing_is_meant_for() {
         let bus = Broadcaster::with_options(smallest()).unwrap();
         let watcher =
             bus.watch_builder().overflow(OverflowPolicy::Wait).filter(|n: &u32| *n == 0).watch().unwrap();
-        bus.publisher().publish_batch((0..100).collect()).unwrap();
+        bus.publisher().publish_batch(0..100).unwrap();
         assert!(bus.shutdown().complete);
         assert_eq!((watcher.stats().queued, watcher.stats().filtered), (1, 99));
     });

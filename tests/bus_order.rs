@@ -34,7 +34,7 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     for first in (0..EVENTS).step_by(1000) {
         // Half in batches, half one by one.
         if first % 2000 == 0 {
-            publisher.publish_batch((first..first + 1000).collect()).unwrap();
+            publisher.publish_batch(first..first + 1000).unwrap();
         } else {
             (first..first + 1000).for_each(|event| publisher.publish(event).unwrap());
         }
@@ -129,7 +129,7 @@ fn a_published_batch_is_split_and_keeps_its_order() {
             tx.send(batch.to_vec()).unwrap();
         }
     });
-    bus.publisher().publish_batch((0..10).collect()).unwrap();
+    bus.publisher().publish_batch(0..10).unwrap();
     bus.publisher().publish_batch(Vec::new()).unwrap();
     bus.shutdown();
     reader.join().unwrap();
@@ -143,7 +143,7 @@ fn a_published_batch_is_split_and_keeps_its_order() {
 fn every_form_of_receiving_sees_the_same() {
     let bus = bus(100, 100);
     let mut watchers: Vec<_> = (0..5).map(|_| bus.watch().unwrap()).collect();
-    bus.publisher().publish_batch((0..10_u64).collect()).unwrap();
+    bus.publisher().publish_batch(0..10_u64).unwrap();
     bus.shutdown();
     let wanted: Vec<u64> = (0..10).collect();
     let [by_recv, by_ref, by_batch, by_timeout, by_events] = &mut watchers[..] else { unreachable!() };

@@ -169,7 +169,7 @@ fn run_round(seed: u64) -> Met {
                 while !next.is_empty() {
                     rng.dawdle();
                     let count = 1 + rng.below(9) as usize;
-                    publisher.publish_batch(next.by_ref().take(count).collect()).unwrap();
+                    publisher.publish_batch(next.by_ref().take(count)).unwrap();
                 }
             })
         });

@@ -196,9 +196,9 @@ fn the_end_of_the_wait_fills_the_room_there_is() {
         let bus = Broadcaster::with_clock(BusOptions::default(), clock.clock()).unwrap();
         let policy = OverflowPolicy::WaitFor(Duration::from_secs(1));
         let mut watcher = bus.watch_builder().queue_len(8).overflow(policy).watch().unwrap();
-        bus.publisher().publish_batch((0..8).collect()).unwrap();
+        bus.publisher().publish_batch(0..8).unwrap();
         bus.flush(FOREVER).unwrap();
-        bus.publisher().publish_batch((8..16).collect()).unwrap();
+        bus.publisher().publish_batch(8..16).unwrap();
         clock.wait_for_waiters(1);
         for number in 0..3 {
             assert_eq!(watcher.recv(), Ok(Delivery::Event(number)));
@@ -220,7 +220,7 @@ fn giving_up_fills_the_room_there_is() {
         // The wait has an end only so that the clock shows when the dispatcher has begun it.
         let policy = OverflowPolicy::WaitFor(Duration::from_secs(3600));
         let mut watcher = bus.watch_builder().queue_len(8).overflow(policy).watch().unwrap();
-        bus.publisher().publish_batch((0..16).collect()).unwrap();
+        bus.publisher().publish_batch(0..16).unwrap();
         clock.wait_for_waiters(1);
         let closing = bus.clone();
         let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(1)));
@@ -437,7 +437,7 @@ fn a_clone_and_a_drop_that_panic_together() {
         watched(|| {
             let bus = Broadcaster::new().unwrap();
             let watcher = bus.watch_builder().queue_len(3).watch().unwrap();
-            let events = (0..4).map(|number| Nasty { number, is_copy: false }).collect();
+            let events = (0..4).map(|number| Nasty { number, is_copy: false });
             bus.publisher().publish_batch(events).map_err(|e| e.to_string()).unwrap();
             bus.flush(FOREVER).unwrap();
             assert_eq!(watcher.stats().queued, 3);
@@ -465,7 +465,7 @@ fn a_clone_and_a_drop_that_panic_together_behind_a_filter() {
         watched(|| {
             let bus = Broadcaster::new().unwrap();
             let watcher = bus.watch_builder().filter(|event: &Nasty| event.0 < 3).watch().unwrap();
-            let events = (0..4).map(|number| Nasty(number, false)).collect();
+            let events = (0..4).map(|number| Nasty(number, false));
             bus.publisher().publish_batch(events).map_err(|e| e.to_string()).unwrap();
             bus.flush(FOREVER).unwrap();
             assert_eq!(watcher.stats().queued, 3);

@@ -151,7 +151,7 @@ fn a_drop_that_panics_reaches_nobody() {
     let mut read = bus.watch_builder().queue_len(100).watch().unwrap();
     let unread = bus.watch().unwrap();
     let publisher = bus.publisher();
-    let batch = || (0..4).map(|n| Grumpy { drops: true, ..Grumpy::new(n) }).collect();
+    let batch = || (0..4).map(|n| Grumpy { drops: true, ..Grumpy::new(n) });
     publisher.publish_batch(batch()).unwrap();
     bus.flush(LONG).unwrap();
     drop(unread);

@@ -54,7 +54,7 @@ fn a_bus_is_configured_by_a_file() {
         .thread_name("bus");
     assert_eq!(options, set);
     let bus = Broadcaster::<u8>::with_options(options).unwrap();
-    assert_eq!(bus.watch().unwrap().stats().policy, WaitFor(FIFTY_MS));
+    assert_eq!(bus.watch().unwrap().stats().policy, Some(WaitFor(FIFTY_MS)));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_watcher_is_configured_by_a_file() {
     assert_eq!(options, set);
     let bus = Broadcaster::<u8>::new().unwrap();
     let stats = bus.watch_builder().options(options).watch().unwrap().stats();
-    assert_eq!((stats.name.as_str(), stats.policy), ("view", WaitFor(FIFTY_MS)));
+    assert_eq!((stats.name.as_str(), stats.policy), ("view", Some(WaitFor(FIFTY_MS))));
 }
 
 /// An option that a watcher's options leave out is the bus's, or the one set before. An option that
@@ -87,11 +87,11 @@ fn what_is_left_out_stays_as_it_was() {
     let mut before = before.watch().unwrap();
     let after = bus.watch_builder().options(WatchOptions::default().name("x").overflow(Wait).queue_len(9));
     let after = after.name("after").overflow(DropIncoming).watch().unwrap();
-    let shown = |watcher: &eventcast::Watcher<u64>| (watcher.stats().name, watcher.stats().policy);
+    let shown = |watcher: &eventcast::Watcher<u64>| (watcher.stats().name, watcher.stats().policy.unwrap());
     assert_eq!(shown(&nothing), ("watcher-0".to_owned(), DropOldest));
     assert_eq!(shown(&before), ("before".to_owned(), DropIncoming));
     assert_eq!(shown(&after), ("after".to_owned(), DropIncoming));
-    bus.publisher().publish_batch((0..20).collect()).unwrap();
+    bus.publisher().publish_batch(0..20).unwrap();
     bus.shutdown();
     assert_eq!([&nothing, &before, &after].map(|watcher| watcher.stats().queued), [2, 1, 9]);
     assert_eq!(before.recv(), Ok(Delivery::Event(0)));

@@ -166,7 +166,7 @@ fn the_four_usual_watchers_are_told_of_in_words() {
         "everything adds up: published 1,200 = accepted ",
         "What this run shows: - 'longer' has a queue of 300 instead of 200: it lost ",
         "- 'faster' has a handler of fixed:100us instead of fixed:200us: it lost ",
-        "- 'newest' has the policy 'drop oldest' instead of 'drop incoming': it lost ",
+        "- 'newest' has the policy 'drop_oldest' instead of 'drop_incoming': it lost ",
         "would have been enough",
     ] {
         assert!(text.contains(part), "{part}: {text}");

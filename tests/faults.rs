@@ -284,7 +284,7 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
     for number in 0..100 {
         publisher.publish(live.event(number)).unwrap();
     }
-    publisher.publish_batch((0..900).map(|n| live.event(n)).collect()).unwrap();
+    publisher.publish_batch((0..900).map(|n| live.event(n))).unwrap();
     bus.flush(LONG).unwrap();
     assert_eq!((bus.stats().accepted, live.count()), (1000, 0));
     // After the last watcher has been dropped, the bus is as it was before the first one.

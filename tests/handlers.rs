@@ -38,7 +38,7 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
         };
         let other = bus.watch_builder().name("other").queue_len(100).spawn(other).unwrap();
 
-        bus.publisher().publish_batch((1..=10).collect()).unwrap();
+        bus.publisher().publish_batch(1..=10).unwrap();
         for number in [1, 2] {
             assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(number), "{policy}");
             turnstile.go.send(()).unwrap();
@@ -104,7 +104,7 @@ fn a_handler_goes_on_after_each_panic() {
         panic!("at each");
     });
     let runner = runner.unwrap();
-    bus.publisher().publish_batch((1..=5).collect()).unwrap();
+    bus.publisher().publish_batch(1..=5).unwrap();
     bus.close();
     runner.run();
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [1, 2, 3, 1002]);

@@ -486,9 +486,8 @@ fn a_recording_survives_an_output_that_fails_for_a_while() {
     let takes: Vec<_> =
         (1..20).flat_map(|part| [Take::Part(part), Take::Fail(ErrorKind::WouldBlock)]).collect();
     let (sink, output) = Output::sink(&takes);
-    let mut retry = at_once();
-    retry.attempts = 100;
-    let events = EventBroadcaster::builder().clock(clock().clock()).retry(retry).build().unwrap();
+    let events =
+        EventBroadcaster::builder().clock(clock().clock()).retry(at_once().attempts(100)).build().unwrap();
     events.start_recording_to_sink(sink.clone()).unwrap();
     for pod in 0..5 {
         record(&events, &format!("web-{pod}"), "Started");

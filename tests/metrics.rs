@@ -152,7 +152,7 @@ fn a_bus_is_published_with_its_watchers() {
     let _odd = bus.watch_builder().name("odd").filter(|n: &u64| n % 2 == 1).watch().unwrap();
     let _first = bus.watch().unwrap();
     let _second = bus.watch_builder().queue_len(2).watch().unwrap();
-    bus.publisher().publish_batch((0..5_u64).collect()).unwrap();
+    bus.publisher().publish_batch(0..5_u64).unwrap();
     bus.flush(LONG).unwrap();
     view.recv().unwrap();
     view.recv().unwrap();

@@ -427,7 +427,7 @@ fn round(seed: u64) {
                         // An event that is dropped to make room for a later one is counted a little
                         // after it was dropped.
                         let start = Instant::now();
-                        while stats.watcher.policy == OverflowPolicy::DropOldest
+                        while stats.watcher.policy == Some(OverflowPolicy::DropOldest)
                             && handled(&stats) < before
                             && stopped.load(Ordering::SeqCst) != number
                             && start.elapsed() < HANGS

@@ -17,9 +17,9 @@ fn slow_watcher_shows_what_each_policy_costs() {
     let lines = run("slow_watcher", &args);
     assert!(lines[0].starts_with("1000 events in "), "{lines:#?}");
     for (policy, reason) in [
-        ("drop incoming", Some("incoming")),
-        ("drop oldest", Some("oldest")),
-        ("wait for 1ms", Some("timed out")),
+        ("drop_incoming", Some("incoming")),
+        ("drop_oldest", Some("oldest")),
+        ("wait_for:1ms", Some("timed out")),
         ("wait  ", None),
     ] {
         let row = cells(&lines, policy);

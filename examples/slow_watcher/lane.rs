@@ -60,11 +60,11 @@ impl Lane {
     /// Lets the readers finish what was accepted, as far as the time allows, and in any case the
     /// event that they are handling.
     pub(crate) fn end(self, timeout: Duration) -> Outcome {
-        self.bus.shutdown_timeout(timeout);
+        let report = self.bus.shutdown_timeout(timeout);
         let account = |reader: &Reader| {
             // Long enough, whatever else the machine has to do meanwhile.
             let patience = self.time + Duration::from_secs(30);
-            let ended = reader.handle.join(patience);
+            let ended = report.complete || reader.handle.join(patience);
             // The dispatcher counts the events that it gives up at the deadline, on its own thread.
             let until = Instant::now() + patience;
             let is_settled = |stats: &WatcherStats| stats.offered == self.accepted && stats.lag == 0;
@@ -134,7 +134,7 @@ impl Outcome {
     }
 
     /// Returns a line of sums, such as
-    /// `drop oldest: published 900 = accepted 900 + refused 0; offered 900 = ..`.
+    /// `drop_oldest: published 900 = accepted 900 + refused 0; offered 900 = ..`.
     pub(crate) fn sums(&self) -> String {
         let stats = &self.slow.stats;
         format!(
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(outcome().faults(), Vec::<String>::new());
         assert_eq!(
             outcome().sums(),
-            "drop oldest: published 13 = accepted 10 + refused 3; offered 10 = delivered 4 + dropped 6 (oldest 5, \
+            "drop_oldest: published 13 = accepted 10 + refused 3; offered 10 = delivered 4 + dropped 6 (oldest 5, \
              abandoned 1); newest seen 8"
         );
     }

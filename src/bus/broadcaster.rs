@@ -1,19 +1,18 @@
-//! The bus itself: starting, watching, flushing and ending it.
+//! The bus itself: starting, watching and ending it.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
 use crate::counters::BusStats;
-use crate::error::{BuildError, FlushError, WatchError};
+use crate::error::{BuildError, WatchError};
 use crate::report::ShutdownReport;
 use crate::sync::{Arc, Parker, bounded, thread};
 
 use super::dispatcher::Dispatcher;
-use super::incoming::{Entry, FlushTicket, IncomingQueue, Publisher, Refused};
+use super::incoming::{Entry, IncomingQueue, Publisher};
 use super::options::{BusOptions, check_incoming};
-use super::state::{Lifecycle, Refusal};
-use super::wait::TimedOut;
+use super::state::Lifecycle;
 use super::watch::{WatchBuilder, Watcher};
 
 /// The largest size of an event, in bytes. Events travel by value, through the stacks of the
@@ -26,8 +25,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bus owns one dispatcher thread. A clone is another handle of the same bus, and costs one
 /// reference count. The drop of the last handle closes the bus and waits for nobody.
 /// [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers and watchers do
-/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus does,
-/// until somebody closes the bus, so give it a [`Publisher`] instead.
+/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus keeps it
+/// open until somebody closes the bus. Give it a [`Publisher`] instead.
 ///
 /// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
 /// `Box` or an `Arc`.
@@ -57,12 +56,12 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Broadcaster<T> {
-    shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<Shared<T>>,
 }
 
 /// The part of a bus that all its handles share. Its drop closes the bus.
-struct Shared<T> {
-    incoming: Arc<IncomingQueue<T>>,
+pub(super) struct Shared<T> {
+    pub(super) incoming: Arc<IncomingQueue<T>>,
     options: BusOptions,
 }
 
@@ -132,123 +131,36 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         self.watch_builder().watch()
     }
 
-    /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
-    /// handler.
-    pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
-        WatchBuilder::new(&self.shared.incoming, &self.shared.options)
-    }
-
-    /// Waits until everything that was accepted before this call has been offered to every watcher,
-    /// and handled by every handler.
+    /// Returns the number of watchers that have not been dropped, and of handlers that have not
+    /// ended. A watcher counts even if it has been stopped.
     ///
-    /// A flush does not wait for watchers that you read yourself. If the policy of such a watcher
-    /// is to wait, it delays the offering as always.
-    ///
-    /// After the end of the bus a flush returns at once.
-    ///
-    /// # Errors
-    ///
-    /// - [`FlushError::Timeout`] if the timeout expires. It names the watchers and handlers for
-    ///   which the flush waited.
-    /// - [`FlushError::WouldDeadlock`] on a thread of this bus.
-    /// - [`FlushError::Abandoned`] if a shutdown by deadline gave something up.
-    ///
-    /// # Blocking
-    ///
-    /// Waits for at most `timeout`. In an async task, use `flush_async`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Broadcaster, Delivery};
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use std::time::Duration;
-    ///
-    /// static SUM: AtomicU64 = AtomicU64::new(0);
-    /// let bus = Broadcaster::new()?;
-    /// bus.watch_builder().spawn(|delivery| {
-    ///     if let Delivery::Event(n) = delivery {
-    ///         SUM.fetch_add(*n, Ordering::Relaxed);
-    ///     }
-    /// })?;
-    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
-    /// bus.flush(Duration::from_secs(10))?;
-    /// assert_eq!(SUM.load(Ordering::Relaxed), 6);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let lifecycle = &self.shared.incoming.lifecycle;
-        if lifecycle.is_current() {
-            return Err(FlushError::WouldDeadlock);
-        }
-        let deadline = lifecycle.clock.deadline(timeout);
-        let ticket = Arc::new(FlushTicket::default());
-        match self.shared.incoming.push(Entry::Flush(ticket.clone()), deadline) {
-            Ok(()) => {}
-            Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
-            // Everything accepted before has been offered and handled at the end, if it was not
-            // given up.
-            Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
-        }
-        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || flushed(lifecycle, &ticket));
-        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
-    }
-
-    fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let lifecycle = &self.shared.incoming.lifecycle;
-        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || all_flushed(lifecycle));
-        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
-    }
-
-    /// Flushes as [`flush`](Self::flush) does, for a task. The flush and its timeout begin when the
-    /// future is first polled.
-    ///
-    /// A thread of the bus keeps the deadline. If the system starts no thread, the poll blocks
-    /// until the flush is through or the deadline.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](Self::flush).
+    /// This takes the lock of the list of watchers, and a time in proportion to their number.
     ///
     /// # Examples
     ///
     /// ```
     /// use eventcast::Broadcaster;
-    /// use std::time::Duration;
     ///
-    /// let bus = Broadcaster::new()?;
-    /// let handled = bus.watch_builder().spawn(|_| ())?;
-    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
-    /// futures::executor::block_on(bus.flush_async(Duration::from_secs(10)))?;
-    /// assert_eq!(handled.stats().delivered, 3);
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let watcher = bus.watch()?;
+    /// bus.watch_builder().spawn(|_| ())?;
+    /// assert_eq!(bus.watchers(), 2);
+    /// drop(watcher);
+    /// assert_eq!(bus.watchers(), 1);
+    /// bus.shutdown();
+    /// assert_eq!(bus.watchers(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
-        async move {
-            let lifecycle = &self.shared.incoming.lifecycle;
-            if lifecycle.is_current() {
-                return Err(FlushError::WouldDeadlock);
-            }
-            let deadline = lifecycle.clock.deadline(timeout);
-            let ticket = Arc::new(FlushTicket::default());
-            match self.shared.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
-                Ok(()) => {}
-                Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
-                Err(Refused(_, Refusal::Stopped)) => {
-                    let answer =
-                        lifecycle.waiting(&lifecycle.done, deadline, || all_flushed(lifecycle)).await;
-                    return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));
-                }
-            }
-            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushed(lifecycle, &ticket)).await;
-            answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
-        }
+    #[doc(alias = "receiver_count")]
+    #[doc(alias = "subscribers")]
+    pub fn watchers(&self) -> usize {
+        self.shared.incoming.lifecycle.registry.present()
     }
 
-    fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
-        let cores =
-            ticket.waiting_for().unwrap_or_else(|| self.shared.incoming.lifecycle.registry.waited_for());
-        FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
+    /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
+    /// handler.
+    pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
+        WatchBuilder::new(&self.shared.incoming, &self.shared.options)
     }
 
     /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
@@ -287,6 +199,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Blocking
     ///
     /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
+    #[must_use = "the report says whether something was lost"]
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         let (deadline, give_up) = self.deadlines(timeout);
         self.shared.incoming.lifecycle.shutdown(deadline, give_up)
@@ -348,28 +261,6 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// dispatcher.
     pub fn stats(&self) -> BusStats {
         self.shared.incoming.lifecycle.stats()
-    }
-}
-
-/// Returns the result of a flush, or `None` while the flush has to wait.
-fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
-    // The end is read before the ticket. A bus that has ended without reaching the ticket never
-    // will.
-    let ended = lifecycle.registry.has_ended();
-    match ticket.waiting_for() {
-        _ if lifecycle.is_abandoned() => Some(Err(FlushError::Abandoned)),
-        Some(handlers) => handlers.is_empty().then_some(Ok(())),
-        None => ended.then_some(Err(FlushError::Abandoned)),
-    }
-}
-
-/// Returns the result that the end of the bus means for a flush that came too late to enter the
-/// incoming queue, or `None` while the flush has to wait.
-fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
-    match lifecycle.ending() {
-        Some(true) => Some(Ok(())),
-        Some(false) => Some(Err(FlushError::Abandoned)),
-        None => lifecycle.is_abandoned().then_some(Err(FlushError::Abandoned)),
     }
 }
 

@@ -123,6 +123,7 @@
 
 mod broadcaster;
 mod dispatcher;
+mod flush;
 mod incoming;
 mod mailbox;
 mod options;

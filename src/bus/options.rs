@@ -65,6 +65,7 @@ assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
     derive(serde::Serialize, serde::Deserialize),
     serde(remote = "Self", default, deny_unknown_fields, expecting = "a bus's options, as an object")
 )]
+#[must_use = "options do nothing until a bus is built with them"]
 pub struct BusOptions {
     pub(super) incoming_len: usize,
     pub(super) queue_len: usize,
@@ -144,6 +145,36 @@ impl BusOptions {
         self
     }
 
+    /// Returns the largest number of entries that wait for the dispatcher.
+    pub fn get_incoming_len(&self) -> usize {
+        self.incoming_len
+    }
+
+    /// Returns the largest number of events that wait for a watcher.
+    pub fn get_queue_len(&self) -> usize {
+        self.queue_len
+    }
+
+    /// Returns the policy for a watcher whose queue is full.
+    pub fn get_overflow(&self) -> OverflowPolicy {
+        self.overflow
+    }
+
+    /// Returns the largest number of events that the dispatcher offers at once.
+    pub fn get_max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// Returns how long a thread keeps looking before it sleeps.
+    pub fn get_spin(&self) -> Duration {
+        self.spin
+    }
+
+    /// Returns the name of the dispatcher's thread.
+    pub fn get_thread_name(&self) -> &str {
+        &self.thread_name
+    }
+
     pub(super) fn check(&self) -> Result<(), BuildError> {
         check_len("incoming_len", self.incoming_len, MAX_QUEUE, "entries")?;
         check_queue_len(self.queue_len)?;
@@ -171,7 +202,7 @@ impl BusOptions {
 /// let bus = Broadcaster::<u8>::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
 /// let view = WatchOptions::default().name("view").queue_len(64);
 /// let watcher = bus.watch_builder().options(view).watch()?;
-/// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", OverflowPolicy::Wait));
+/// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", Some(OverflowPolicy::Wait)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -201,6 +232,7 @@ assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
     derive(serde::Serialize, serde::Deserialize),
     serde(remote = "Self", default, deny_unknown_fields, expecting = "a watcher's options, as an object")
 )]
+#[must_use = "options do nothing until a watcher is built with them"]
 pub struct WatchOptions {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(super) name: Option<String>,
@@ -239,6 +271,26 @@ impl WatchOptions {
     pub fn stop_on_panic(mut self, stops: bool) -> Self {
         self.stop_on_panic = Some(stops);
         self
+    }
+
+    /// Returns the name, or `None` if it is left out.
+    pub fn get_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the queue length, or `None` if it is left out.
+    pub fn get_queue_len(&self) -> Option<usize> {
+        self.queue_len
+    }
+
+    /// Returns the overflow policy, or `None` if it is left out.
+    pub fn get_overflow(&self) -> Option<OverflowPolicy> {
+        self.overflow
+    }
+
+    /// Returns whether a panic of the handler ends its watcher, or `None` if it is left out.
+    pub fn get_stop_on_panic(&self) -> Option<bool> {
+        self.stop_on_panic
     }
 }
 

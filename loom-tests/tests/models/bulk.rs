@@ -156,13 +156,14 @@ fn drop_of_a_reader_against_an_offer_and_giving_up() {
             drop(reader);
             taken as u64
         });
-        bus.shutdown_timeout(Duration::ZERO);
+        let report = bus.shutdown_timeout(Duration::ZERO);
         let taken = handling.join().unwrap();
         // The shutdown did not wait, so the dispatcher may still be about to count what the reader
         // left.
         gone.wait();
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.queued), (taken, 0), "{stats:?}");
+        assert!(!report.complete || stats.dropped.abandoned == 0, "{stats:?}");
     });
 }
 

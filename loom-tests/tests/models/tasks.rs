@@ -83,7 +83,7 @@ fn an_awaited_handler_against_shutdown() {
         rest(&bus);
         begin();
         let handle = runner.handle();
-        bus.publisher().try_publish_batch((0..3).map(Payload::new).collect()).unwrap();
+        bus.publisher().try_publish_batch((0..3).map(Payload::new)).unwrap();
         let running = spawn(move || block_on(runner));
         assert!(bus.shutdown().complete);
         assert_eq!(handle.stats().delivered, 3);

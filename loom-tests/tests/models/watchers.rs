@@ -86,7 +86,7 @@ fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
         let mut slow = bus.watch().unwrap();
         rest(&bus);
         begin();
-        bus.publisher().try_publish_batch((1..10).map(Payload::new).collect()).unwrap();
+        bus.publisher().try_publish_batch((1..10).map(Payload::new)).unwrap();
         let reading = spawn(move || {
             assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
             slow

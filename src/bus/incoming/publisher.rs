@@ -110,6 +110,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// The bus accepts the events in order, in pieces of at most `max_batch`. Events of other
     /// publishers may come between two pieces, but never into one.
     ///
+    /// The iterator is read to its end before the first event is published. The events of a `Vec`
+    /// are not copied for this.
+    ///
     /// # Errors
     ///
     /// As [`publish`](Self::publish). The error returns the events that were not accepted. All
@@ -133,18 +136,19 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2, 3]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn publish_batch(&self, events: Vec<T>) -> Result<(), PublishError<Vec<T>>> {
-        self.incoming.push_batch(events, |entry| self.incoming.push(entry, None))
+    pub fn publish_batch(&self, events: impl IntoIterator<Item = T>) -> Result<(), PublishError<Vec<T>>> {
+        self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.push(entry, None))
     }
 
-    /// Publishes the leading pieces for which there is room now.
+    /// Publishes the leading pieces for which there is room now. The iterator is read to its end
+    /// first, as in [`publish_batch`](Self::publish_batch).
     ///
     /// # Errors
     ///
     /// As [`try_publish`](Self::try_publish). The error returns the events that were not accepted.
     /// All events before them were accepted.
-    pub fn try_publish_batch(&self, events: Vec<T>) -> Result<(), PublishError<Vec<T>>> {
-        self.incoming.push_batch(events, |entry| self.incoming.try_push(entry))
+    pub fn try_publish_batch(&self, events: impl IntoIterator<Item = T>) -> Result<(), PublishError<Vec<T>>> {
+        self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.try_push(entry))
     }
 
     /// Publishes an event when there is room, without blocking a thread meanwhile. The bus wakes

@@ -174,6 +174,12 @@ impl<T> MailboxReceiver<T> {
         self.current.as_ref().map_or(&[], BatchSlice::events)
     }
 
+    /// Returns the number of events that are left to receive: those in the queue and in the current
+    /// slice, less those that the caller borrows.
+    pub(crate) fn unread(&self) -> u64 {
+        (self.state.queued() + self.prefix as u64).saturating_sub(self.borrowed as u64)
+    }
+
     /// Marks the first `events` events of the current slice as borrowed until the next call.
     pub(crate) fn borrow(&mut self, events: usize) {
         debug_assert!(self.borrowed == 0 && events <= self.events().len());

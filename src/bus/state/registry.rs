@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::counters::WatcherStats;
-use crate::policy::OverflowPolicy;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
@@ -86,7 +85,7 @@ impl Registry {
             if let Some(sum) = entries.named.get_mut(&stats.name) {
                 sum.add(&stats);
             } else if !stats.is_unnamed() && entries.named.len() < NAMES {
-                let sum = WatcherStats { policy: OverflowPolicy::default(), ..stats };
+                let sum = WatcherStats { policy: None, ..stats };
                 entries.named.insert(sum.name.clone(), sum);
             }
         }
@@ -110,6 +109,12 @@ impl Registry {
     /// Returns the handlers that have not finished.
     pub(crate) fn unfinished(&self) -> Vec<Arc<WatcherState>> {
         self.entries.lock().unfinished().cloned().collect()
+    }
+
+    /// Returns the number of watchers that have not been dropped, and of handlers that have not
+    /// ended.
+    pub(crate) fn present(&self) -> usize {
+        self.entries.lock().watchers.values().filter(|state| !state.is_finished()).count()
     }
 
     /// Returns the watchers for which the dispatcher waits now.

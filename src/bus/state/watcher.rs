@@ -278,6 +278,18 @@ impl WatcherState {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the number of events that are in the queue or that the reader holds, as `stats`
+    /// does.
+    pub(crate) fn queued(&self) -> u64 {
+        let (got, sent) = (&self.got, &self.sent);
+        // Relaxed, all: counts, on which no data depends.
+        let taken = got.consumed.load(Ordering::Relaxed)
+            + got.stopped.load(Ordering::Relaxed)
+            + got.abandoned.load(Ordering::Relaxed);
+        // Relaxed: a count.
+        sent.queued.load(Ordering::Relaxed).saturating_sub(taken)
+    }
+
     pub(crate) fn stats(&self) -> WatcherStats {
         // The counts of lost and delivered events are read before the count of offered ones, so
         // that a snapshot at any moment never shows more events lost and delivered than offered.
@@ -304,7 +316,7 @@ impl WatcherState {
         let offered = sent.offered.load(Ordering::Relaxed);
         WatcherStats {
             name: self.name.to_string(),
-            policy: self.policy,
+            policy: Some(self.policy),
             offered,
             delivered,
             dropped,

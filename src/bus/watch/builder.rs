@@ -15,8 +15,9 @@ use crate::sync::{Arc, Parker, thread};
 
 #[cfg(any(feature = "recorder", eventcast_loom))]
 use super::bulk::BulkReader;
+use super::delivery::Delivery;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
-use super::watcher::{Delivery, Watcher};
+use super::watcher::Watcher;
 
 /// A builder for a watcher that differs from the bus's defaults. Finish with
 /// [`watch`](Self::watch), [`watch_async`](Self::watch_async), [`spawn`](Self::spawn) or

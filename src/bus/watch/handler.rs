@@ -10,7 +10,7 @@ use crate::catch::catch_panic;
 use crate::counters::WatcherStats;
 use crate::sync::Arc;
 
-use super::watcher::Delivery;
+use super::delivery::Delivery;
 
 /// A hook that receives, on the handler's thread, the watcher's name and the delivery at which the
 /// handler panicked.

@@ -3,7 +3,12 @@
 mod builder;
 #[cfg(any(feature = "recorder", eventcast_loom))]
 mod bulk;
+mod delivery;
 mod handler;
+mod iter;
+#[cfg(feature = "select")]
+mod select;
+mod stop_handle;
 mod stream;
 mod watcher;
 
@@ -12,5 +17,8 @@ pub use self::builder::WatchBuilder;
 pub use self::bulk::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
 pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
+pub use self::delivery::{Batch, Delivery};
 pub use self::handler::{Runner, WatchHandle};
-pub use self::watcher::{Batch, Delivery, Events, IntoIter, Iter, StopHandle, Watcher};
+pub use self::iter::{Events, IntoIter, Iter};
+pub use self::stop_handle::StopHandle;
+pub use self::watcher::Watcher;

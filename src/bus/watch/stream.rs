@@ -10,8 +10,9 @@ use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::error::RecvError;
 use crate::sync::TURN;
 
+use super::delivery::Delivery;
 use super::handler::Runner;
-use super::watcher::{Delivery, Watcher};
+use super::watcher::Watcher;
 
 /// A wait for a delivery, as a task. When it is dropped, ready or not, it removes the task's waker
 /// from the wake cell. A wait that was ready at once has registered no waker.

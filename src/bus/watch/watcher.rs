@@ -1,91 +1,19 @@
 //! The watcher: a consumer receives its events here, one at a time or a slice at once.
 
 use std::fmt;
-use std::ops::Deref;
 #[cfg(feature = "select")]
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::bus::mailbox::{MailboxReceiver, Next};
-use crate::bus::state::{Lifecycle, WatcherState};
 use crate::clock::Deadline;
 use crate::counters::WatcherStats;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
-use crate::sync::Arc;
 #[cfg(feature = "select")]
-use crate::sync::{Select, Signal};
+use crate::sync::Signal;
 
-/// An item that a watcher receives: an event, or the number of events that it lost at this place.
-///
-/// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Delivery<T> {
-    /// The next event.
-    Event(T),
-    /// The number of events that are missing between the last event and the next.
-    Lagged(u64),
-}
-
-impl<T> Delivery<T> {
-    /// Returns the event, or `None` if the delivery is a loss.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Delivery;
-    ///
-    /// assert_eq!(Delivery::Event("a").event(), Some("a"));
-    /// assert_eq!(Delivery::<&str>::Lagged(3).event(), None);
-    /// ```
-    pub fn event(self) -> Option<T> {
-        match self {
-            Self::Event(event) => Some(event),
-            Self::Lagged(_) => None,
-        }
-    }
-
-    /// Returns the same delivery with a reference to the event.
-    pub fn as_ref(&self) -> Delivery<&T> {
-        match self {
-            Self::Event(event) => Delivery::Event(event),
-            Self::Lagged(count) => Delivery::Lagged(*count),
-        }
-    }
-}
-
-/// Events that are received together, and the number of events that were lost just before them. The
-/// events lie in the memory that all watchers share.
-///
-/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
-/// in the queue back when the next receive begins.
-pub struct Batch<'w, T> {
-    /// The number of events that were lost just before the first one.
-    pub lagged: u64,
-    events: &'w [T],
-}
-
-impl<T> Deref for Batch<'_, T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        self.events
-    }
-}
-
-impl<'w, T> IntoIterator for Batch<'w, T> {
-    type Item = &'w T;
-    type IntoIter = std::slice::Iter<'w, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.events.iter()
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("lagged", &self.lagged).field("events", &self.events).finish()
-    }
-}
+use super::delivery::{Batch, Delivery};
+use super::stop_handle::StopHandle;
 
 /// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
 /// thread at a time.
@@ -119,11 +47,12 @@ impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
 /// ```
 #[doc(alias = "Interface")]
 #[doc(alias = "ResultChan")]
+#[must_use = "a watcher that is dropped receives nothing"]
 pub struct Watcher<T> {
-    receiver: MailboxReceiver<T>,
+    pub(super) receiver: MailboxReceiver<T>,
     /// The token on which a crossbeam `Select` waits, made when the watcher is first added to one.
     #[cfg(feature = "select")]
-    signal: OnceLock<Signal>,
+    pub(super) signal: OnceLock<Signal>,
 }
 
 impl<T> Watcher<T> {
@@ -269,12 +198,6 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.batch(next).ok_or(error)
     }
 
-    /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
-    /// The iterator passes over losses, which stay counted in [`stats`](Self::stats).
-    pub fn events(&mut self) -> Events<'_, T> {
-        Events { watcher: self }
-    }
-
     /// Stops the watcher. The bus offers it nothing more. The queued events stay readable, then
     /// comes the end. Never waits.
     pub fn stop(&self) {
@@ -283,76 +206,62 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 
     /// Returns a handle that stops this watcher from another thread, as [`stop`](Self::stop) does.
     pub fn stop_handle(&self) -> StopHandle {
-        StopHandle { state: self.receiver.state.clone(), lifecycle: self.receiver.lifecycle.clone() }
+        StopHandle::new(&self.receiver)
+    }
+
+    /// Returns the number of events that can be received now. This is a snapshot, because the
+    /// dispatcher may add events at any moment.
+    ///
+    /// The count is [`WatcherStats::queued`], less the events of the last receive that are still
+    /// borrowed, plus the events of a [prefix](crate::WatchBuilder::prefix) that have not been
+    /// received. A [`Lagged`](Delivery::Lagged) does not count, because it is not an event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!(watcher.len(), 3);
+    /// watcher.recv()?;
+    /// assert_eq!(watcher.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "queued")]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.receiver.unread()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns whether [`len`](Self::len) is zero. A watcher that is empty may still have a
+    /// [`Lagged`](Delivery::Lagged) to deliver, or the end. [`try_recv`](Self::try_recv) tells
+    /// these cases apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch_builder().queue_len(1).watch()?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// bus.shutdown();
+    /// assert!(!watcher.is_empty());
+    /// assert_eq!(watcher.recv()?, Delivery::Event(1));
+    /// assert!(watcher.is_empty());
+    /// assert_eq!(watcher.recv()?, Delivery::Lagged(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.receiver.unread() == 0
     }
 
     /// Returns the watcher's counters.
     pub fn stats(&self) -> WatcherStats {
         self.receiver.state.stats()
-    }
-
-    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
-    /// operation's index.
-    ///
-    /// This is for the readiness mode ([`Select::ready`] and its like). When the `Select` returns
-    /// the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
-    /// `Select` may also return the index without a reason. It always does while events of the last
-    /// receive are borrowed, because only the next receive gives their room back. Build a new
-    /// `Select` for each wait, because it borrows the watcher.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use crossbeam_channel::{Select, unbounded};
-    /// use eventcast::error::TryRecvError;
-    /// use eventcast::{Broadcaster, Delivery};
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// let (orders, incoming) = unbounded();
-    /// bus.publisher().publish("event")?;
-    /// orders.send("order")?;
-    /// drop(orders);
-    /// bus.close();
-    ///
-    /// let mut seen = Vec::new();
-    /// let (mut watching, mut listening) = (true, true);
-    /// while watching || listening {
-    ///     let mut select = Select::new();
-    ///     let event = if watching { Some(watcher.add_to(&mut select)) } else { None };
-    ///     let order = if listening { Some(select.recv(&incoming)) } else { None };
-    ///     let ready = Some(select.ready());
-    ///     if ready == event {
-    ///         loop {
-    ///             match watcher.try_recv() {
-    ///                 Ok(Delivery::Event(event)) => seen.push(event),
-    ///                 Ok(Delivery::Lagged(_)) => {}
-    ///                 Err(TryRecvError::Empty) => break,
-    ///                 Err(TryRecvError::Stopped) => {
-    ///                     watching = false;
-    ///                     break;
-    ///                 }
-    ///             }
-    ///         }
-    ///     } else if ready == order {
-    ///         match incoming.recv() {
-    ///             Ok(order) => seen.push(order),
-    ///             Err(_) => listening = false,
-    ///         }
-    ///     }
-    /// }
-    /// seen.sort_unstable();
-    /// assert_eq!(seen, ["event", "order"]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "select")]
-    pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
-        let signal = self.signal.get_or_init(Signal::new);
-        // The token of the last call is void, because the caller may have received since then what
-        // it announced. If something is left, `notify` calls the waker at once.
-        signal.clear();
-        self.receiver.notify(signal.waker());
-        signal.add_to(select)
     }
 
     fn deadline(&self, timeout: Duration) -> Deadline {
@@ -390,100 +299,12 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         };
         let events = self.receiver.events().len();
         self.receiver.borrow(events);
-        Some(Batch { lagged, events: self.receiver.events() })
+        Some(Batch::new(lagged, self.receiver.events()))
     }
 }
 
 impl<T> fmt::Debug for Watcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watcher").field("name", &self.receiver.state.name).finish_non_exhaustive()
-    }
-}
-
-/// An iterator over the events of a watcher, without its losses. See [`Watcher::events`].
-#[derive(Debug)]
-pub struct Events<'w, T> {
-    watcher: &'w mut Watcher<T>,
-}
-
-impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        loop {
-            if let Delivery::Event(event) = self.watcher.recv().ok()? {
-                return Some(event);
-            }
-        }
-    }
-}
-
-/// An iterator over the deliveries of a watcher that it owns. It waits and ends as
-/// [`Watcher::recv`] does.
-#[derive(Debug)]
-pub struct IntoIter<T> {
-    watcher: Watcher<T>,
-}
-
-impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
-    type Item = Delivery<T>;
-
-    fn next(&mut self) -> Option<Delivery<T>> {
-        self.watcher.recv().ok()
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
-    type Item = Delivery<T>;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter { watcher: self }
-    }
-}
-
-/// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends as
-/// [`Watcher::recv`] does.
-#[derive(Debug)]
-pub struct Iter<'w, T> {
-    watcher: &'w mut Watcher<T>,
-}
-
-impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
-    type Item = Delivery<T>;
-
-    fn next(&mut self) -> Option<Delivery<T>> {
-        self.watcher.recv().ok()
-    }
-}
-
-#[allow(clippy::into_iter_without_iter, reason = "`iter_mut` would say nothing that `&mut watcher` does not")]
-impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
-    type Item = Delivery<T>;
-    type IntoIter = Iter<'w, T>;
-
-    fn into_iter(self) -> Iter<'w, T> {
-        Iter { watcher: self }
-    }
-}
-
-/// A handle that stops a watcher from another thread. It keeps neither the watcher nor the bus
-/// open.
-#[derive(Clone)]
-pub struct StopHandle {
-    state: Arc<WatcherState>,
-    lifecycle: Arc<Lifecycle>,
-}
-
-impl StopHandle {
-    /// Stops the watcher as [`Watcher::stop`] does. Idempotent. Never waits.
-    pub fn stop(&self) {
-        self.lifecycle.stop(&self.state);
-    }
-}
-
-impl fmt::Debug for StopHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StopHandle").field("name", &self.state.name).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
-use crate::escape::escaped;
+use crate::escape::escape;
 use crate::record::event::Event;
 use crate::sync::{Arc, Mutex};
 
@@ -143,7 +143,7 @@ impl fmt::Display for JsonLinesStats {
         )?;
         match last_rotation_failure {
             // The text may have come from a file.
-            Some(text) => write!(f, ", last rotation failure: {}", escaped(text)),
+            Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
             None => Ok(()),
         }
     }
@@ -335,7 +335,7 @@ impl Output {
             Err(error) => {
                 let mut stats = stats.lock();
                 stats.failed_rotations += 1;
-                stats.last_rotation_failure = Some(escaped(&error.to_string()).to_string());
+                stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
             }
         }
     }

@@ -1,0 +1,149 @@
+//! The flush: a wait until everything accepted before it has been offered and handled.
+
+use std::time::Duration;
+
+use crate::clock::Deadline;
+use crate::error::FlushError;
+use crate::sync::Arc;
+
+use super::broadcaster::Broadcaster;
+use super::incoming::{Entry, FlushTicket, Refused};
+use super::state::{Lifecycle, Refusal};
+use super::wait::TimedOut;
+
+impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
+    /// Waits until everything that was accepted before this call has been offered to every watcher,
+    /// and handled by every handler.
+    ///
+    /// A flush does not wait for watchers that you read yourself. If the policy of such a watcher
+    /// is to wait, it delays the offering as always.
+    ///
+    /// After the end of the bus a flush returns at once.
+    ///
+    /// # Errors
+    ///
+    /// - [`FlushError::Timeout`] if the timeout expires. It names the watchers and handlers for
+    ///   which the flush waited.
+    /// - [`FlushError::WouldDeadlock`] on a thread of this bus.
+    /// - [`FlushError::Abandoned`] if a shutdown by deadline gave something up.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task, use `flush_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// static SUM: AtomicU64 = AtomicU64::new(0);
+    /// let bus = Broadcaster::new()?;
+    /// bus.watch_builder().spawn(|delivery| {
+    ///     if let Delivery::Event(n) = delivery {
+    ///         SUM.fetch_add(*n, Ordering::Relaxed);
+    ///     }
+    /// })?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!(SUM.load(Ordering::Relaxed), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        let lifecycle = &self.shared.incoming.lifecycle;
+        if lifecycle.is_current() {
+            return Err(FlushError::WouldDeadlock);
+        }
+        let deadline = lifecycle.clock.deadline(timeout);
+        let ticket = Arc::new(FlushTicket::default());
+        match self.shared.incoming.push(Entry::Flush(ticket.clone()), deadline) {
+            Ok(()) => {}
+            Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
+            // Everything accepted before has been offered and handled at the end, if it was not
+            // given up.
+            Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
+        }
+        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || flushed(lifecycle, &ticket));
+        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
+    }
+
+    fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
+        let lifecycle = &self.shared.incoming.lifecycle;
+        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || all_flushed(lifecycle));
+        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
+    }
+
+    /// Flushes as [`flush`](Self::flush) does, for a task. The flush and its timeout begin when the
+    /// future is first polled.
+    ///
+    /// A thread of the bus keeps the deadline. If the system starts no thread, the poll blocks
+    /// until the flush is through or the deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handled = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// futures::executor::block_on(bus.flush_async(Duration::from_secs(10)))?;
+    /// assert_eq!(handled.stats().delivered, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
+        async move {
+            let lifecycle = &self.shared.incoming.lifecycle;
+            if lifecycle.is_current() {
+                return Err(FlushError::WouldDeadlock);
+            }
+            let deadline = lifecycle.clock.deadline(timeout);
+            let ticket = Arc::new(FlushTicket::default());
+            match self.shared.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
+                Ok(()) => {}
+                Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
+                Err(Refused(_, Refusal::Stopped)) => {
+                    let answer =
+                        lifecycle.waiting(&lifecycle.done, deadline, || all_flushed(lifecycle)).await;
+                    return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));
+                }
+            }
+            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushed(lifecycle, &ticket)).await;
+            answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
+        }
+    }
+
+    fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
+        let cores =
+            ticket.waiting_for().unwrap_or_else(|| self.shared.incoming.lifecycle.registry.waited_for());
+        FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
+    }
+}
+
+/// Returns the result of a flush, or `None` while the flush has to wait.
+fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
+    // The end is read before the ticket. A bus that has ended without reaching the ticket never
+    // will.
+    let ended = lifecycle.registry.has_ended();
+    match ticket.waiting_for() {
+        _ if lifecycle.is_abandoned() => Some(Err(FlushError::Abandoned)),
+        Some(handlers) => handlers.is_empty().then_some(Ok(())),
+        None => ended.then_some(Err(FlushError::Abandoned)),
+    }
+}
+
+/// Returns the result that the end of the bus means for a flush that came too late to enter the
+/// incoming queue, or `None` while the flush has to wait.
+fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
+    match lifecycle.ending() {
+        Some(true) => Some(Ok(())),
+        Some(false) => Some(Err(FlushError::Abandoned)),
+        None => lifecycle.is_abandoned().then_some(Err(FlushError::Abandoned)),
+    }
+}

@@ -1,0 +1,86 @@
+//! The forms in which a reader receives: a delivery, and a batch that it reads in place.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// An item that a watcher receives: an event, or the number of events that it lost at this place.
+///
+/// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
+///
+/// With the feature `serde`, an event is written as `{"event": ..}` and a loss as `{"lagged": 3}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum Delivery<T> {
+    /// The next event.
+    Event(T),
+    /// The number of events that are missing between the last event and the next.
+    Lagged(u64),
+}
+
+impl<T> Delivery<T> {
+    /// Returns the event, or `None` if the delivery is a loss.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Delivery;
+    ///
+    /// assert_eq!(Delivery::Event("a").event(), Some("a"));
+    /// assert_eq!(Delivery::<&str>::Lagged(3).event(), None);
+    /// ```
+    pub fn event(self) -> Option<T> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Lagged(_) => None,
+        }
+    }
+
+    /// Returns the same delivery with a reference to the event.
+    pub fn as_ref(&self) -> Delivery<&T> {
+        match self {
+            Self::Event(event) => Delivery::Event(event),
+            Self::Lagged(count) => Delivery::Lagged(*count),
+        }
+    }
+}
+
+/// Events that are received together, and the number of events that were lost just before them. The
+/// events lie in the memory that all watchers share.
+///
+/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
+/// in the queue back when the next receive begins.
+#[must_use = "the events of a batch are received, and the next receive passes over them"]
+pub struct Batch<'w, T> {
+    /// The number of events that were lost just before the first one.
+    pub lagged: u64,
+    events: &'w [T],
+}
+
+impl<'w, T> Batch<'w, T> {
+    pub(crate) fn new(lagged: u64, events: &'w [T]) -> Self {
+        Self { lagged, events }
+    }
+}
+
+impl<T> Deref for Batch<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.events
+    }
+}
+
+impl<'w, T> IntoIterator for Batch<'w, T> {
+    type Item = &'w T;
+    type IntoIter = std::slice::Iter<'w, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.iter()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Batch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("lagged", &self.lagged).field("events", &self.events).finish()
+    }
+}

@@ -1,0 +1,70 @@
+//! A watcher as one of the channels in a crossbeam `Select`.
+
+use crate::sync::{Select, Signal};
+
+use super::watcher::Watcher;
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
+    /// operation's index.
+    ///
+    /// This is for the readiness mode ([`Select::ready`] and its like). When the `Select` returns
+    /// the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
+    /// `Select` may also return the index without a reason. It always does while events of the last
+    /// receive are borrowed, because only the next receive gives their room back. Build a new
+    /// `Select` for each wait, because it borrows the watcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crossbeam_channel::{Select, unbounded};
+    /// use eventcast::error::TryRecvError;
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let (orders, incoming) = unbounded();
+    /// bus.publisher().publish("event")?;
+    /// orders.send("order")?;
+    /// drop(orders);
+    /// bus.close();
+    ///
+    /// let mut seen = Vec::new();
+    /// let (mut watching, mut listening) = (true, true);
+    /// while watching || listening {
+    ///     let mut select = Select::new();
+    ///     let event = if watching { Some(watcher.add_to(&mut select)) } else { None };
+    ///     let order = if listening { Some(select.recv(&incoming)) } else { None };
+    ///     let ready = Some(select.ready());
+    ///     if ready == event {
+    ///         loop {
+    ///             match watcher.try_recv() {
+    ///                 Ok(Delivery::Event(event)) => seen.push(event),
+    ///                 Ok(Delivery::Lagged(_)) => {}
+    ///                 Err(TryRecvError::Empty) => break,
+    ///                 Err(TryRecvError::Stopped) => {
+    ///                     watching = false;
+    ///                     break;
+    ///                 }
+    ///             }
+    ///         }
+    ///     } else if ready == order {
+    ///         match incoming.recv() {
+    ///             Ok(order) => seen.push(order),
+    ///             Err(_) => listening = false,
+    ///         }
+    ///     }
+    /// }
+    /// seen.sort_unstable();
+    /// assert_eq!(seen, ["event", "order"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
+        let signal = self.signal.get_or_init(Signal::new);
+        // The token of the last call is void, because the caller may have received since then what
+        // it announced. If something is left, `notify` calls the waker at once.
+        signal.clear();
+        self.receiver.notify(signal.waker());
+        signal.add_to(select)
+    }
+}

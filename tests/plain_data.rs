@@ -1,0 +1,95 @@
+//! The plain data of the bus: the getters of options, the words of a policy, and the JSON of a
+//! delivery.
+
+#[cfg(feature = "serde")]
+use std::collections::HashSet;
+use std::time::Duration;
+
+#[cfg(feature = "serde")]
+use eventcast::OverflowPolicy::{self, WaitFor};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::{BusOptions, WatchOptions};
+
+#[test]
+fn getters_return_what_was_set() {
+    let options = BusOptions::default();
+    assert_eq!(
+        (options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()),
+        (1000, 1000, 256)
+    );
+    assert_eq!((options.get_overflow(), options.get_spin()), (DropIncoming, Duration::ZERO));
+    assert_eq!(options.get_thread_name(), "eventcast");
+    let options = options.incoming_len(1).queue_len(2).max_batch(3);
+    let options = options.overflow(Wait).spin(Duration::from_micros(4)).thread_name("five");
+    assert_eq!((options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()), (1, 2, 3));
+    assert_eq!((options.get_overflow(), options.get_spin()), (Wait, Duration::from_micros(4)));
+    assert_eq!(options.get_thread_name(), "five");
+
+    let options = WatchOptions::default();
+    assert_eq!((options.get_name(), options.get_queue_len()), (None, None));
+    assert_eq!((options.get_overflow(), options.get_stop_on_panic()), (None, None));
+    let options = options.name("one").queue_len(2).overflow(DropOldest).stop_on_panic(false);
+    assert_eq!((options.get_name(), options.get_queue_len()), (Some("one"), Some(2)));
+    assert_eq!((options.get_overflow(), options.get_stop_on_panic()), (Some(DropOldest), Some(false)));
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_policy_is_read_as_it_is_written() {
+    let limits = [0, 100, 1_500, 250_000, 90_000_000].map(|us| WaitFor(Duration::from_micros(us)));
+    let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::MAX)].into_iter().chain(limits);
+    let policies: Vec<OverflowPolicy> = policies.chain([WaitFor(Duration::new(1, 1))]).collect();
+    for policy in &policies {
+        assert_eq!(policy.to_string().parse(), Ok(*policy), "{policy}");
+    }
+    let words: Vec<String> = policies.iter().map(ToString::to_string).collect();
+    assert_eq!(words[..3], ["drop_incoming", "drop_oldest", "wait"]);
+    let expected = ["0ns", "100µs", "1.5ms", "250ms", "90s", "1.000000001s"];
+    assert_eq!(words[4..], expected.map(|limit| format!("wait_for:{limit}")));
+    assert_eq!(policies.iter().collect::<HashSet<_>>().len(), policies.len());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_text_that_is_not_a_policy_is_shown() {
+    for text in
+        ["", "drop", "Wait", " wait", "wait:1s", "wait_for", "wait_for:", "wait_for:5", "wait_for:x1s"]
+    {
+        let error = text.parse::<OverflowPolicy>().unwrap_err();
+        let expected =
+            format!("policy must be drop_incoming, drop_oldest, wait or wait_for:250ms, got {text}");
+        assert_eq!(error.to_string(), expected);
+    }
+    let error = format!("\u{1b}[2J{}", "x".repeat(1000)).parse::<OverflowPolicy>().unwrap_err().to_string();
+    assert!(error.contains("got \\u{1b}[2Jxxx") && error.ends_with("xxx..."), "{error}");
+    assert!(error.len() < 150, "{error}");
+}
+
+/// The words of a configuration file are those of a command line.
+#[cfg(feature = "serde")]
+#[test]
+fn a_policy_has_the_same_words_in_a_file() {
+    for policy in [DropIncoming, DropOldest, Wait] {
+        assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
+    }
+    let limit = WaitFor(Duration::from_millis(250));
+    let json = serde_json::to_value(limit).unwrap();
+    assert_eq!(format!("wait_for:{}", json["wait_for"].as_str().unwrap()), limit.to_string());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_delivery_is_written_as_an_event_or_a_loss() {
+    use eventcast::Delivery;
+    use serde_json::json;
+
+    let event = Delivery::Event("started");
+    assert_eq!(serde_json::to_value(event).unwrap(), json!({"event": "started"}));
+    assert_eq!(serde_json::to_value(event.as_ref()).unwrap(), json!({"event": "started"}));
+    let lagged = Delivery::<&str>::Lagged(3);
+    assert_eq!(serde_json::to_string(&lagged).unwrap(), r#"{"lagged":3}"#);
+    for delivery in [event, lagged] {
+        let text = serde_json::to_string(&delivery).unwrap();
+        assert_eq!(serde_json::from_str::<Delivery<&str>>(&text).unwrap(), delivery);
+    }
+}
