@@ -267,7 +267,7 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
     let recording = events.start_recording_to_sink(MemorySink::new()).unwrap();
     let recorder = events.new_recorder("jobs");
     for _ in 0..4 {
-        recorder.event(&ObjectReference::new("Job", "a"), eventcast::EventType::Normal, "Run", "it runs");
+        recorder.event(ObjectReference::new("Job", "a"), eventcast::EventType::Normal, "Run", "it runs");
     }
     events.flush(Duration::from_secs(30)).unwrap();
     let stats = recording.stats();

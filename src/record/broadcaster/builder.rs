@@ -73,6 +73,16 @@ impl Default for EventBroadcasterBuilder {
 
 impl EventBroadcaster {
     /// Returns a builder for a broadcaster with its own queues, policy, clock, hooks and limits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{BusOptions, EventBroadcaster};
+    ///
+    /// let events = EventBroadcaster::builder().bus(BusOptions::default().queue_len(8)).build()?;
+    /// assert!(events.shutdown().complete);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn builder() -> EventBroadcasterBuilder {
         EventBroadcasterBuilder::default()
     }
@@ -81,6 +91,18 @@ impl EventBroadcaster {
 impl EventBroadcasterBuilder {
     /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
     /// queue is full, and the name of the dispatcher's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{BusOptions, EventBroadcaster, OverflowPolicy};
+    ///
+    /// let bus = BusOptions::default().overflow(OverflowPolicy::Wait);
+    /// let events = EventBroadcaster::builder().bus(bus).build()?;
+    /// let watcher = events.watch_builder().watch()?;
+    /// assert_eq!(watcher.stats().policy, OverflowPolicy::Wait);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bus(mut self, options: BusOptions) -> Self {
         self.bus = options;
         self
@@ -91,6 +113,23 @@ impl EventBroadcasterBuilder {
     ///
     /// A [`FakeClock`](crate::testing::FakeClock) lets a test step through them. A store has its
     /// own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// events.shutdown();
+    /// assert_eq!(store.events()[0].first_timestamp.unwrap().to_string(), "2023-11-14T22:13:20Z");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -102,6 +141,22 @@ impl EventBroadcasterBuilder {
     /// The limit applies to recorded events. If an event stands for similar ones, a recording puts
     /// 32 bytes before its message, or replaces it by the result of
     /// [`aggregate_message`](CorrelatorOptions::aggregate_message).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::builder().max_message_len(32).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// let long = "a".repeat(1000);
+    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", long);
+    /// events.shutdown();
+    /// assert!(store.events()[0].message.len() <= 32);
+    /// assert_eq!(events.stats().recorder.truncated, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_message_len(mut self, bytes: usize) -> Self {
         self.max_message_len = bytes;
         self
@@ -116,6 +171,21 @@ impl EventBroadcasterBuilder {
     /// If an event is refused before it could be scrubbed, `on_loss` sees only its object, type and
     /// reason. The function scrubs these as an event of their own. If this panics, `on_loss` sees
     /// none of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let builder = EventBroadcaster::builder();
+    /// let events = builder.scrub(|event| event.message = event.message.replace("hunter2", "***").into()).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("doc").event(ObjectReference::new("User", "a"), EventType::Normal, "Login", "with hunter2");
+    /// events.shutdown();
+    /// assert_eq!(store.events()[0].message, "with ***");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scrub(mut self, scrub: impl Fn(&mut Event) + Send + Sync + 'static) -> Self {
         self.scrub = Some(Box::new(scrub));
         self
@@ -139,6 +209,22 @@ impl EventBroadcasterBuilder {
     /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
     ///
     /// Without the hook, the feature `tracing` warns, at most once a second for each reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::record::LossReason;
+    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
+    /// use std::sync::mpsc;
+    ///
+    /// let (report, losses) = mpsc::channel();
+    /// let builder = EventBroadcaster::builder();
+    /// let events = builder.on_loss(move |loss| drop(report.send((loss.reason(), loss.count())))).build()?;
+    /// events.close();
+    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// assert_eq!(losses.try_recv(), Ok((LossReason::Stopped, 1)));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn on_loss(mut self, hook: impl Fn(&Loss<'_>) + Send + Sync + 'static) -> Self {
         self.on_loss = Some(Box::new(hook));
         self
@@ -146,6 +232,21 @@ impl EventBroadcasterBuilder {
 
     /// Sets the longest time for which dropping the broadcaster waits until all accepted events are
     /// handled. With zero, the drop does not wait. Default: 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::builder().drop_timeout(Duration::from_secs(60)).build()?;
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// drop(events);
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drop_timeout(mut self, timeout: Duration) -> Self {
         self.drop_timeout = timeout;
         self
@@ -153,6 +254,23 @@ impl EventBroadcasterBuilder {
 
     /// Sets how recordings fold, count and hold back events. A recording's own options take
     /// precedence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{CorrelatorOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::builder().correlator(CorrelatorOptions::off()).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// for number in 0..100 {
+    ///     recorder.eventf(&pod, EventType::Normal, "Probed", format_args!("probe {number}"));
+    /// }
+    /// events.shutdown();
+    /// assert_eq!(store.len(), 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "NewBroadcasterWithCorrelatorOptions")]
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
@@ -162,6 +280,33 @@ impl EventBroadcasterBuilder {
 
     /// Sets when recordings retry an operation that failed. A recording's own policy takes
     /// precedence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventBroadcaster, EventSink, EventType, ObjectReference, RetryPolicy, SinkError};
+    /// use std::time::Duration;
+    ///
+    /// struct Away;
+    ///
+    /// impl EventSink for Away {
+    ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         Err(SinkError::retry("not now"))
+    ///     }
+    ///
+    ///     fn update(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         Err(SinkError::retry("not now"))
+    ///     }
+    /// }
+    ///
+    /// let policy = RetryPolicy::default().attempts(3).delay(Duration::ZERO);
+    /// let events = EventBroadcaster::builder().retry(policy).build()?;
+    /// let recording = events.start_recording_to_sink(Away)?;
+    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// events.flush(Duration::from_secs(60))?;
+    /// assert_eq!((recording.stats().retried, recording.stats().exhausted), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "NewBroadcasterForTests")]
     #[doc(alias = "WithSleepDuration")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
@@ -174,6 +319,15 @@ impl EventBroadcasterBuilder {
     /// # Errors
     ///
     /// Names the option that is out of range, or says that the system cannot start a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventBroadcaster;
+    ///
+    /// let error = EventBroadcaster::builder().max_message_len(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "max_message_len must be 1 byte or more, got 0");
+    /// ```
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
         let Self { bus, clock, max_message_len, scrub, on_loss, drop_timeout, correlator, retry } = self;
         if max_message_len == 0 {

@@ -8,6 +8,36 @@ use super::key::CorrelationKey;
 use crate::record::event::{Event, EventPatch};
 
 /// The decision of a correlator about an event.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::correlator::{Correlation, EventCorrelator};
+/// use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink, SinkError};
+///
+/// fn store(sink: &MemorySink, correlator: &EventCorrelator, decision: Correlation) -> Result<(), SinkError> {
+///     match decision {
+///         Correlation::Create { event, key } => correlator.confirm(key, &sink.create(&event)?),
+///         Correlation::Update { event, patch, key } => correlator.confirm(key, &sink.patch(&event, &patch)?),
+///         Correlation::Summarized { summary, event } => {
+///             store(sink, correlator, *summary)?;
+///             store(sink, correlator, *event)?;
+///         }
+///         _ => {}
+///     }
+///     Ok(())
+/// }
+///
+/// let (sink, correlator) = (MemorySink::new(), EventCorrelator::new(CorrelatorOptions::default())?);
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// event.count = 1;
+/// for _ in 0..3 {
+///     store(&sink, &correlator, correlator.correlate(&event))?;
+/// }
+/// assert_eq!((sink.len(), sink.events()[0].count), (1, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "EventCorrelateResult")]
 #[doc(alias = "Skip")]
 #[derive(Clone, Debug)]
@@ -44,6 +74,21 @@ pub enum Correlation {
 }
 
 /// The reason why an event is skipped.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::correlator::{Correlation, EventCorrelator, SkipReason, SpamFilter};
+/// use eventcast::{CorrelatorOptions, Event};
+///
+/// let budget = SpamFilter::default().burst(1);
+/// let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(budget))?;
+/// correlator.correlate(&Event::default());
+/// let Correlation::Skip(reason) = correlator.correlate(&Event::default()) else { panic!() };
+/// assert_eq!(reason, SkipReason::SpamFilter);
+/// assert_eq!(reason.to_string(), "spam filter");
+/// # Ok::<(), eventcast::error::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SkipReason {
@@ -63,6 +108,19 @@ impl fmt::Display for SkipReason {
 ///
 /// While no call is running, `created` + `updated` + `filtered` is the number of events that were
 /// correlated. Summaries are not among them.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::correlator::EventCorrelator;
+/// use eventcast::{CorrelatorOptions, Event};
+///
+/// let correlator = EventCorrelator::new(CorrelatorOptions::default())?;
+/// correlator.correlate(&Event::default());
+/// let text = "created 1, updated 0, aggregated 0, filtered 0, evicted 0";
+/// assert_eq!(correlator.stats().to_string(), text);
+/// # Ok::<(), eventcast::error::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

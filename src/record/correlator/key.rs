@@ -251,6 +251,28 @@ impl Eq for Key {}
 ///
 /// A clone costs one reference count. Two keys of one correlator are equal if they belong to events
 /// that count as one. Keys of two correlators are never equal.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::correlator::{Correlation, CorrelationKey, EventCorrelator};
+/// use eventcast::{CorrelatorOptions, Event};
+///
+/// let correlator = EventCorrelator::new(CorrelatorOptions::default())?;
+/// let key = |message: &'static str| -> CorrelationKey {
+///     let mut event = Event::default();
+///     event.message = message.into();
+///     event.count = 1;
+///     match correlator.correlate(&event) {
+///         Correlation::Create { key, .. } | Correlation::Update { key, .. } => key,
+///         _ => panic!("nothing is held back"),
+///     }
+/// };
+/// let (first, again, other) = (key("a"), key("a"), key("b"));
+/// assert_eq!(first, again);
+/// assert_ne!(first, other);
+/// # Ok::<(), eventcast::error::BuildError>(())
+/// ```
 #[derive(Clone)]
 pub struct CorrelationKey(pub(super) Arc<Key>);
 

@@ -132,6 +132,17 @@ impl EventCorrelator {
     /// # Errors
     ///
     /// The error names the option that is out of range. Zero never stands for a default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::EventCorrelator;
+    /// use eventcast::CorrelatorOptions;
+    ///
+    /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
+    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
+    /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
+    /// ```
     #[doc(alias = "NewEventCorrelator")]
     #[doc(alias = "NewEventCorrelatorWithOptions")]
     pub fn new(options: CorrelatorOptions) -> Result<Self, BuildError> {
@@ -160,6 +171,22 @@ impl EventCorrelator {
     /// Panics only if one of the functions of the options does, except
     /// [`on_skip`](CorrelatorOptions::on_skip), whose panic is caught. The event may have been
     /// counted already then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let budget = SpamFilter::default().burst(2);
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(budget))?;
+    /// let mut event = Event::default();
+    /// event.count = 1;
+    /// assert!(matches!(correlator.correlate(&event), Correlation::Create { .. }));
+    /// assert!(matches!(correlator.correlate(&event), Correlation::Update { .. }));
+    /// assert!(matches!(correlator.correlate(&event), Correlation::Skip(_)));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let decision = self.decide(event);
@@ -225,6 +252,24 @@ impl EventCorrelator {
     /// [`Aggregation::keep_stored_name`] is set.
     ///
     /// The caller need not call this if the write failed. Answers may come late or out of order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink};
+    ///
+    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?, MemorySink::new());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.count = 1;
+    /// let Correlation::Create { event: new, key } = correlator.correlate(&event) else { panic!() };
+    /// correlator.confirm(key, &store.create(&new)?);
+    ///
+    /// let Correlation::Update { event: again, .. } = correlator.correlate(&event) else { panic!() };
+    /// assert_eq!(again.metadata.resource_version(), "1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
@@ -247,6 +292,23 @@ impl EventCorrelator {
     }
 
     /// Returns the counters of the decisions so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::EventCorrelator;
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::default())?;
+    /// let mut event = Event::default();
+    /// event.count = 1;
+    /// for _ in 0..30 {
+    ///     correlator.correlate(&event);
+    /// }
+    /// let stats = correlator.stats();
+    /// assert_eq!((stats.created, stats.updated, stats.filtered), (1, 24, 5));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn stats(&self) -> CorrelatorStats {
         self.counters.sum(self.caches.evicted())
     }

@@ -119,6 +119,23 @@ impl CorrelatorOptions {
 
     /// Sets the number of entries that each of the three caches holds: groups of similar events,
     /// events, and budgets. 1 to 16,777,216, default 4096.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::off().lru_cache_size(2))?;
+    /// let mut event = Event::default();
+    /// event.count = 1;
+    /// for message in ["a", "b", "c", "a"] {
+    ///     event.message = message.into();
+    ///     assert!(matches!(correlator.correlate(&event), Correlation::Create { .. }));
+    /// }
+    /// assert_eq!(correlator.stats().evicted, 2);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "LRUCacheSize")]
     pub fn lru_cache_size(mut self, entries: usize) -> Self {
         self.lru_cache_size = entries;
@@ -201,6 +218,26 @@ impl CorrelatorOptions {
     /// Sets the function that decides which events are similar. Its first text names the group, the
     /// second the member. By default the first text is made of everything except the message and
     /// the field path, and the second is the message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event, ObjectReference};
+    ///
+    /// // Events of one reason are similar, whatever they are about.
+    /// let options = CorrelatorOptions::default()
+    ///     .aggregation(Aggregation::default().max_events(2))
+    ///     .aggregate_key(|event| (event.reason.clone(), event.involved_object.name.clone()));
+    /// let correlator = EventCorrelator::new(options)?;
+    /// for name in ["web-0", "web-1", "web-2"] {
+    ///     let mut event = Event::default();
+    ///     event.involved_object = ObjectReference::new("Pod", name);
+    ///     correlator.correlate(&event);
+    /// }
+    /// assert_eq!(correlator.stats().aggregated, 2);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "EventAggregatorKeyFunc")]
     #[doc(alias = "EventAggregatorByReasonFunc")]
     #[doc(alias = "KeyFunc")]
@@ -212,6 +249,23 @@ impl CorrelatorOptions {
     /// Sets the function that writes the message of an event that stands for a group, from the
     /// latest event of the group. The default is that event's message after
     /// `(combined from similar events): `.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let options = CorrelatorOptions::default()
+    ///     .aggregation(Aggregation::default().max_events(1))
+    ///     .aggregate_message(|latest| format!("many, the latest: {}", latest.message).into());
+    /// let mut event = Event::default();
+    /// event.message = "disk 3".into();
+    /// let decision = EventCorrelator::new(options)?.correlate(&event);
+    /// let Correlation::Create { event: folded, .. } = decision else { panic!() };
+    /// assert_eq!(folded.message, "many, the latest: disk 3");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "EventAggregatorMessageFunc")]
     #[doc(alias = "EventAggregatorByReasonMessageFunc")]
     #[doc(alias = "MessageFunc")]
@@ -222,6 +276,26 @@ impl CorrelatorOptions {
 
     /// Sets the function that decides which events share a budget. By default these are the events
     /// with the same source, object and type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// // Each reason has a budget of its own.
+    /// let options = CorrelatorOptions::default()
+    ///     .spam_filter(SpamFilter::default().burst(1))
+    ///     .spam_key(|event| event.reason.clone());
+    /// let correlator = EventCorrelator::new(options)?;
+    /// let is_skipped = ["Pulled", "Started", "Started"].map(|reason| {
+    ///     let mut event = Event::default();
+    ///     event.reason = reason.into();
+    ///     matches!(correlator.correlate(&event), Correlation::Skip(_))
+    /// });
+    /// assert_eq!(is_skipped, [false, false, true]);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "EventSpamKeyFunc")]
     #[doc(alias = "SpamKeyFunc")]
     pub fn spam_key(mut self, key: impl Fn(&Event) -> Text + Send + Sync + 'static) -> Self {
@@ -231,6 +305,25 @@ impl CorrelatorOptions {
 
     /// Sets the clock for the interval of a group, the times of an event that stands for a group,
     /// and the budgets.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{CorrelatorOptions, Event};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let one_a_second = SpamFilter::default().burst(1).qps(1.0);
+    /// let options = CorrelatorOptions::default().spam_filter(one_a_second).clock(clock.clock());
+    /// let correlator = EventCorrelator::new(options)?;
+    /// let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip(_));
+    /// assert_eq!([is_skipped(), is_skipped()], [false, true]);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!([is_skipped(), is_skipped()], [false, true]);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

@@ -138,6 +138,29 @@ impl Aggregation {
 
     /// Sets the time after the last similar event until the group is forgotten. More than zero,
     /// default 10 minutes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, EventCorrelator};
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{CorrelatorOptions, Event};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let (clock, minute) = (FakeClock::new(SystemTime::UNIX_EPOCH), Duration::from_secs(60));
+    /// let aggregation = Aggregation::default().max_events(2).max_interval(minute);
+    /// let options = CorrelatorOptions::default().aggregation(aggregation).clock(clock.clock());
+    /// let correlator = EventCorrelator::new(options)?;
+    /// let folded = ["a", "b", "c"].map(|message| {
+    ///     let mut event = Event::default();
+    ///     event.message = message.into();
+    ///     correlator.correlate(&event);
+    ///     clock.advance(if message == "b" { 2 * minute } else { minute });
+    ///     correlator.stats().aggregated
+    /// });
+    /// assert_eq!(folded, [0, 1, 1], "the third event comes after the group was forgotten");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "MaxIntervalInSeconds")]
     pub fn max_interval(mut self, time: Duration) -> Self {
         self.max_interval = time;
@@ -147,6 +170,21 @@ impl Aggregation {
     /// Sets whether an event that stands for a group has the labels, annotations, reporting
     /// controller and reporting instance of the latest event of the group. client-go leaves them
     /// out. Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let aggregation = Aggregation::default().max_events(1).keep_metadata(true);
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().aggregation(aggregation))?;
+    /// let mut event = Event::default();
+    /// event.metadata.labels_mut().insert("zone".into(), "eu".into());
+    /// let Correlation::Create { event: folded, .. } = correlator.correlate(&event) else { panic!() };
+    /// assert_eq!(folded.metadata.labels(), event.metadata.labels());
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn keep_metadata(mut self, keeps: bool) -> Self {
         self.keep_metadata = keeps;
         self
@@ -155,6 +193,22 @@ impl Aggregation {
     /// Sets whether the correlator takes over, from a store's answer, the name of an event that
     /// stands for a group. client-go never learns that name, and continues with the one that it
     /// gave. Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let aggregation = Aggregation::default().max_events(1).keep_stored_name(true);
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().aggregation(aggregation))?;
+    /// let Correlation::Create { mut event, key } = correlator.correlate(&Event::default()) else { panic!() };
+    /// event.metadata.name = "renamed".into();
+    /// correlator.confirm(key, &event);
+    /// let Correlation::Update { event, .. } = correlator.correlate(&Event::default()) else { panic!() };
+    /// assert_eq!(event.metadata.name, "renamed");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn keep_stored_name(mut self, keeps: bool) -> Self {
         self.keep_stored_name = keeps;
         self
@@ -163,6 +217,28 @@ impl Aggregation {
     /// Sets whether two groups about one object get different names if they are first folded in the
     /// same nanosecond. In client-go they share one name, and the store refuses the second event.
     /// Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{CorrelatorOptions, Event};
+    /// use std::time::SystemTime;
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let aggregation = Aggregation::default().max_events(1).own_names(true);
+    /// let options = CorrelatorOptions::default().aggregation(aggregation).clock(clock.clock());
+    /// let correlator = EventCorrelator::new(options)?;
+    /// let [first, second] = ["Pulled", "Started"].map(|reason| {
+    ///     let mut event = Event::default();
+    ///     event.reason = reason.into();
+    ///     let Correlation::Create { event, .. } = correlator.correlate(&event) else { panic!() };
+    ///     event.metadata.name
+    /// });
+    /// assert_ne!(first, second);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn own_names(mut self, own: bool) -> Self {
         self.own_names = own;
         self
@@ -221,6 +297,24 @@ impl SpamFilter {
     }
 
     /// Sets whether events of type `Warning` always pass, and use up nothing. Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let filter = SpamFilter::default().burst(1).exempt_warnings(true);
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(filter))?;
+    /// for type_ in ["Normal", "Warning"] {
+    ///     let mut event = Event::default();
+    ///     event.type_ = type_.into();
+    ///     correlator.correlate(&event);
+    ///     let is_skipped = matches!(correlator.correlate(&event), Correlation::Skip(_));
+    ///     assert_eq!(is_skipped, type_ == "Normal");
+    /// }
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn exempt_warnings(mut self, exempt: bool) -> Self {
         self.exempt_warnings = exempt;
         self
@@ -233,6 +327,29 @@ impl SpamFilter {
     ///
     /// Skipped events have no summary if no event of their budget passes later, or if their budget
     /// is forgotten to make room.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{CorrelatorOptions, Event};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let filter = SpamFilter::default().burst(1).qps(1.0).summaries(true);
+    /// let options = CorrelatorOptions::default().spam_filter(filter).clock(clock.clock());
+    /// let correlator = EventCorrelator::new(options)?;
+    /// for _ in 0..3 {
+    ///     correlator.correlate(&Event::default());
+    /// }
+    /// clock.advance(Duration::from_secs(1));
+    /// let decision = correlator.correlate(&Event::default());
+    /// let Correlation::Summarized { summary, .. } = decision else { panic!() };
+    /// let Correlation::Create { event, .. } = *summary else { panic!() };
+    /// assert_eq!(event.message, "2 events suppressed");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn summaries(mut self, writes: bool) -> Self {
         self.summaries = writes;
         self

@@ -84,6 +84,19 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets the name in statistics and errors, and of the thread. Default `recording`, then
     /// `recording-2` and so on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let named = events.recording().name("audit").start(MemorySink::new())?;
+    /// let unnamed = events.recording().start(MemorySink::new())?;
+    /// assert_eq!(named.stats().watcher.name, "audit");
+    /// assert_eq!(unnamed.stats().watcher.name, "recording-2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn name(mut self, name: &str) -> Self {
         self.watch = self.watch.name(name);
         self
@@ -91,6 +104,18 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
     /// as the broadcaster's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// assert!(events.recording().queue_len(64).start(MemorySink::new()).is_ok());
+    /// let error = events.recording().queue_len(0).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn queue_len(mut self, events: usize) -> Self {
         self.watch = self.watch.queue_len(events);
         self
@@ -101,6 +126,17 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// [`Wait`](OverflowPolicy::Wait) loses nothing. A sink that fails then holds up all watchers
     /// for as long as its writes are tried again, and recorders find the broadcaster full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, OverflowPolicy};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
+    /// assert_eq!(recording.stats().watcher.policy, OverflowPolicy::DropOldest);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.watch = self.watch.overflow(policy);
         self
@@ -108,6 +144,22 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
     /// dispatcher, see [`WatchBuilder::filter`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::{Normal, Warning};
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
+    /// events.recording().filter(|event| event.event_type() == Some(Warning)).start(store.clone())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// recorder.event(&pod, Normal, "Run", "it runs");
+    /// recorder.event(&pod, Warning, "BackOff", "restarting");
+    /// let report = events.shutdown();
+    /// assert_eq!((store.len(), report.recordings[0].watcher.filtered), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn filter(mut self, keep: impl FnMut(&Event) -> bool + Send + 'static) -> Self {
         self.watch = self.watch.filter(keep);
         self
@@ -115,6 +167,24 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets how events are folded, counted and held back. The clock is the broadcaster's, whatever
     /// the options say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::SpamFilter;
+    /// use eventcast::{CorrelatorOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let one_event = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(1));
+    /// let strict = events.recording().correlator(one_event).start(MemorySink::new())?;
+    /// let usual = events.recording().start(MemorySink::new())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// recorder.event(&pod, EventType::Normal, "Pulled", "the image is here");
+    /// recorder.event(&pod, EventType::Normal, "Run", "it runs");
+    /// events.shutdown();
+    /// assert_eq!((strict.stats().skipped, usual.stats().skipped), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
         self.correlator = options;
@@ -122,6 +192,19 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets when a failed write is tried again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, RetryPolicy};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// assert!(events.recording().retry(RetryPolicy::default().attempts(1)).start(MemorySink::new()).is_ok());
+    /// let never = RetryPolicy::default().attempts(0);
+    /// let error = events.recording().retry(never).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     #[doc(alias = "WithSleepDuration")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
@@ -155,6 +238,22 @@ impl<'b> RecordingBuilder<'b> {
     /// the order of the events, except those that are tried again. Of several threads, each keeps
     /// the order of the events that are correlated to one event, because these always go to the
     /// same thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
+    /// events.recording().workers(4).start(store.clone())?;
+    /// let recorder = events.new_recorder("doc");
+    /// for number in 0..100 {
+    ///     let pod = ObjectReference::new("Pod", format!("web-{number}"));
+    ///     recorder.event(&pod, EventType::Normal, "Run", "it runs");
+    /// }
+    /// assert_eq!((events.shutdown().recordings[0].created, store.len()), (100, 100));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -173,6 +272,19 @@ impl<'b> RecordingBuilder<'b> {
     /// # Blocking
     ///
     /// Only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::WatchError;
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// assert!(events.recording().start(MemorySink::new()).is_ok());
+    /// events.shutdown();
+    /// assert!(matches!(events.recording().start(MemorySink::new()), Err(WatchError::Stopped)));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
         let Self { watch, correlator, retry, retry_if, workers, recordings } = self;
         retry.check()?;
@@ -222,6 +334,26 @@ impl fmt::Debug for RecordingBuilder<'_> {
 
 /// A handle to a running recording. If the handle is dropped, the recording runs on until the
 /// broadcaster ends.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+/// use std::time::Duration;
+///
+/// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
+/// let recording = events.start_recording_to_sink(store.clone())?;
+/// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+/// recorder.event(&pod, EventType::Normal, "Run", "it runs");
+/// events.flush(Duration::from_secs(60))?;
+/// recording.stop();
+/// assert!(recording.join(Duration::from_secs(60)));
+///
+/// recorder.event(&pod, EventType::Normal, "Stopped", "nobody stores this");
+/// events.shutdown();
+/// assert_eq!((store.len(), recording.stats().created), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct RecordingHandle {
     watch: WatchHandle,
@@ -231,6 +363,21 @@ pub struct RecordingHandle {
 impl RecordingHandle {
     /// Ends the recording, without waiting. The recording is offered nothing more, and each queued
     /// event gets one attempt.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let [first, second] = [(); 2].map(|()| events.start_recording_to_sink(MemorySink::new()));
+    /// let (first, second) = (first?, second?);
+    /// first.stop();
+    /// assert!(first.join(Duration::from_secs(60)));
+    /// assert!(!second.join(Duration::ZERO), "the other recording runs on");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop(&self) {
         self.watch.stop();
     }
@@ -241,11 +388,44 @@ impl RecordingHandle {
     /// # Blocking
     ///
     /// At most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// assert!(!recording.join(Duration::ZERO));
+    /// events.close();
+    /// assert!(recording.join(Duration::from_secs(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn join(&self, timeout: Duration) -> bool {
         self.watch.join(timeout)
     }
 
     /// Returns what the recording has done so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// for _ in 0..30 {
+    ///     recorder.event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// }
+    /// events.flush(Duration::from_secs(60))?;
+    /// let stats = recording.stats();
+    /// assert_eq!((stats.created, stats.updated, stats.skipped), (1, 24, 5));
+    /// assert_eq!(stats.handled(), stats.watcher.delivered);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> RecordingStats {
         // The watcher's counters are read first, so that each delivered event has its outcome, or
         // waits with another.

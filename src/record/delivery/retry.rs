@@ -59,6 +59,18 @@ pub struct RetryPolicy {
 
 /// A choice of pauses that become a random part of what they would be, so that many programs do not
 /// come back together.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::Jitter;
+/// use eventcast::RetryPolicy;
+///
+/// assert_eq!(RetryPolicy::default().get_jitter(), Jitter::First);
+/// let read: RetryPolicy = serde_json::from_str(r#"{"jitter": "never"}"#)?;
+/// assert_eq!(read, RetryPolicy::default().jitter(Jitter::Never));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

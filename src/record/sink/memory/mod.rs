@@ -93,6 +93,20 @@ impl MemorySinkOptions {
 }
 
 /// The statistics of a [`MemorySink`]. At any moment, `created` = `stored` + `expired` + `evicted`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventSink, MemorySink};
+///
+/// let store = MemorySink::new();
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// store.create(&event)?;
+/// let text = "stored 1, created 1, updated 0, expired 0, evicted 0";
+/// assert_eq!(store.stats().to_string(), text);
+/// # Ok::<(), eventcast::SinkError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -195,6 +209,15 @@ impl MemorySink {
     /// Creates an empty store of at most 10,000 events, each kept for an hour after its last write
     /// by the system's clock. For a broadcaster on a [`FakeClock`](crate::testing::FakeClock),
     /// [`with_clock`](Self::with_clock) gives the store the same clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::MemorySink;
+    ///
+    /// let store = MemorySink::new();
+    /// assert!(store.is_empty());
+    /// ```
     pub fn new() -> Self {
         Self::build(MemorySinkOptions::default(), Clock::system())
     }
@@ -226,6 +249,25 @@ impl MemorySink {
     /// # Errors
     ///
     /// Returns the errors of [`with_options`](Self::with_options).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::MemorySinkOptions;
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let (clock, minute) = (FakeClock::new(SystemTime::UNIX_EPOCH), Duration::from_secs(60));
+    /// let store = MemorySink::with_clock(MemorySinkOptions::default().ttl(minute), clock.clock())?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert_eq!(store.len(), 1);
+    /// clock.advance(minute);
+    /// assert_eq!((store.len(), store.stats().expired), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_clock(options: MemorySinkOptions, clock: Clock) -> Result<Self, BuildError> {
         options.check()?;
         Ok(Self::build(options, clock))

@@ -15,6 +15,22 @@ use super::{MemorySink, MemorySinkStats, MemoryState};
 
 /// An iterator over the events that a query finds in a [`MemorySink`], in the order of their last
 /// writes. See [`MemorySink::stream`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::{EventQuery, MemoryEvents};
+/// use eventcast::{Event, EventSink, MemorySink};
+///
+/// let store = MemorySink::new();
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// store.create(&event)?;
+/// let mut events: MemoryEvents = store.stream(&EventQuery::new());
+/// assert_eq!(events.next().unwrap().metadata.name, "web-0.1");
+/// assert_eq!(events.next(), None);
+/// # Ok::<(), eventcast::SinkError>(())
+/// ```
 #[must_use = "it reads nothing by itself"]
 pub struct MemoryEvents {
     store: MemorySink,
@@ -72,6 +88,22 @@ fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<E
 
 impl MemorySink {
     /// Returns all events in the order of their last writes, as [`find`](Self::find) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Vec<_> = store.events().into_iter().map(|event| event.metadata.name).collect();
+    /// assert_eq!(names, ["web-0.1", "web-0.2"]);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn events(&self) -> Vec<Event> {
         self.find(&EventQuery::new())
     }
@@ -139,6 +171,22 @@ impl MemorySink {
 
     /// Returns the number of the last write, which is the highest resource version, or 0 before the
     /// first write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// assert_eq!(store.version(), 0);
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    /// assert_eq!(stored.metadata.resource_version(), store.version().to_string().as_str());
+    /// assert!(store.find(&EventQuery::new().after(store.version())).is_empty());
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn version(&self) -> u64 {
         self.with(|state| state.version)
     }
@@ -150,6 +198,24 @@ impl MemorySink {
     /// was when the reading came to it. Every event that is there all the time comes once, however
     /// often it is written. With [`first`](EventQuery::first) the method reads as
     /// [`stream`](Self::stream) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for (name, reason) in [("web-0.1", "Started"), ("web-0.2", "BackOff")] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     event.reason = reason.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let found = store.find(&EventQuery::new().reason("BackOff"));
+    /// assert_eq!(found[0].metadata.name, "web-0.2");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
         let limit = match query.count {
             Count::First(_) => return self.stream(query).collect(),
@@ -178,6 +244,20 @@ impl MemorySink {
     }
 
     /// Returns the event of this name, or `None` if the store has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    /// assert_eq!(store.get("default", "web-0.1"), Some(stored));
+    /// assert_eq!(store.get("default", "web-0.2"), None);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
         self.with(|state| {
             let slot = state.events.find(namespace, name)?;
@@ -186,16 +266,62 @@ impl MemorySink {
     }
 
     /// Returns the number of events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// assert_eq!(store.len(), 2);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.with(|state| state.events.len())
     }
 
     /// Returns whether the store holds no events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// assert!(store.is_empty());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert!(!store.is_empty());
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the statistics of the store so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::MemorySinkOptions;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::with_options(MemorySinkOptions::default().max_events(1))?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let stats = store.stats();
+    /// assert_eq!((stats.created, stats.stored, stats.evicted), (2, 1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> MemorySinkStats {
         self.with(|state| MemorySinkStats { stored: state.events.len() as u64, ..state.stats })
     }
@@ -241,6 +367,25 @@ impl MemorySink {
     }
 
     /// Returns the events that the query finds, in the form of [`table`](Self::table).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for (name, type_) in [("web-0.1", "Normal"), ("web-0.2", "Warning")] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     event.type_ = type_.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let table = store.table_of(&EventQuery::new().type_("Warning"));
+    /// assert_eq!(table.lines().count(), 2, "the heading and one event");
+    /// assert!(table.contains("Warning") && !table.contains("Normal"));
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn table_of(&self, query: &EventQuery) -> String {
         table::render(&self.find(query), self.now())
     }

@@ -48,6 +48,18 @@ enum ErrorCause {
 }
 
 /// The kind of a [`SqliteError`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::SqliteErrorKind;
+/// use eventcast::SqliteSink;
+///
+/// let kind = |path| SqliteSink::open(path).unwrap_err().kind();
+/// assert_eq!(kind(""), SqliteErrorKind::InvalidPath);
+/// assert_eq!(kind("/no/such/folder/events.db"), SqliteErrorKind::NoParent);
+/// assert_eq!(kind("/"), SqliteErrorKind::NotAFile);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SqliteErrorKind {
@@ -121,11 +133,30 @@ impl SqliteError {
     }
 
     /// Returns the kind of the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SqliteErrorKind;
+    /// use eventcast::SqliteSink;
+    ///
+    /// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
+    /// assert_eq!(error.kind(), SqliteErrorKind::NoParent);
+    /// ```
     pub fn kind(&self) -> SqliteErrorKind {
         self.kind
     }
 
     /// Returns the path of the file, as an absolute path if it could be made absolute.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SqliteSink;
+    ///
+    /// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
+    /// assert!(error.path().ends_with("events.db"));
+    /// ```
     pub fn path(&self) -> &Path {
         &self.path
     }

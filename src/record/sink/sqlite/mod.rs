@@ -8,77 +8,27 @@ mod options;
 mod read;
 mod row;
 mod schema;
+mod select;
+mod sink;
+mod stats;
 mod write;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::slice;
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::record::event::{Event, EventPatch, Timestamp};
+use crate::record::event::Timestamp;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Arc, Mutex};
-
-use super::{EventSink, SinkError, SinkOp};
 
 use files::{Files, Still};
 
 pub use error::{SqliteError, SqliteErrorKind};
 pub use options::{SqliteSinkOptions, SqliteSynchronous};
 pub use read::SqliteEvents;
-
-/// The counters of a [`SqliteSink`]. At any moment `created = stored + expired + evicted`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct SqliteSinkStats {
-    /// The number of events that the store holds now.
-    pub stored: u64,
-    /// The number of events that were ever created.
-    pub created: u64,
-    /// The number of updates and patches of stored events.
-    pub updated: u64,
-    /// The number of events that have expired, because nobody wrote them for too long. An expired
-    /// event whose row is still there is counted by the clock. If the clock is set back, this
-    /// number falls by the events that count as stored again.
-    pub expired: u64,
-    /// The number of events that were removed to make room.
-    pub evicted: u64,
-    /// The size of the database, in bytes, without the log beside it. The store uses the space of
-    /// removed events again.
-    pub bytes: u64,
-    /// The number of events that the file may hold: see [`SqliteSinkOptions::max_events`].
-    pub max_events: u64,
-    /// The number of rows that reads left out because they do not hold an event. Only reads through
-    /// this store and its clones count, since the store was opened. A row that is read twice counts
-    /// twice.
-    pub unreadable: u64,
-}
-
-impl fmt::Display for SqliteSinkStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stored, created, updated, expired, evicted, bytes, max_events, unreadable } = self;
-        write!(
-            f,
-            "stored {stored}, created {created}, updated {updated}, expired {expired}, evicted {evicted}, \
-             {bytes} bytes, at most {max_events} events, {unreadable} unreadable"
-        )
-    }
-}
-
-/// The events that were written to a [`SqliteSink`] after a given write: see
-/// [`SqliteSink::changes_since`].
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SqliteChanges {
-    /// The events, in the order of their last writes.
-    pub events: Vec<Event>,
-    /// The number of the last write to the file. The next call goes on from this number.
-    pub version: u64,
-}
+pub use stats::{SqliteChanges, SqliteSinkStats};
 
 /// A store in a file, by SQLite. A clone is the same store, so a program can give one clone to a
 /// recording and read the other.
@@ -119,10 +69,10 @@ pub struct SqliteChanges {
 /// A program that cleans up or rotates logs may remove, move or replace the file, or one of the two
 /// beside it, while the store has it open. Each write checks for that before it begins and after
 /// its commit, by device and inode. If the files have changed, the write answers
-/// [`SinkError::retry`] with [`Moved`](SqliteErrorKind::Moved) as the cause. The next write opens
-/// the path anew, as [`open`](Self::open) does. A recording tries again, so its events go on in the
-/// new file. An acknowledged write was in the file at the path when the store acknowledged it.
-/// These cases are left:
+/// [`SinkError::retry`](crate::SinkError::retry) with [`Moved`](SqliteErrorKind::Moved) as the
+/// cause. The next write opens the path anew, as [`open`](Self::open) does. A recording tries
+/// again, so its events go on in the new file. An acknowledged write was in the file at the path
+/// when the store acknowledged it. These cases are left:
 ///
 /// - If somebody removes the file later, its events are lost. The next write reports that, and
 ///   without a next write nothing does.
@@ -152,9 +102,11 @@ pub struct SqliteChanges {
 ///
 /// A write may fail because the disk is full or fails, or because another process writes for longer
 /// than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In these cases nothing of the batch is
-/// done, and the answer to every operation is [`SinkError::unreachable`]. A recording tries again
-/// as its policy says, and everything else on the bus goes on. If the file turns out to be damaged
-/// while the store has it open, the answer to every operation is [`SinkError::rejected`].
+/// done, and the answer to every operation is
+/// [`SinkError::unreachable`](crate::SinkError::unreachable). A recording tries again as its policy
+/// says, and everything else on the bus goes on. If the file turns out to be damaged while the
+/// store has it open, the answer to every operation is
+/// [`SinkError::rejected`](crate::SinkError::rejected).
 ///
 /// # Bounds
 ///
@@ -273,6 +225,24 @@ impl SqliteSink {
     /// # Errors
     ///
     /// The error says what is wrong with the file, and what to do: see [`SqliteErrorKind`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-open-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// drop(store);
+    /// assert_eq!(SqliteSink::open(&path)?.len()?, 1);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         Self::with_options(path, SqliteSinkOptions::default())
     }
@@ -284,6 +254,24 @@ impl SqliteSink {
     /// As [`open`](Self::open). If an option is out of range, the error is
     /// [`InvalidOption`](SqliteErrorKind::InvalidOption). Its source is the
     /// [`BuildError`](crate::error::BuildError) that names the option.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-with-options-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::{SqliteErrorKind, SqliteSinkOptions};
+    /// use eventcast::SqliteSink;
+    ///
+    /// let store = SqliteSink::with_options(&path, SqliteSinkOptions::default().max_events(500))?;
+    /// assert_eq!(store.stats()?.max_events, 500);
+    /// let error = SqliteSink::with_options(&path, SqliteSinkOptions::default().max_events(0)).unwrap_err();
+    /// assert_eq!(error.kind(), SqliteErrorKind::InvalidOption);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_options(path: impl AsRef<Path>, options: SqliteSinkOptions) -> Result<Self, SqliteError> {
         Self::with_clock(path, options, Clock::system())
     }
@@ -294,6 +282,29 @@ impl SqliteSink {
     /// # Errors
     ///
     /// As [`with_options`](Self::with_options).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-with-clock-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::SqliteSinkOptions;
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::now());
+    /// let store = SqliteSink::with_clock(&path, SqliteSinkOptions::default(), clock.clock())?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// clock.advance(Duration::from_secs(3600));
+    /// assert!(store.is_empty()?, "the default time to live is an hour");
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_clock(
         path: impl AsRef<Path>,
         options: SqliteSinkOptions,
@@ -330,6 +341,28 @@ impl SqliteSink {
     /// As [`open`](Self::open). If there is no file, the error is
     /// [`Missing`](SqliteErrorKind::Missing). If opening for writing would first bring the file up
     /// to date, the error is [`Older`](SqliteErrorKind::Older).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-open-read-only-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::SqliteErrorKind;
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// assert_eq!(SqliteSink::open_read_only(&path).unwrap_err().kind(), SqliteErrorKind::Missing);
+    /// let store = SqliteSink::open(&path)?;
+    /// let reader = SqliteSink::open_read_only(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// assert!(reader.create(&event).is_err());
+    /// store.create(&event)?;
+    /// assert_eq!(reader.len()?, 1);
+    /// # drop((store, reader));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         let options = SqliteSinkOptions::default();
         let (path, reader) = open::read_only(path.as_ref(), options.busy_timeout)?;
@@ -346,6 +379,21 @@ impl SqliteSink {
     }
 
     /// Returns the absolute path of the file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-path-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// assert!(store.path().is_absolute() && store.path().ends_with("events.db"));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
@@ -373,83 +421,6 @@ impl SqliteSink {
     fn moved(&self) -> SqliteError {
         SqliteError::new(SqliteErrorKind::Moved, &self.shared.path, "")
     }
-
-    /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
-    /// no longer there, so the store does not acknowledge the write.
-    fn write(
-        &self,
-        writer: &mut Writer,
-        batch: &[SinkOp],
-    ) -> Result<Vec<Result<Event, SinkError>>, SqliteError> {
-        let SqliteStore { path, options, clock, .. } = &*self.shared;
-        if writer.is_lost {
-            self.reopen(writer)?;
-        }
-        writer.is_lost = !writer.files.are_there();
-        if writer.is_lost {
-            return Err(self.moved());
-        }
-        let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
-        let answers = write::apply(connection, options, clock, batch);
-        // Checked again after the commit, so that an acknowledged batch is in the files that are at
-        // the path now.
-        writer.is_lost = !writer.files.are_there();
-        if writer.is_lost {
-            return Err(self.moved());
-        }
-        answers.map_err(|error| SqliteError::sqlite(path, &error))
-    }
-
-    /// Closes the files that are no longer at the path, and opens the path as at the beginning.
-    fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
-        let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
-        let mut reader = reader.lock();
-        if let Some(connection) = &writer.connection {
-            writer.files.leave(connection)?;
-        }
-        // Close the old connections first, because SQLite shares the index of the log among all
-        // connections of a process to one file.
-        reader.connection = None;
-        writer.connection = None;
-        let opened = open::read_write(path, options, clock.now().into())?;
-        reader.connection = Some(opened.reader);
-        writer.connection = Some(opened.writer);
-        writer.files = opened.files;
-        Ok(())
-    }
-
-    /// Applies one operation, as a batch of one.
-    fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
-        self.apply(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
-    }
-}
-
-impl EventSink for SqliteSink {
-    fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.apply_one(&SinkOp::Create(event.clone()))
-    }
-
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.apply_one(&SinkOp::Update(event.clone()))
-    }
-
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.apply_one(&SinkOp::Patch(event.clone(), patch.clone()))
-    }
-
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        let Some(writer) = &self.shared.writer else {
-            return batch.iter().map(|_| Err(open_for_reading(&self.shared.path))).collect();
-        };
-        match self.write(&mut writer.lock(), batch) {
-            Ok(answers) => answers,
-            Err(error) => batch.iter().map(|_| Err(error.again().into_sink_error())).collect(),
-        }
-    }
-}
-
-fn open_for_reading(path: &Path) -> SinkError {
-    SinkError::rejected(SqliteError::new(SqliteErrorKind::ReadOnly, path, "opened for reading only"))
 }
 
 impl fmt::Debug for SqliteSink {

@@ -65,6 +65,17 @@ object_only!(SqliteSinkOptions);
 /// |---|---|---|
 /// | `Full` | nothing that was acknowledged is lost | nothing that was acknowledged is lost |
 /// | `Normal` | nothing that was acknowledged is lost | what was acknowledged since the last checkpoint may be lost, the latest first |
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::{SqliteSinkOptions, SqliteSynchronous};
+///
+/// assert_eq!(SqliteSinkOptions::default().get_synchronous(), SqliteSynchronous::Full);
+/// let read: SqliteSinkOptions = serde_json::from_str(r#"{"synchronous": "normal"}"#)?;
+/// assert_eq!(read.get_synchronous(), SqliteSynchronous::Normal);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

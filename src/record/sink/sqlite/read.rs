@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use rusqlite::params;
 
-use crate::record::event::{Event, ObjectReference, Timestamp};
-use crate::record::sink::pages::{Cursor, PAGE, Page};
+use crate::record::event::{Event, ObjectReference};
+use crate::record::sink::pages::Cursor;
 use crate::record::sink::query::{Count, EventQuery};
 use crate::record::sink::table;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::Ordering;
 
 use super::error::SqliteError;
 use super::row::{self, columns, signed};
+use super::select;
 use super::write::SqliteCounters;
 use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
 
@@ -27,12 +27,52 @@ use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
 /// [`Corrupt`](super::SqliteErrorKind::Corrupt), and [`Io`](super::SqliteErrorKind::Io).
 impl SqliteSink {
     /// Returns all events, in the order of their last writes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-events-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Vec<_> = store.events()?.into_iter().map(|event| event.metadata.name).collect();
+    /// assert_eq!(names, ["web-0.1", "web-0.2"]);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn events(&self) -> Result<Vec<Event>, SqliteError> {
         self.find(&EventQuery::new())
     }
 
     /// Returns the event of this name, or `None` if there is none. If the row of this name does not
     /// hold an event, the error is [`Corrupt`](super::SqliteErrorKind::Corrupt).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-get-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    /// assert_eq!(store.get("default", "web-0.1")?, Some(stored));
+    /// assert_eq!(store.get("default", "web-0.2")?, None);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
         let now = self.now();
         self.read(|connection| {
@@ -73,7 +113,7 @@ impl SqliteSink {
     /// ```
     pub fn find(&self, query: &EventQuery) -> Result<Vec<Event>, SqliteError> {
         let now = self.now();
-        self.read(|connection| find(connection, query, now, &self.shared.unreadable))
+        self.read(|connection| select::find(connection, query, now, &self.shared.unreadable))
     }
 
     /// Returns an iterator over the events that the query finds, in the order of their last writes
@@ -106,7 +146,7 @@ impl SqliteSink {
         let now = self.now();
         let (version, start) = self.read(|connection| {
             let start = match query.count {
-                Count::Last(events) => start_of_last(connection, query, events, now)?,
+                Count::Last(events) => select::start_of_last(connection, query, events, now)?,
                 Count::All | Count::First(_) => 0,
             };
             Ok((SqliteCounters::read(connection)?.version, start))
@@ -116,45 +156,188 @@ impl SqliteSink {
 
     /// Returns the number of the last write, which is the highest resource version. Returns 0
     /// before the first write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-version-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// assert_eq!(store.version()?, 0);
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert_eq!(store.version()?, 1);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn version(&self) -> Result<u64, SqliteError> {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
     }
 
     /// Returns the events as `kubectl get events` shows them, as
     /// [`MemorySink::table`](crate::MemorySink::table) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.reason = "BackOff".into();
+    /// store.create(&event)?;
+    /// let table = store.table()?;
+    /// assert!(table.starts_with("LAST SEEN") && table.contains("BackOff"));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn table(&self) -> Result<String, SqliteError> {
         self.table_of(&EventQuery::new())
     }
 
     /// Returns a table as [`table`](Self::table) does, of the events that the query finds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-of-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// assert_eq!(store.table_of(&EventQuery::new().limit(1))?.lines().count(), 2, "a heading, one event");
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
         Ok(table::render(&self.find(query)?, self.now()))
     }
 
     /// Returns the events about an object as the section `Events` of `kubectl describe` shows them,
     /// as [`MemorySink::describe`](crate::MemorySink::describe) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-describe-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, ObjectReference, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let web = ObjectReference::new("Pod", "web-0");
+    /// assert_eq!(store.describe(&web)?, "Events:  <none>\n");
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.involved_object = web.clone();
+    /// event.message = "restarting".into();
+    /// store.create(&event)?;
+    /// assert!(store.describe(&web)?.contains("restarting"));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
         Ok(table::describe(self.find(&EventQuery::new().object(object))?, self.now()))
     }
 
     /// Returns the number of events. This takes a moment, because SQLite counts them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-len-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// assert_eq!(store.len()?, 2);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> Result<usize, SqliteError> {
         let now = self.now();
-        self.read(|connection| Ok(held(connection, now)? as usize))
+        self.read(|connection| Ok(select::held(connection, now)? as usize))
     }
 
     /// Returns whether the store holds no events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-is-empty-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// assert!(store.is_empty()?);
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert!(!store.is_empty()?);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> Result<bool, SqliteError> {
         Ok(self.len()? == 0)
     }
 
     /// Returns the counters of all events that this file ever held, whichever process wrote them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-stats-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::SqliteSinkOptions;
+    /// use eventcast::{Event, EventSink, SqliteSink};
+    ///
+    /// let store = SqliteSink::with_options(&path, SqliteSinkOptions::default().max_events(1))?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let stats = store.stats()?;
+    /// assert_eq!((stats.created, stats.stored, stats.evicted), (2, 1, 1));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Result<SqliteSinkStats, SqliteError> {
         let now = self.now();
         self.read(|connection| {
             let reading = connection.unchecked_transaction()?;
             let counters = SqliteCounters::read(&reading)?;
-            let stored = held(&reading, now)?;
+            let stored = select::held(&reading, now)?;
             let size: i64 = reading.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
                 [],
@@ -228,136 +411,29 @@ impl SqliteSink {
     }
 }
 
-fn held(connection: &Connection, now: Timestamp) -> rusqlite::Result<u64> {
-    let mut statement = connection.prepare_cached("SELECT count(*) FROM events WHERE expires > ?")?;
-    let held: i64 = statement.query_row([row::micros(now)], |row| row.get(0))?;
-    Ok(held.unsigned_abs())
-}
-
-/// A statement for a query, with its conditions, and the values for them.
-struct Conditions {
-    sql: String,
-    values: Vec<Value>,
-}
-
-impl Conditions {
-    /// Creates a statement with the conditions that every reading has. `what` lists the columns to
-    /// select.
-    fn new(what: &str, query: &EventQuery, now: Timestamp) -> Self {
-        // The sign keeps SQLite from choosing the index of that column, which would hardly narrow
-        // the search: nearly every row expires later.
-        let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
-        let mut conditions = Self { sql, values: vec![row::micros(now).into()] };
-        for (text, condition) in [
-            (&query.namespace, " AND namespace = ?"),
-            (&query.kind, " AND involvedObjectKind = ? COLLATE NOCASE"),
-            (&query.name, " AND involvedObjectName = ?"),
-            (&query.uid, " AND involvedObjectUid = ?"),
-            (&query.type_, " AND type = ?"),
-            (&query.reason, " AND reason = ?"),
-        ] {
-            if !text.is_empty() {
-                conditions.and(condition, text.to_string());
-            }
-        }
-        conditions
-    }
-
-    fn and(&mut self, condition: &str, value: impl Into<Value>) {
-        self.sql.push_str(condition);
-        self.values.push(value.into());
-    }
-}
-
-/// Returns the events that a query finds. SQLite narrows the rows down, and the query itself
-/// decides.
-fn find(
-    connection: &Connection,
-    query: &EventQuery,
-    now: Timestamp,
-    unreadable: &AtomicU64,
-) -> rusqlite::Result<Vec<Event>> {
-    let mut conditions = Conditions::new(columns!(), query, now);
-    if let Some(since) = query.since {
-        conditions.and(" AND lastSeen >= ?", row::micros(since));
-    }
-    if query.after > 0 {
-        conditions.and(" AND resourceVersion > ?", signed(query.after));
-    }
-    // The search begins at the end that is wanted, so that a limit ends it.
-    let (limit, order) = match query.count {
-        Count::All => (usize::MAX, ""),
-        Count::First(events) => (events, ""),
-        Count::Last(events) => (events, " DESC"),
-    };
-    let sql = format!("{} ORDER BY resourceVersion{order}", conditions.sql);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(conditions.values))?;
-    let mut found = Vec::new();
-    while found.len() < limit {
-        let Some(row) = rows.next()? else { break };
-        found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
-    }
-    if let Count::Last(_) = query.count {
-        found.reverse();
-    }
-    Ok(found)
-}
-
-/// Returns a page of the events that were written after the write of a number, in the order of
-/// their last writes.
-fn page(
-    connection: &Connection,
-    query: &EventQuery,
-    after: u64,
-    now: Timestamp,
-    unreadable: &AtomicU64,
-) -> rusqlite::Result<Page> {
-    let reading = connection.unchecked_transaction()?;
-    let version = SqliteCounters::read(&reading)?.version;
-    let mut page = Page { found: Vec::new(), last: after, version, is_end: true };
-    let mut conditions = Conditions::new(columns!(), query, now);
-    conditions.and(" AND resourceVersion > ?", signed(after));
-    if let Some(since) = query.since {
-        // Without the sign, SQLite might choose the index of that column. Each page would then sort
-        // all rows that the index finds.
-        conditions.and(" AND +lastSeen >= ?", row::micros(since));
-    }
-    let sql = format!("{} ORDER BY resourceVersion LIMIT {}", conditions.sql, PAGE + 1);
-    let mut statement = reading.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(conditions.values))?;
-    for _ in 0..PAGE {
-        let Some(row) = rows.next()? else { return Ok(page) };
-        page.last = row::version_of(row)?;
-        page.found.extend(row::readable(row, unreadable).filter(|event| query.matches(event)));
-    }
-    page.is_end = rows.next()?.is_none();
-    Ok(page)
-}
-
-/// Returns the number of the write before the first of the last `events` events that the conditions
-/// find. Returns 0 if there are fewer.
-fn start_of_last(
-    connection: &Connection,
-    query: &EventQuery,
-    events: usize,
-    now: Timestamp,
-) -> rusqlite::Result<u64> {
-    let mut conditions = Conditions::new("resourceVersion", query, now);
-    conditions.and(" AND resourceVersion > ?", signed(query.after));
-    if let Some(since) = query.since {
-        conditions.and(" AND +lastSeen >= ?", row::micros(since));
-    }
-    conditions
-        .and(" ORDER BY resourceVersion DESC LIMIT 1 OFFSET ?", signed(events.saturating_sub(1) as u64));
-    let mut statement = connection.prepare_cached(&conditions.sql)?;
-    let first: Option<i64> =
-        statement.query_row(params_from_iter(conditions.values), |row| row.get(0)).optional()?;
-    Ok(first.map_or(0, |version| version.unsigned_abs().saturating_sub(1)))
-}
-
 /// An iterator over the events that a query finds in a [`SqliteSink`], in the order of their last
 /// writes: see [`SqliteSink::stream`].
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-events-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::sink::{EventQuery, SqliteEvents};
+/// use eventcast::{Event, EventSink, SqliteSink};
+///
+/// let store = SqliteSink::open(&path)?;
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// store.create(&event)?;
+/// let mut events: SqliteEvents = store.stream(&EventQuery::new())?;
+/// assert_eq!(events.next().unwrap()?.metadata.name, "web-0.1");
+/// assert!(events.next().is_none());
+/// # drop((store, events));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "it reads nothing by itself"]
 pub struct SqliteEvents {
     store: SqliteSink,
@@ -373,7 +449,9 @@ impl Iterator for SqliteEvents {
         let now = store.now();
         let unreadable = &store.shared.unreadable;
         cursor
-            .next(|query, after| store.read(|connection| page(connection, query, after, now, unreadable)))
+            .next(|query, after| {
+                store.read(|connection| select::page(connection, query, after, now, unreadable))
+            })
             .transpose()
     }
 }

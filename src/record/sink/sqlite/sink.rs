@@ -1,0 +1,89 @@
+//! Writing to a store: each batch to the files that lie at the path.
+
+use std::path::Path;
+use std::slice;
+
+use crate::record::event::{Event, EventPatch};
+use crate::record::sink::{EventSink, SinkError, SinkOp};
+
+use super::error::{SqliteError, SqliteErrorKind};
+use super::{SqliteSink, SqliteStore, Writer, open, write};
+
+impl SqliteSink {
+    /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
+    /// no longer there, so the store does not acknowledge the write.
+    fn write(
+        &self,
+        writer: &mut Writer,
+        batch: &[SinkOp],
+    ) -> Result<Vec<Result<Event, SinkError>>, SqliteError> {
+        let SqliteStore { path, options, clock, .. } = &*self.shared;
+        if writer.is_lost {
+            self.reopen(writer)?;
+        }
+        writer.is_lost = !writer.files.are_there();
+        if writer.is_lost {
+            return Err(self.moved());
+        }
+        let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
+        let answers = write::apply(connection, options, clock, batch);
+        // Checked again after the commit, so that an acknowledged batch is in the files that are at
+        // the path now.
+        writer.is_lost = !writer.files.are_there();
+        if writer.is_lost {
+            return Err(self.moved());
+        }
+        answers.map_err(|error| SqliteError::sqlite(path, &error))
+    }
+
+    /// Closes the files that are no longer at the path, and opens the path as at the beginning.
+    fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
+        let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
+        let mut reader = reader.lock();
+        if let Some(connection) = &writer.connection {
+            writer.files.leave(connection)?;
+        }
+        // Close the old connections first, because SQLite shares the index of the log among all
+        // connections of a process to one file.
+        reader.connection = None;
+        writer.connection = None;
+        let opened = open::read_write(path, options, clock.now().into())?;
+        reader.connection = Some(opened.reader);
+        writer.connection = Some(opened.writer);
+        writer.files = opened.files;
+        Ok(())
+    }
+
+    /// Applies one operation, as a batch of one.
+    fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
+        self.apply(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
+    }
+}
+
+impl EventSink for SqliteSink {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.apply_one(&SinkOp::Create(event.clone()))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.apply_one(&SinkOp::Update(event.clone()))
+    }
+
+    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+        self.apply_one(&SinkOp::Patch(event.clone(), patch.clone()))
+    }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        let Some(writer) = &self.shared.writer else {
+            return batch.iter().map(|_| Err(open_for_reading(&self.shared.path))).collect();
+        };
+        match self.write(&mut writer.lock(), batch) {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.again().into_sink_error())).collect(),
+        }
+    }
+}
+
+fn open_for_reading(path: &Path) -> SinkError {
+    SinkError::rejected(SqliteError::new(SqliteErrorKind::ReadOnly, path, "opened for reading only"))
+}
