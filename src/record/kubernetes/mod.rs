@@ -174,6 +174,18 @@ impl KubernetesSink {
     /// Sets how long a request may take, from connecting to the last byte of the answer. A request
     /// that takes longer counts as failed, and may be tried again. Default 30 s. With zero, no
     /// request succeeds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::KubernetesSink;
+    /// use std::time::Duration;
+    ///
+    /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
+    /// let sink = KubernetesSink::new(config)?.timeout(Duration::from_secs(5));
+    /// assert!(format!("{sink:?}").contains("timeout: 5s"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -181,6 +193,17 @@ impl KubernetesSink {
 
     /// Sets how many requests of a batch are in flight at the same time, each on its own
     /// connection. Default 8. Zero counts as 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::KubernetesSink;
+    ///
+    /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
+    /// let sink = KubernetesSink::new(config)?.in_flight(0);
+    /// assert!(format!("{sink:?}").contains("in_flight: 1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn in_flight(mut self, requests: usize) -> Self {
         self.in_flight = requests.max(1);
         self

@@ -50,6 +50,31 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// As of [`EventSink::create`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::AsyncEventSink;
+    /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
+    /// # struct Client(MemorySink);
+    /// #
+    /// # impl AsyncEventSink for Client {
+    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.create(event)
+    /// #     }
+    /// #
+    /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.update(event)
+    /// #     }
+    /// # }
+    ///
+    /// let client = Client(MemorySink::new());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = smol::block_on(AsyncEventSink::create(&client, &event))?;
+    /// assert_eq!(stored.metadata.name, "web-0.1");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
     /// Replaces the stored event of this name, as [`EventSink::update`] does.
@@ -57,6 +82,32 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// As of [`EventSink::update`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::AsyncEventSink;
+    /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
+    /// # struct Client(MemorySink);
+    /// #
+    /// # impl AsyncEventSink for Client {
+    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.create(event)
+    /// #     }
+    /// #
+    /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.update(event)
+    /// #     }
+    /// # }
+    ///
+    /// let client = Client(MemorySink::new());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let mut stored = smol::block_on(client.create(&event))?;
+    /// stored.reason = "Stopped".into();
+    /// assert_eq!(smol::block_on(client.update(&stored))?.reason, "Stopped");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn update(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
     /// Changes the stored event of this name, as [`EventSink::patch`] does. The default
@@ -65,6 +116,34 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// As of [`EventSink::patch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventPatch;
+    /// use eventcast::sink::AsyncEventSink;
+    /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
+    /// # struct Client(MemorySink);
+    /// #
+    /// # impl AsyncEventSink for Client {
+    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.create(event)
+    /// #     }
+    /// #
+    /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.update(event)
+    /// #     }
+    /// # }
+    ///
+    /// let client = Client(MemorySink::new());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let mut again = smol::block_on(client.create(&event))?;
+    /// again.count = 2;
+    /// // This client has no `patch`, so `update` does it.
+    /// assert_eq!(smol::block_on(client.patch(&again, &EventPatch::new(&again)))?.count, 2);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn patch(
         &self,
         event: &Event,

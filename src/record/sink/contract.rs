@@ -53,6 +53,20 @@ pub trait EventSink: Send + Sync + 'static {
     /// Returns [`SinkError::already_exists`] if the store already has an event of this name.
     /// [`SinkError`] describes the other errors.
     #[doc(alias = "Create")]
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let sink = MemorySink::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// assert_eq!(sink.create(&event)?.metadata.resource_version(), "1");
+    /// assert_eq!(sink.create(&event).unwrap_err().kind(), SinkErrorKind::AlreadyExists);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
     /// Replaces the stored event of this name, and returns the event as stored. Recordings do not
@@ -63,6 +77,21 @@ pub trait EventSink: Send + Sync + 'static {
     /// Returns [`SinkError::not_found`] if the store has no event of this name and does not create
     /// it. [`SinkError`] describes the other errors.
     #[doc(alias = "Update")]
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let sink = MemorySink::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let mut stored = sink.create(&event)?;
+    /// stored.reason = "Stopped".into();
+    /// assert_eq!(sink.update(&stored)?.reason, "Stopped");
+    /// assert_eq!(sink.len(), 1);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn update(&self, event: &Event) -> Result<Event, SinkError>;
 
     /// Changes the count, the last time and the message of the stored event of this name, and
@@ -77,6 +106,25 @@ pub trait EventSink: Send + Sync + 'static {
     /// Returns [`SinkError::not_found`] if the store has no event of this name, because the event
     /// has expired. A recording then creates the event. [`SinkError`] describes the other errors.
     #[doc(alias = "Patch")]
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventPatch;
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let sink = MemorySink::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let patch = EventPatch::new(&event);
+    /// assert_eq!(sink.patch(&event, &patch).unwrap_err().kind(), SinkErrorKind::NotFound);
+    ///
+    /// let mut again = sink.create(&event)?;
+    /// again.count = 2;
+    /// assert_eq!(sink.patch(&again, &EventPatch::new(&again))?.count, 2);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
         let _ = patch;
         self.update(event)
@@ -91,6 +139,31 @@ pub trait EventSink: Send + Sync + 'static {
     /// without an answer counts as rejected. If this method panics, the recording performs each
     /// operation again on its own. A sink should therefore answer [`SinkError::already_exists`] for
     /// what it has already done.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkOp;
+    /// use eventcast::{Event, EventSink, SinkError};
+    ///
+    /// struct Picky;
+    ///
+    /// impl EventSink for Picky {
+    ///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         assert!(!event.reason.is_empty(), "no reason");
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         Ok(event.clone())
+    ///     }
+    /// }
+    ///
+    /// // The first one panics.
+    /// let answers = Picky.apply(&[SinkOp::Create(Event::default()), SinkOp::Update(Event::default())]);
+    /// assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "rejected: the sink panicked: no reason");
+    /// assert!(answers[1].is_ok());
+    /// ```
     fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
         let perform = |op: &SinkOp| {
             catch_panic_message(|| op.apply_to(self)).unwrap_or_else(|text| Err(SinkError::panicked(&text)))
@@ -100,6 +173,18 @@ pub trait EventSink: Send + Sync + 'static {
 }
 
 /// An operation on a store.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Event;
+/// use eventcast::sink::SinkOp;
+///
+/// fn is_repeat(op: &SinkOp) -> bool {
+///     !matches!(op, SinkOp::Create(_))
+/// }
+/// assert!(is_repeat(&SinkOp::Update(Event::default())));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SinkOp {
@@ -113,6 +198,18 @@ pub enum SinkOp {
 
 impl SinkOp {
     /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    /// use eventcast::event::EventPatch;
+    /// use eventcast::sink::SinkOp;
+    ///
+    /// let event = Event::default();
+    /// let op = SinkOp::Patch(event.clone(), EventPatch::new(&event));
+    /// assert_eq!(op.event(), &event);
+    /// ```
     pub fn event(&self) -> &Event {
         match self {
             Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,

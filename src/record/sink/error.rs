@@ -39,6 +39,24 @@ pub struct SinkError {
 }
 
 /// The kind of a [`SinkError`], which says what a recording should do next.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::SinkError;
+/// use eventcast::sink::SinkErrorKind;
+///
+/// fn of_status(status: u16) -> SinkError {
+///     match status {
+///         404 => SinkError::not_found("404"),
+///         409 => SinkError::already_exists("409"),
+///         429 | 500.. => SinkError::retry(status.to_string()),
+///         _ => SinkError::rejected(status.to_string()),
+///     }
+/// }
+/// assert_eq!(of_status(500).kind(), SinkErrorKind::Retry);
+/// assert_eq!(of_status(413).kind(), SinkErrorKind::Rejected);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
@@ -57,12 +75,32 @@ impl SinkError {
     /// recording tries this event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes
     /// all others meanwhile. If the store itself is unavailable, return
     /// [`unreachable`](Self::unreachable).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    ///
+    /// let error = SinkError::retry("the webhook of this namespace failed");
+    /// assert_eq!((error.is_unreachable(), error.wait()), (false, None));
+    /// assert_eq!(error.to_string(), "may be tried again: the webhook of this namespace failed");
+    /// ```
     pub fn retry(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Retry, None, source.into())
     }
 
     /// Creates the same error as [`retry`](Self::retry), with the time for which the store has
     /// asked to wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use std::time::Duration;
+    ///
+    /// let error = SinkError::retry_after("429 Too Many Requests", Duration::from_secs(5));
+    /// assert_eq!(error.wait(), Some(Duration::from_secs(5)));
+    /// ```
     pub fn retry_after(source: impl Into<BoxError>, wait: Duration) -> Self {
         Self::new(SinkErrorKind::Retry, Some(wait), source.into())
     }
@@ -96,12 +134,48 @@ impl SinkError {
 
     /// Creates the error of an operation that will never succeed: the event is invalid, too large
     /// or not allowed. A recording gives the event up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventBroadcaster, EventSink, EventType, ObjectReference, SinkError};
+    ///
+    /// struct Full;
+    ///
+    /// impl EventSink for Full {
+    ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         Err(SinkError::rejected("this event is too large"))
+    ///     }
+    ///
+    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event)
+    ///     }
+    /// }
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(Full)?;
+    /// events.new_recorder("mounter").event(ObjectReference::new("Disk", "sda"), EventType::Normal, "Mounted", "/");
+    /// events.shutdown();
+    /// assert_eq!((recording.stats().rejected, recording.stats().retried), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rejected(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Rejected, None, source.into())
     }
 
     /// Creates the error of a change to an event that the store does not have. A recording then
     /// creates the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use eventcast::sink::SinkErrorKind;
+    ///
+    /// let error = SinkError::not_found("events \"web-0.1\"");
+    /// assert_eq!(error.kind(), SinkErrorKind::NotFound);
+    /// assert_eq!(error.to_string(), "not found: events \"web-0.1\"");
+    /// ```
     #[doc(alias = "IsKeyNotFoundError")]
     pub fn not_found(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::NotFound, None, source.into())
@@ -114,12 +188,34 @@ impl SinkError {
     /// - If the stored event is another one: a recording tries once more, under a new name.
     ///
     /// A store that can say which event has the name does so by [`with_stored`](Self::with_stored).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::{Event, SinkError};
+    ///
+    /// let error = SinkError::already_exists("409 Conflict");
+    /// assert_eq!((error.kind(), error.stored()), (SinkErrorKind::AlreadyExists, None));
+    /// let stored = Event::default();
+    /// assert_eq!(error.with_stored(stored.clone()).stored(), Some(&stored));
+    /// ```
     pub fn already_exists(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::AlreadyExists, None, source.into())
     }
 
     /// Sets how long the store asks to be left alone. A recording respects it for errors of the
     /// kind [`Retry`](SinkErrorKind::Retry).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use std::time::Duration;
+    ///
+    /// let error = SinkError::unreachable("503").with_wait(Duration::from_secs(2));
+    /// assert_eq!((error.is_unreachable(), error.wait()), (true, Some(Duration::from_secs(2))));
+    /// ```
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -159,23 +255,65 @@ impl SinkError {
     }
 
     /// Returns the kind, which says what to do next.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use eventcast::sink::SinkErrorKind;
+    ///
+    /// assert_eq!(SinkError::rejected("too large").kind(), SinkErrorKind::Rejected);
+    /// assert_eq!(SinkError::unreachable("no connection").kind(), SinkErrorKind::Retry);
+    /// ```
     pub fn kind(&self) -> SinkErrorKind {
         self.kind
     }
 
     /// Returns whether the store itself is unavailable, so that no other event would fare better
     /// now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    ///
+    /// // The kind of both is `Retry`.
+    /// assert!(SinkError::unreachable("no connection").is_unreachable());
+    /// assert!(!SinkError::retry("busy").is_unreachable());
+    /// ```
     pub fn is_unreachable(&self) -> bool {
         self.is_unreachable
     }
 
     /// Returns how long the store asks to be left alone, or `None` if the store has not said.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(SinkError::retry("busy").wait(), None);
+    /// let wait = Duration::from_secs(1);
+    /// assert_eq!(SinkError::retry_after("busy", wait).wait(), Some(wait));
+    /// ```
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
     /// Returns the event that already has the name, or `None` if the store has not said which event
     /// it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, SinkError};
+    ///
+    /// let error = SinkError::already_exists("the name is taken");
+    /// assert_eq!(error.stored(), None);
+    /// let error = error.with_stored(Event::default());
+    /// assert_eq!(error.stored(), Some(&Event::default()));
+    /// ```
     pub fn stored(&self) -> Option<&Event> {
         self.stored.as_deref()
     }

@@ -57,6 +57,25 @@ where
     S: EventSink,
 {
     /// Creates a sink that passes on to `sink` the events for which `keep` returns true.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::Filter;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// let sink = Filter::new(|event: &Event| event.reason != "Pulled", store.clone());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// for reason in ["Pulled", "Started"] {
+    ///     event.reason = reason.into();
+    ///     sink.create(&event)?;
+    /// }
+    /// assert_eq!(store.len(), 1);
+    /// assert_eq!(store.events()[0].reason, "Started");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn new(keep: F, sink: S) -> Self {
         Self { keep, sink }
     }

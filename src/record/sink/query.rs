@@ -60,12 +60,34 @@ pub(super) enum Count {
 
 impl EventQuery {
     /// Creates a query that finds every event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    /// use eventcast::sink::EventQuery;
+    ///
+    /// assert!(EventQuery::new().matches(&Event::default()));
+    /// assert_eq!(EventQuery::new().reason(""), EventQuery::new());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Narrows the query to events of this namespace. An event's own namespace counts, which is
     /// usually that of its object, or `default` if the object has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.involved_object.namespace = "shop".into();
+    /// assert!(EventQuery::new().namespace("shop").matches(&event));
+    /// assert!(!EventQuery::new().namespace("default").matches(&event));
+    /// ```
     pub fn namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
         self
@@ -77,6 +99,20 @@ impl EventQuery {
     /// reference replaces the query's [`namespace`](Self::namespace).
     ///
     /// A reference with only a kind finds the events about all objects of that kind.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, ObjectReference};
+    ///
+    /// let mut event = Event::default();
+    /// event.involved_object = ObjectReference::new("Pod", "web-0");
+    /// let about = |object: ObjectReference| EventQuery::new().object(object);
+    /// assert!(about(ObjectReference::new("pod", "web-0")).matches(&event));
+    /// assert!(about(ObjectReference::new("Pod", "")).matches(&event));
+    /// assert!(!about(ObjectReference::new("Pod", "web-1")).matches(&event));
+    /// ```
     pub fn object(mut self, object: impl Into<ObjectReference>) -> Self {
         let ObjectReference { kind, namespace, name, uid, .. } = object.into();
         if !namespace.is_empty() {
@@ -88,12 +124,37 @@ impl EventQuery {
 
     /// Narrows the query to events of this type. The type is an [`EventType`](crate::EventType) or
     /// any text, because stored events may have other types.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventType};
+    ///
+    /// let mut event = Event::default();
+    /// event.type_ = EventType::Warning.into();
+    /// assert!(EventQuery::new().type_(EventType::Warning).matches(&event));
+    /// assert!(EventQuery::new().type_("Warning").matches(&event));
+    /// assert!(!EventQuery::new().type_(EventType::Normal).matches(&event));
+    /// ```
     pub fn type_(mut self, type_: impl Into<Text>) -> Self {
         self.type_ = type_.into();
         self
     }
 
     /// Narrows the query to events with this reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.reason = "BackOff".into();
+    /// assert!(EventQuery::new().reason("BackOff").matches(&event));
+    /// assert!(!EventQuery::new().reason("backoff").matches(&event));
+    /// ```
     pub fn reason(mut self, reason: impl Into<Text>) -> Self {
         self.reason = reason.into();
         self
@@ -102,6 +163,20 @@ impl EventQuery {
     /// Narrows the query to events that were seen at this time or later. If an event was seen more
     /// than once, its last time counts. Tables show the same time as `LAST SEEN`. The query does
     /// not find an event that carries no time at all.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// let start = Timestamp::UNIX_EPOCH;
+    /// let mut event = Event::default();
+    /// event.last_timestamp = Some(start);
+    /// assert!(EventQuery::new().since(start).matches(&event));
+    /// assert!(!EventQuery::new().since(start.saturating_add(Duration::from_secs(1))).matches(&event));
+    /// ```
     pub fn since(mut self, at: Timestamp) -> Self {
         self.since = Some(at);
         self
@@ -109,6 +184,23 @@ impl EventQuery {
 
     /// Limits the result to this number of events: those that were written last. Replaces
     /// [`first`](Self::first).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for name in ["a", "b", "c"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let found = store.find(&EventQuery::new().limit(2));
+    /// assert_eq!(found.iter().map(|event| &*event.metadata.name).collect::<Vec<_>>(), ["b", "c"]);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn limit(mut self, events: usize) -> Self {
         self.count = Count::Last(events);
         self
@@ -146,6 +238,24 @@ impl EventQuery {
     /// Narrows the query to events whose last write came after the write of this number. The number
     /// is the resource version of an event in the store, or 0 to begin before the first event. A
     /// number from another store has no meaning.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let store = MemorySink::new();
+    /// for name in ["a", "b", "c"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// // The second write of this store.
+    /// let later = store.find(&EventQuery::new().after(2));
+    /// assert_eq!(later.iter().map(|event| &*event.metadata.name).collect::<Vec<_>>(), ["c"]);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn after(mut self, version: u64) -> Self {
         self.after = version;
         self

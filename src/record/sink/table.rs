@@ -54,11 +54,38 @@ pub struct EventTable {
 
 impl EventTable {
     /// Creates a table that shows ages as of `now`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// let mut event = Event::default();
+    /// event.last_timestamp = Some(Timestamp::UNIX_EPOCH);
+    /// let now = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(150));
+    /// assert!(EventTable::new(now).rows(&[event]).contains("\n2m30s "));
+    /// ```
     pub fn new(now: Timestamp) -> Self {
         Self { now, widths: [0; 6], has_namespaces: false, has_head: false }
     }
 
     /// Sets whether the first column shows the namespace, as with kubectl's `-A`. Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).with_namespaces(true);
+    /// let mut event = Event::default();
+    /// event.metadata.namespace = "shop".into();
+    /// let text = table.rows(&[event]);
+    /// assert!(text.starts_with("NAMESPACE   LAST SEEN"));
+    /// assert!(text.contains("\nshop        <unknown>"));
+    /// ```
     #[must_use]
     pub fn with_namespaces(mut self, shown: bool) -> Self {
         self.has_namespaces = shown;
@@ -67,6 +94,18 @@ impl EventTable {
 
     /// Returns the next lines: one for each event, with a newline at the end of each. The first
     /// call puts the head before them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH);
+    /// assert_eq!(table.rows(&[]), "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n");
+    /// assert_eq!(table.rows(&[Event::default(), Event::default()]).lines().count(), 2);
+    /// assert_eq!(table.rows(&[]), "");
+    /// ```
     pub fn rows(&mut self, events: &[Event]) -> String {
         let head = ["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
         let head = (!self.has_head).then_some(head);

@@ -67,6 +67,15 @@ type Hook = dyn Fn(&Event, &SinkError) + Send + Sync;
 
 /// The statistics of the second sink of a [`Tee`]. The recording's statistics say what became of
 /// the events in the first sink.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::stats::TeeStats;
+///
+/// let stats = TeeStats::default();
+/// assert_eq!(stats.to_string(), "written 0, failed 0");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -87,12 +96,58 @@ impl fmt::Display for TeeStats {
 
 impl<A: EventSink, B: EventSink> Tee<A, B> {
     /// Creates a sink of two. The first one answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::Tee;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let (first, second) = (MemorySink::new(), MemorySink::new());
+    /// let tee = Tee::new(first.clone(), second.clone());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let answer = tee.create(&event)?;
+    /// assert_eq!(first.events(), [answer]);
+    /// assert_eq!(second.events()[0].metadata.name, "web-0.1");
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
     pub fn new(first: A, second: B) -> Self {
         Self { first, second, on_failure: None, stats: Mutex::default() }
     }
 
     /// Calls `hook` with each event that the second sink could not write, and with the error. The
     /// hook runs on the thread of the recording that called the `Tee`. Its panics are caught.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::Tee;
+    /// use eventcast::{Event, EventSink, MemorySink, SinkError};
+    /// use std::sync::mpsc;
+    ///
+    /// # struct Full;
+    /// #
+    /// # impl EventSink for Full {
+    /// #     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    /// #         Err(SinkError::unreachable("the disk is full"))
+    /// #     }
+    /// #
+    /// #     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.create(event)
+    /// #     }
+    /// # }
+    /// let (failures, failed) = mpsc::channel();
+    /// // The second sink is on a full disk.
+    /// let tee = Tee::new(MemorySink::new(), Full).on_failure(move |event, error| {
+    ///     let _ = failures.send(format!("{}: {error}", event.metadata.name));
+    /// });
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// tee.create(&event)?;
+    /// assert_eq!(failed.try_recv()?, "web-0.1: may be tried again: the disk is full");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_failure(mut self, hook: impl Fn(&Event, &SinkError) + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Box::new(hook));
         self
@@ -100,6 +155,22 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
 
     /// Returns the statistics of the second sink so far. Put the `Tee` into an `Arc`, which is a
     /// sink too, to read them while a recording has the `Tee`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::Tee;
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::sync::Arc;
+    ///
+    /// let tee = Arc::new(Tee::new(MemorySink::new(), MemorySink::new()));
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(tee.clone())?;
+    /// events.new_recorder("mounter").event(ObjectReference::new("Disk", "sda"), EventType::Normal, "Mounted", "/");
+    /// events.shutdown();
+    /// assert_eq!((tee.stats().written, tee.stats().failed), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> TeeStats {
         *self.stats.lock()
     }

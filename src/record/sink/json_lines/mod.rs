@@ -116,6 +116,15 @@ struct Shared {
 }
 
 /// The statistics of a [`JsonLinesSink`], since it was made.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::stats::JsonLinesStats;
+///
+/// let stats = JsonLinesStats::default();
+/// assert_eq!(stats.to_string(), "lines 0, bytes 0, rotations 0, failed rotations 0");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -191,6 +200,27 @@ impl JsonLinesSink {
     ///
     /// Returns an error if the file cannot be opened for reading and writing, or is not a regular
     /// file. For a device or a pipe, open it yourself and use [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-open-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.jsonl");
+    /// use eventcast::sink::JsonLinesSink;
+    /// use eventcast::{Event, EventSink};
+    ///
+    /// // A file that exists is continued.
+    /// for _ in 0..2 {
+    ///     JsonLinesSink::open(&path)?.create(&Event::default())?;
+    /// }
+    /// assert_eq!(std::fs::read_to_string(&path)?.lines().count(), 2);
+    ///
+    /// let error = JsonLinesSink::open(folder.join("missing/events.jsonl")).unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot open "));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BuildError> {
         Self::with_options(path, JsonLinesOptions::default())
     }

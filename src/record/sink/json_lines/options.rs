@@ -60,6 +60,15 @@ impl JsonLinesOptions {
     ///
     /// The sink begins a new file before a line that would make the file larger. An event whose
     /// line alone is larger has a file of its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::JsonLinesOptions;
+    ///
+    /// let options = JsonLinesOptions::default().max_bytes(10 << 20);
+    /// assert_eq!(options.get_max_bytes(), Some(10 << 20));
+    /// ```
     #[doc(alias = "rotation")]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
@@ -69,6 +78,15 @@ impl JsonLinesOptions {
     /// Sets how many rotated files the sink keeps beside the current one: 0 to 1000, with 5 as the
     /// default. With 0, the sink removes a full file. Without [`max_bytes`](Self::max_bytes) this
     /// option means nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::JsonLinesOptions;
+    ///
+    /// let options = JsonLinesOptions::default().max_bytes(10 << 20).keep(0);
+    /// assert_eq!(options.get_keep(), 0);
+    /// ```
     #[doc(alias = "max_backups")]
     pub fn keep(mut self, files: u32) -> Self {
         self.keep = files;
@@ -76,11 +94,27 @@ impl JsonLinesOptions {
     }
 
     /// Returns the largest size of a file in bytes, or `None` if a file grows without end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::JsonLinesOptions;
+    ///
+    /// assert_eq!(JsonLinesOptions::default().get_max_bytes(), None);
+    /// ```
     pub fn get_max_bytes(&self) -> Option<u64> {
         self.max_bytes
     }
 
     /// Returns how many rotated files the sink keeps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::JsonLinesOptions;
+    ///
+    /// assert_eq!(JsonLinesOptions::default().get_keep(), 5);
+    /// ```
     pub fn get_keep(&self) -> u32 {
         self.keep
     }
