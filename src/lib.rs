@@ -153,7 +153,7 @@ pub mod testing;
 pub mod event {
     pub use crate::record::event::{
         Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError, ObjectMeta,
-        ObjectReference, Text, Timestamp, TimestampError,
+        ObjectReference, ObjectReferenceError, Text, Timestamp, TimestampError,
     };
 }
 

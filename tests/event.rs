@@ -2,7 +2,7 @@
 #![cfg(feature = "recorder")]
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -153,6 +153,40 @@ fn a_source_is_a_component_and_perhaps_a_host() {
 fn a_reference_shows_what_it_has_and_nothing_that_controls_a_terminal() {
     assert_eq!(ObjectReference::new("Node", "n\r1").to_string(), r"Node/n\r1");
     assert_eq!(ObjectReference::default().to_string(), "");
+}
+
+#[test]
+fn a_reference_is_read_from_its_text() {
+    let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    assert_eq!("Pod/default/web-0".parse(), Ok(pod.clone()));
+    assert_eq!("Node/n 1".parse(), Ok(ObjectReference::new("Node", "n 1")));
+    // A slash in a name looks like the one between namespace and name.
+    let disk = ObjectReference::new("Disk", "dev/sda");
+    assert_eq!(disk.to_string().parse(), Ok(ObjectReference::new("Disk", "sda").in_namespace("dev")));
+    let long = "x".repeat(100);
+    for text in [
+        "",
+        "/",
+        "Pod",
+        "Pod/",
+        "/web-0",
+        "Pod//web-0",
+        "Pod/default/",
+        "Disk//dev/sda",
+        "Pod/default/web-0/log",
+        "Pod/a\\nb",
+        "Pod/a\nb",
+        "Pod/\u{1b}[2J",
+        "Pod/web\u{200b}",
+        &long,
+    ] {
+        let error = text.parse::<ObjectReference>().unwrap_err().to_string();
+        let (shown, _) = error.strip_prefix("invalid reference `").unwrap().split_once('`').unwrap();
+        assert!(shown.chars().count() <= 64 && !shown.contains(char::is_control), "{error}");
+    }
+    let set = HashSet::from([pod.clone(), "Pod/default/web-0".parse().unwrap()]);
+    assert_eq!(set.len(), 1);
+    assert!(HashSet::from([EventType::Normal]).contains(&"Normal".parse().unwrap()));
 }
 
 #[test]

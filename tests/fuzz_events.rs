@@ -11,9 +11,11 @@ mod wild;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
+use eventcast::escape::escape;
+use eventcast::record::LogFormat;
 use eventcast::sink::MemorySinkOptions;
 use eventcast::testing::FakeClock;
-use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink};
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
@@ -126,21 +128,59 @@ fn any_event_is_written_and_read_back() {
     });
 }
 
+/// A reference that is read shows the text that was read. The text of a reference reads back as the
+/// same reference, unless the text leaves a part out or has a slash or an escape in a part.
+#[test]
+fn a_reference_is_read_as_it_is_shown_or_not_at_all() {
+    let part = || prop_oneof![4 => "[a-zA-Z0-9.{}:<é日 -]{1,9}", 2 => wild::text(), 1 => "[/a\\\\n]{0,4}"];
+    let strategy = move || (part(), prop_oneof![Just(String::new()), part()], part());
+    cases::check(1000, strategy, |(kind, namespace, name)| {
+        let object = ObjectReference::new(&kind, &name).in_namespace(&namespace);
+        let shown = object.to_string();
+        let read = shown.parse::<ObjectReference>();
+        let is_plain = |part: &str| !part.contains(['/', '\\']) && escape(part).to_string() == part;
+        if !kind.is_empty()
+            && !name.is_empty()
+            && [&kind, &namespace, &name].iter().all(|part| is_plain(part))
+        {
+            prop_assert_eq!(read, Ok(object));
+        } else if let Ok(read) = read {
+            prop_assert_eq!(read.to_string(), shown);
+            let is_whole = !kind.is_empty() && !name.is_empty();
+            let has_slash = [&kind, &namespace, &name].iter().any(|part| part.contains('/'));
+            prop_assert!(read == object || !is_whole || has_slash, "{:?}", read);
+        } else if let Err(error) = read {
+            prop_assert!(!error.to_string().contains(wild::is_dangerous));
+        }
+        if let Ok(read) = name.parse::<ObjectReference>() {
+            prop_assert_eq!(read.to_string(), name);
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn the_log_has_one_line_for_each_event_and_no_control_character() {
     let events = EventBroadcaster::new().unwrap();
     let (tx, lines) = mpsc::channel();
+    let (klog_tx, klog_lines) = mpsc::channel();
     events.start_logging(move |line| drop(tx.send(line.to_owned()))).unwrap();
+    events.start_logging_as(LogFormat::Klog, move |line| drop(klog_tx.send(line.to_owned()))).unwrap();
     let strategy = || (wild::reference(), wild::text(), wild::text());
     cases::check(300, strategy, move |(object, reason, message)| {
         let recorded = events.new_recorder("fuzz").event(object, EventType::Warning, reason, message);
         if !recorded.is_accepted() {
             return Ok(());
         }
-        let line =
-            lines.recv_timeout(Duration::from_secs(60)).map_err(|_| TestCaseError::fail("no line came"))?;
-        prop_assert!(line.starts_with("Event("), "{:?}", line);
-        prop_assert!(!line.contains(wild::is_dangerous), "{:?}", line);
+        let next = |lines: &mpsc::Receiver<String>| {
+            lines.recv_timeout(Duration::from_secs(60)).map_err(|_| TestCaseError::fail("no line came"))
+        };
+        let (line, klog_line) = (next(&lines)?, next(&klog_lines)?);
+        let (at, rest) = line.split_at_checked(20).unwrap_or_default();
+        prop_assert!(at.parse::<Timestamp>().is_ok(), "{:?}", line);
+        prop_assert!(rest.starts_with("  Warning  "), "{:?}", line);
+        prop_assert!(klog_line.starts_with("Event("), "{:?}", klog_line);
+        prop_assert!(![line, klog_line].concat().contains(wild::is_dangerous));
         Ok(())
     });
 }

@@ -103,7 +103,7 @@ fn seven_events_become_four_with_counts() {
     drop(events);
     assert_eq!(
         lines.iter().next().unwrap(),
-        "Event(Pod/baz/foo uid=bar fieldPath=spec.containers[2]): type: 'Normal' reason: 'Started' some verbose message: 1"
+        "2023-11-14T22:13:21Z  Normal   Started  pod/foo  some verbose message: 1"
     );
     assert_eq!(lines.iter().count(), 6);
 }

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use eventcast::record::LogFormat;
 use eventcast::sink::{EventQuery, Filter, SinkOp, Tee};
 use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, SinkError};
 
@@ -179,8 +180,8 @@ fn tables_and_descriptions_of_a_file() {
 
 #[test]
 fn logs_and_what_is_told_of_losses() {
-    let (lines, losses) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (logged, told) = (lines.clone(), losses.clone());
+    let [lines, klog_lines, losses] = std::array::from_fn(|_| Arc::new(Mutex::new(Vec::new())));
+    let (logged, klog_logged, told) = (lines.clone(), klog_lines.clone(), losses.clone());
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
             told.lock().unwrap().push(loss.to_string());
@@ -191,13 +192,18 @@ fn logs_and_what_is_told_of_losses() {
         .build()
         .unwrap();
     events.start_logging(move |line| logged.lock().unwrap().push(line.to_owned())).unwrap();
+    events
+        .start_logging_as(LogFormat::Klog, move |line| klog_logged.lock().unwrap().push(line.to_owned()))
+        .unwrap();
     events.start_recording_to_sink(Refuses).unwrap();
     let recorder = events.new_recorder(PAYLOAD);
     recorder.event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
     events.shutdown();
-    let lines = lines.lock().unwrap();
-    assert_eq!(lines.len(), 1);
-    assert_harmless(&lines[0], 1, 8);
+    for (lines, shown) in [(lines, 5), (klog_lines, 8)] {
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 1);
+        assert_harmless(&lines[0], 1, shown);
+    }
     let losses = losses.lock().unwrap();
     assert_eq!(losses.len(), 2);
     for told in &*losses {

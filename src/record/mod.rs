@@ -34,7 +34,7 @@ pub(crate) mod recorder;
 pub(crate) mod sink;
 pub(crate) mod stats;
 
-pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder};
+pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, LogFormat};
 pub use self::delivery::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use self::loss::{Loss, LossReason};
 pub use self::recorder::{EventDraft, ObjectRecorder, RecordError, Recorded, Recorder};

@@ -26,6 +26,7 @@ use crate::sync::{Arc, Mutex, thread};
 use logging::Line;
 
 pub use builder::EventBroadcasterBuilder;
+pub use logging::LogFormat;
 
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
 /// client-go's event broadcaster does.
@@ -150,7 +151,7 @@ impl EventBroadcaster {
         })
     }
 
-    /// Calls `log` with a line for each event, with control characters escaped. Also calls `log`
+    /// Calls `log` with a line for each event, in the form [`LogFormat::Columns`]. Also calls `log`
     /// with a line for each gap, in which events were lost because `log` was too slow.
     ///
     /// # Errors
@@ -164,25 +165,58 @@ impl EventBroadcaster {
     /// # Examples
     ///
     /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
+    /// use std::{sync::mpsc, time::SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
+    /// let (tx, lines) = mpsc::channel();
+    /// events.start_logging(move |line| tx.send(line.to_owned()).unwrap())?;
+    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// events.shutdown();
+    /// assert_eq!(lines.recv()?, "1970-01-01T00:00:00Z  Warning  BackOff  pod/web-0  restarting");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "StartLogging")]
+    pub fn start_logging(&self, log: impl FnMut(&str) + Send + 'static) -> Result<WatchHandle, WatchError> {
+        self.start_logging_as(LogFormat::Columns, log)
+    }
+
+    /// Does the same as [`start_logging`](Self::start_logging), with lines of another form.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WatchBuilder::spawn`].
+    ///
+    /// # Blocking
+    ///
+    /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::record::LogFormat;
     /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
     /// use std::sync::mpsc;
     ///
     /// let events = EventBroadcaster::new()?;
     /// let (tx, lines) = mpsc::channel();
-    /// events.start_logging(move |line| tx.send(line.to_owned()).unwrap())?;
+    /// events.start_logging_as(LogFormat::Klog, move |line| tx.send(line.to_owned()).unwrap())?;
     /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
     /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
     /// events.shutdown();
     /// assert_eq!(lines.recv()?, "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "StartLogging")]
-    pub fn start_logging(
+    pub fn start_logging_as(
         &self,
+        format: LogFormat,
         mut log: impl FnMut(&str) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
         self.watch_builder().name("logging").spawn(move |delivery| match delivery {
-            Delivery::Event(event) => log(&Line(event).to_string()),
+            Delivery::Event(event) => log(&Line(format, event).to_string()),
             Delivery::Lagged(count) => log(&format!("({count} events lost here)")),
         })
     }

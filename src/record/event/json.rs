@@ -4,7 +4,7 @@ use std::error::Error;
 use std::{fmt, io};
 
 use super::core_v1::Event;
-use super::json_writer::push_event;
+use super::json_writer;
 use crate::escape::escape_to;
 
 impl Event {
@@ -31,9 +31,7 @@ impl Event {
     /// # Ok::<(), eventcast::event::EventJsonError>(())
     /// ```
     pub fn to_json(&self) -> String {
-        let mut json = String::with_capacity(768 + self.message.len());
-        push_event(&mut json, self);
-        json
+        json_writer::to_string(self, 768 + self.message.len())
     }
 
     /// Writes the event to a writer, as [`to_json`](Self::to_json) returns it.

@@ -4,7 +4,7 @@
 //!
 //! - `text` and `timestamp` are the values of which everything is made.
 //! - `core_v1` is the event.
-//! - `wire`, `json_writer` and `json` are the shape and the text of what Go's encoder writes.
+//! - `wire` is the shape of an event as a document, and `json_writer` and `json` are its text.
 //! - `patch` is the one change that a stored event gets.
 
 mod core_v1;
@@ -23,6 +23,6 @@ pub use core_v1::{Event, EventSeries, EventType, EventTypeError};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;
-pub use reference::{EventSource, ObjectReference};
+pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
 pub use text::Text;
 pub use timestamp::{Timestamp, TimestampError};

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::core_v1::Event;
-use super::json_writer::Object;
+use super::json_writer;
+use super::text::Text;
 use super::timestamp::Timestamp;
+use super::wire_fields::{is_empty, is_zero, write_seconds};
 
 /// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and
 /// `message`.
@@ -31,6 +35,24 @@ pub struct EventPatch {
     json: String,
 }
 
+/// The fields as they are written, in this order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PatchOut<'a> {
+    #[serde(skip_serializing_if = "is_zero")]
+    count: i32,
+    #[serde(skip_serializing_if = "is_epoch", serialize_with = "write_seconds")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "is_empty")]
+    message: &'a Text,
+}
+
+/// Returns whether the time is 1970-01-01T00:00:00Z in whole seconds, as client-go compares times.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
+fn is_epoch(at: &Option<Timestamp>) -> bool {
+    at.map(Timestamp::whole_seconds) == Some(Timestamp::UNIX_EPOCH)
+}
+
 impl EventPatch {
     /// Creates the patch that gives a stored event the count, last time and message of `event`.
     ///
@@ -38,16 +60,9 @@ impl EventPatch {
     /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore
     /// left out.
     pub fn new(event: &Event) -> Self {
-        let mut json = String::with_capacity(72 + event.message.len());
-        let mut object = Object::open(&mut json);
-        object.number("count", event.count);
-        // client-go compares the times as it writes them: in whole seconds.
-        if event.last_timestamp.map(Timestamp::whole_seconds) != Some(Timestamp::UNIX_EPOCH) {
-            object.time("lastTimestamp", event.last_timestamp, 0);
-        }
-        object.text("message", &event.message);
-        object.close();
-        Self { json }
+        let Event { count, last_timestamp, message, .. } = event;
+        let patch = PatchOut { count: *count, last_timestamp: *last_timestamp, message };
+        Self { json: json_writer::to_string(&patch, 72 + message.len()) }
     }
 
     /// Returns the patch as the bytes that a client sends.

@@ -1,12 +1,14 @@
 //! The object that an event is about, and the program that reports the event.
 
+use std::error::Error;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::text::Text;
 use super::wire_fields;
-use crate::escape::escape;
+use crate::escape::{escape, escape_to, needs_escape};
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
@@ -120,6 +122,88 @@ impl fmt::Display for ObjectReference {
         Ok(())
     }
 }
+
+/// Reads `Kind/name` or `Kind/namespace/name`, as a reference is shown.
+///
+/// A reference that is read this way shows the same text. The other way round, the text of a
+/// reference reads as the same reference if all of these hold:
+///
+/// - It has a kind and a name.
+/// - Its kind, namespace and name contain no slash, no backslash, and no character that is shown
+///   escaped.
+/// - Its other fields, which are not shown, are empty.
+///
+/// The text cannot tell a slash in a name from one before the name: `Disk/dev/sda` is read as the
+/// disk `sda` in the namespace `dev`.
+///
+/// # Errors
+///
+/// Returns an error if the text does not have two or three parts, if a part is empty, or if a part
+/// contains a backslash or a character that is shown escaped. A backslash could be the beginning of
+/// an escape or a part of the name.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::ObjectReference;
+///
+/// let pod: ObjectReference = "Pod/shop/web-0".parse()?;
+/// assert_eq!(pod, ObjectReference::new("Pod", "web-0").in_namespace("shop"));
+/// assert_eq!("Node/n1".parse(), Ok(ObjectReference::new("Node", "n1")));
+/// let error = "Pod".parse::<ObjectReference>().unwrap_err();
+/// assert!(error.to_string().starts_with("invalid reference `Pod`: expected Kind/name"));
+/// # Ok::<(), eventcast::event::ObjectReferenceError>(())
+/// ```
+impl FromStr for ObjectReference {
+    type Err = ObjectReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectReferenceError> {
+        parse(text).ok_or_else(|| ObjectReferenceError { text: escape_to(text, 64).to_string() })
+    }
+}
+
+fn parse(text: &str) -> Option<ObjectReference> {
+    let (kind, rest) = text.split_once('/')?;
+    let (namespace, name) = match rest.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, rest),
+    };
+    let is_plain =
+        |part: &str| !part.is_empty() && !part.contains(|c| matches!(c, '/' | '\\') || needs_escape(c));
+    let is_read = is_plain(kind) && namespace.is_none_or(is_plain) && is_plain(name);
+    is_read.then(|| ObjectReference::new(kind, name).in_namespace(namespace.unwrap_or_default()))
+}
+
+/// The error for a text that is not `Kind/name` or `Kind/namespace/name`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::ObjectReference;
+///
+/// let error = "Pod/\u{1b}[2J".parse::<ObjectReference>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     r"invalid reference `Pod/\u{1b}[2J`: expected Kind/name or Kind/namespace/name, such as Pod/default/web-0"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectReferenceError {
+    /// The text, escaped and cut to 64 characters.
+    text: String,
+}
+
+impl fmt::Display for ObjectReferenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "invalid reference `{}`: expected Kind/name or Kind/namespace/name, such as Pod/default/web-0",
+            self.text
+        )
+    }
+}
+
+impl Error for ObjectReferenceError {}
 
 /// The program that reports an event, and the machine that the program runs on. A text alone
 /// converts into a source with this component and without a host.

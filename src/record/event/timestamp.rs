@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::SignedDuration;
-use jiff::civil::{DateTime, date};
+use jiff::civil::{DateTime, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::escape::escape_to;
@@ -122,77 +122,16 @@ impl Timestamp {
         Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
     }
 
-    /// Appends the time with `digits` digits of the second's fraction.
-    pub(super) fn push_to(self, out: &mut String, digits: usize) {
-        out.push_str(self.to_seconds().as_str());
-        if digits > 0 {
-            // Writing to a string never fails.
-            let _ = self.write_fraction(out, digits);
-        }
-        out.push('Z');
-    }
-
-    /// Returns `YYYY-MM-DDThh:mm:ss` in UTC.
-    fn to_seconds(self) -> Ascii<19> {
-        let (days, second) = (self.seconds.div_euclid(86_400), self.seconds.rem_euclid(86_400));
-        let [year, month, day] = date_of(days);
-        let [y0, y1] = two_digits(year / 100);
-        let [y2, y3] = two_digits(year);
-        let [month0, month1] = two_digits(month);
-        let [day0, day1] = two_digits(day);
-        let [h0, h1] = two_digits(second / 3600);
-        let [m0, m1] = two_digits(second / 60 % 60);
-        let [s0, s1] = two_digits(second % 60);
-        Ascii([
-            y0, y1, y2, y3, b'-', month0, month1, b'-', day0, day1, b'T', h0, h1, b':', m0, m1, b':', s0, s1,
-        ])
-    }
-
-    /// Writes a point and `digits` digits. From the tenth digit on, these are zeros.
-    fn write_fraction(self, out: &mut impl fmt::Write, digits: usize) -> fmt::Result {
-        let zeros = digits.saturating_sub(9);
-        let shown = digits - zeros;
-        let fraction = (shown..9).fold(self.subsec_nanoseconds(), |fraction, _| fraction / 10);
-        write!(out, ".{fraction:0shown$}{:0<zeros$}", "")
+    /// Returns date and time of day in UTC.
+    fn to_civil(self) -> DateTime {
+        // The default is never used: there are fewer than 2^31 nanoseconds in a second.
+        let nanos = i32::try_from(self.subsec_nanoseconds()).unwrap_or_default();
+        // The sum is exact: jiff's calendar contains the years 0000 to 9999.
+        EPOCH.saturating_add(SignedDuration::new(self.seconds, nanos))
     }
 }
 
-/// Digits with their separators, in ASCII.
-struct Ascii<const N: usize>([u8; N]);
-
-impl<const N: usize> Ascii<N> {
-    fn as_str(&self) -> &str {
-        // The default is never used: ASCII is valid UTF-8.
-        std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
-/// Returns the last two digits of a number that is not negative.
-fn two_digits(number: i64) -> [u8; 2] {
-    let number = number.unsigned_abs() % 100;
-    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
-}
-
-/// Returns year, month and day in the proleptic Gregorian calendar, `days` days after 1970-01-01.
-///
-/// The calculation counts years from March, so that the leap day is the last day of a year, and
-/// uses the cycle of 400 years in which the calendar repeats.
-fn date_of(days: i64) -> [i64; 3] {
-    let days = days + 719_468;
-    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_cycle =
-        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    // From March on, each five months have 153 days.
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    [400 * cycle + year_of_cycle + next_year, month, day]
-}
-
-fn epoch() -> DateTime {
-    date(1970, 1, 1).at(0, 0, 0, 0)
-}
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 fn nanos_of(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
@@ -214,16 +153,15 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.to_seconds().as_str())?;
-        // As many digits as the precision says, or up to the last digit that is not zero.
-        let digits = f.precision().unwrap_or_else(|| {
-            let fraction = self.subsec_nanoseconds();
-            (0..9).find(|digits| fraction % 10_u32.pow(9 - digits) == 0).unwrap_or(9) as usize
-        });
-        if digits > 0 {
-            self.write_fraction(f, digits)?;
+        let civil = self.to_civil();
+        match f.precision() {
+            None => write!(f, "{civil}Z"),
+            // From the tenth digit on, the digits are zeros, which jiff does not write.
+            Some(digits) => {
+                let (shown, zeros) = (digits.min(9), digits.saturating_sub(9));
+                write!(f, "{civil:.shown$}{:0<zeros$}Z", "")
+            }
         }
-        f.write_str("Z")
     }
 }
 
@@ -244,10 +182,8 @@ impl FromStr for Timestamp {
 }
 
 fn parse(text: &str) -> Option<Timestamp> {
-    let (day, rest) = text.split_at_checked("YYYY-MM-DD".len())?;
-    let (clock, rest) = rest.strip_prefix('T')?.split_at_checked("hh:mm:ss".len())?;
-    let [year, month, day] = numbers(day, b'-', [4, 2, 2])?;
-    let [hour, minute, second] = numbers(clock, b':', [2, 2, 2])?;
+    let (civil, rest) = text.split_at_checked("YYYY-MM-DDThh:mm:ss".len())?;
+    let civil: DateTime = exact(civil)?;
     let (nanos, zone) = match rest.strip_prefix('.') {
         Some(rest) => {
             let end = rest.bytes().position(|b| !b.is_ascii_digit())?;
@@ -256,45 +192,26 @@ fn parse(text: &str) -> Option<Timestamp> {
                 return None;
             }
             let nanos = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
-            (nanos.fold(0, |n, digit| n * 10 + i32::from(digit - b'0')), zone)
+            (nanos.fold(0, |n, digit| n * 10 + u32::from(digit - b'0')), zone)
         }
         None => (0, rest),
     };
     let offset = match zone.split_at_checked(1)? {
         ("Z", "") => 0,
         (sign @ ("+" | "-"), offset) => {
-            let [hours, minutes] = numbers(offset, b':', [2, 2])?;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
+            let offset: Time = exact(&format!("{offset}:00"))?;
+            let seconds = offset.duration_since(Time::midnight()).as_secs();
             if sign == "-" { -seconds } else { seconds }
         }
         _ => return None,
     };
-    let at =
-        DateTime::new(year, month as i8, day as i8, hour as i8, minute as i8, second as i8, nanos).ok()?;
-    let at = at.duration_since(epoch()).checked_sub(SignedDuration::from_secs(offset))?;
-    let nanos = at.as_nanos();
-    let found = Timestamp::clamped(nanos);
-    (found.unix_nanoseconds() == nanos).then_some(found)
+    Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Reads numbers with `separator` between them. `digits` says how many digits each number has.
-/// Returns `None` if the text is anything else.
-fn numbers<const N: usize>(text: &str, separator: u8, digits: [usize; N]) -> Option<[i16; N]> {
-    let mut bytes = text.bytes();
-    let mut found = [0; N];
-    for (i, (number, digits)) in found.iter_mut().zip(digits).enumerate() {
-        if i > 0 && bytes.next()? != separator {
-            return None;
-        }
-        for _ in 0..digits {
-            let digit = bytes.next().filter(u8::is_ascii_digit)? - b'0';
-            *number = *number * 10 + i16::from(digit);
-        }
-    }
-    bytes.next().is_none().then_some(found)
+/// Reads a text that is exactly what the value shows. jiff alone also reads other forms, such as a
+/// leap second.
+fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|value: &T| value.to_string() == text)
 }
 
 /// The error for a text that is not an RFC 3339 time of the years 0000 to 9999.
