@@ -20,9 +20,9 @@ impl Others {
         Self {
             #[cfg(target_os = "linux")]
             tasks: {
-                let this = std::fs::read_link("/proc/thread-self").expect("the system tells of its threads");
-                let tasks = std::fs::read_dir("/proc/self/task").expect("the system tells of its threads");
-                let tasks = tasks.map(|task| task.expect("the system tells of its threads").path());
+                let this = std::fs::read_link("/proc/thread-self").expect("the system lists its threads");
+                let tasks = std::fs::read_dir("/proc/self/task").expect("the system lists its threads");
+                let tasks = tasks.map(|task| task.expect("the system lists its threads").path());
                 tasks.filter(|task| task.file_name() != this.file_name()).collect()
             },
         }

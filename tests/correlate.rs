@@ -110,11 +110,19 @@ fn what_cannot_be_read_is_named_by_its_line() {
     let head = r#"{"options":{}}"#;
     let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;
     for (input, expected) in [
-        (String::new(), "line 1: there is none"),
-        ("nonsense".to_owned(), "line 1: no options: expected"),
-        (event.to_owned(), "line 1: no options: unknown field `at`"),
-        (r#"{"options":{"maxEvent":1}}"#.to_owned(), "line 1: no options: unknown field `maxEvent`"),
-        (r#"{"options":{"burstSize":-1}}"#.to_owned(), "line 1: no options: invalid value: integer `-1`"),
+        (String::new(), "line 1: cannot read the options: the input is empty"),
+        ("nonsense".to_owned(), "line 1: cannot read the options: expected"),
+        (event.to_owned(), "line 1: cannot read the options: unknown field `at`"),
+        (
+            r#"{"options":{"maxEvent":1}}"#.to_owned(),
+            "line 1: cannot read the options: unknown field \
+                                                      `maxEvent`",
+        ),
+        (
+            r#"{"options":{"burstSize":-1}}"#.to_owned(),
+            "line 1: cannot read the options: invalid value: \
+                                                        integer `-1`",
+        ),
         (
             r#"{"options":{"lruCacheSize":99999999}}"#.to_owned(),
             "line 1: lru_cache_size must be 1 to 16777216 entries, got 99999999",
@@ -140,7 +148,7 @@ fn what_cannot_be_read_is_named_by_its_line() {
     let ended = correlate(&["--compare"], format!("{head}\n{event}\n").as_bytes());
     assert_eq!(
         (ended.code, &*ended.stderr),
-        (Some(2), "correlate: line 2: has no `expect` to compare with\n")
+        (Some(2), "correlate: line 2: cannot compare: missing field `expect`\n")
     );
 }
 

@@ -23,18 +23,18 @@ fn custom_sink_stores_what_can_be_stored_and_tells_of_the_rest() {
                 "    4  Warning  AlmostFull  Disk/sda  97 % are used",
                 "",
                 "12 requests, 3 created, 2 replaced",
-                "store: created 3, updated 2, skipped 0, rejected 1, exhausted 1, recreated 1, retried 4, last refusal: \
-                 may be tried again: 500: the shelf for tapes is broken",
+                "store: created 3, updated 2, skipped 0, rejected 1, exhausted 1, recreated 1, retried 4, \
+                 last refusal: may be tried again: 500: cannot store a tape",
                 "everything adds up",
             ]
         );
         assert_eq!(
             ended.stderr,
             [
-                "lost: store: 1 event lost (rejected): Disk/sda Smart: rejected: 413: a message of 2000 bytes, at most \
-                 1024 are allowed",
-                "lost: store: 1 event lost (too many attempts): Tape/st0 Torn: may be tried again: 500: the shelf for \
-                 tapes is broken",
+                "lost: store: 1 event lost (rejected): Disk/sda Smart: rejected: 413: message must be at \
+                 most 1024 bytes, got 2000",
+                "lost: store: 1 event lost (too many attempts): Tape/st0 Torn: may be tried again: 500: \
+                 cannot store a tape",
             ]
         );
     }

@@ -136,8 +136,8 @@ fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
         let list = run[list].as_array().expect("sentences");
         assert!(list.iter().any(|line| line.as_str().is_some_and(|line| line.contains(part))), "{list:#?}");
     };
-    told("learned", "no queue is long enough for that");
-    told("warnings", "were given up (--grace)");
+    told("learned", "no queue is long enough");
+    told("warnings", "abandoned them (--grace)");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_bus_that_is_full_refuses_and_that_is_told() {
     let run = figures(&[&args[..], &["--handler=20ms", "--grace=0s"]].concat());
     assert_adds_up(&run);
     assert!(number(&run["publisher"]["refused"]) > 0, "{run:#}");
-    assert!(run["warnings"].to_string().contains("the bus's own queue of 8 was full"), "{run:#}");
-    assert!(run["learned"].to_string().contains("and passed the loss on to all"), "{run:#}");
+    assert!(run["warnings"].to_string().contains("its own queue of 8 was full"), "{run:#}");
+    assert!(run["learned"].to_string().contains("and all watchers share the loss"), "{run:#}");
 }
 
 #[test]
@@ -310,37 +310,61 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--rate", "0"], "--rate must be a number from 1 to 10000000, got '0'"),
         (&["--rate=99999999999999999999"], "--rate must be a number from 1 to 10000000, got '9999"),
         (&["--burst=0"], "--burst must be a number from 1 to 1000000, got '0'"),
-        (&["--burst=1", "--every=0s"], "--every is zero: it must be more, as in --every 100ms"),
-        (&["--every=1s"], "--every is the time between bursts: say how long they are, as in --burst 300"),
-        (&["--for", "0ms"], "--for is zero: it must be more"),
-        (&["--for=2h"], "--for is longer than an hour: up to 1h is allowed"),
-        (&["--for", "1h", "--rate=10000000"], "36000000000 events: up to 20,000,000 are allowed"),
-        (&["--burst=1000000", "--every=1us"], "events: up to 20,000,000 are allowed"),
+        (&["--burst=1", "--every=0s"], "--every must be more than 0s, got 0s"),
+        (&["--every=1s"], "--every needs bursts: set their length, as in --burst 300"),
+        (&["--for", "0ms"], "--for must be more than 0s, got 0s"),
+        (&["--for=2h"], "--for must be at most 1h, got 2h"),
+        (&["--for", "1h", "--rate=10000000"], "a run must be at most 20,000,000 events, got 36000000000 of "),
+        (&["--burst=1000000", "--every=1us"], "a run must be at most 20,000,000 events, got "),
         (&["--incoming=0"], "--incoming must be a number from 1 to 16777216, got '0'"),
         (&["--queue=0"], "--queue must be a number from 1 to 16777216, got '0'"),
-        (&["--policy", "drop"], "'drop' is none of drop-incoming, drop-oldest, wait or wait-for:TIME"),
+        (
+            &["--policy", "drop"],
+            "--policy must be drop-incoming, drop-oldest, wait or wait-for:TIME, got \
+                                 'drop'",
+        ),
         (
             &["--policy=wait-for:5"],
-            "--policy: the time of wait-for must be a duration such as 250ms or 1m30s, got '5'",
+            "the time of --policy wait-for must be a duration such as 250ms or 1m30s, got '5'",
         ),
         (&["--policy"], "--policy needs a value: drop-incoming"),
-        (&["--handler=fast"], "--handler: handler 'fast' has 'fast' for a time: write a time up to 60s"),
-        (&["--handler=gauss:1us"], "there is no shape 'gauss': write a time up to 60s, as in 20us"),
-        (&["--handler=uniform:2us..1us"], "does not go up"),
-        (&["--watchers=0"], "'0' is not a number from 1 to 256"),
+        (
+            &["--handler=fast"],
+            "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' \
+                               in 'fast': write a time up to 60s",
+        ),
+        (
+            &["--handler=gauss:1us"],
+            "uniform, exp or pareto, got 'gauss' in 'gauss:1us': write a time up to \
+                                    60s, as in 20us",
+        ),
+        (&["--handler=uniform:2us..1us"], "the range must go up"),
+        (&["--watchers=0"], "the count must be a number from 1 to 256, got '0'"),
         (&["--watchers=3:queue"], "there is no '=' in 'queue' in '3:queue': write a count"),
-        (&["--watchers=3:lenght=4"], "'lenght' is none of name, queue, policy, handler"),
-        (&["--watchers=1:queue=16777217"], "'16777217' is not a number from 1 to 16777216"),
-        (&["--watchers=1:policy=block"], "the policy 'block' is none of drop-incoming"),
-        (&["--watchers=1:handler=1"], "--watchers: handler '1' has '1' for a time"),
-        (&["--watchers=1:name="], "the name is empty"),
-        (&["--watchers=1:name=a", "--watchers=1:name=a"], "the name 'a' is given twice"),
-        (&["--watchers=200", "--watchers=100"], "300 in all are too many: 256 or fewer are allowed"),
-        (&["--sweep=queue=9..1"], "the range does not go up in 'queue=9..1': write queue=10..10000"),
-        (&["--sweep=rate=1..9"], "'rate' is neither queue nor handler"),
+        (&["--watchers=3:lenght=4"], "the setting must be name, queue, policy or handler, got 'lenght'"),
+        (&["--watchers=1:queue=16777217"], "queue must be a number from 1 to 16777216, got '16777217'"),
+        (
+            &["--watchers=1:policy=block"],
+            "policy must be drop-incoming, drop-oldest, wait or \
+                                          wait-for:TIME, got 'block'",
+        ),
+        (
+            &["--watchers=1:handler=1"],
+            "--watchers: the time must be a duration such as 250ms or 1m30s, got \
+                                       '1' in '1'",
+        ),
+        (&["--watchers=1:name="], "name must be one character or more, without NUL"),
+        (
+            &["--watchers=1:name=a", "--watchers=1:name=a"],
+            "--watchers must have different names, got 'a' \
+                                                           twice",
+        ),
+        (&["--watchers=200", "--watchers=100"], "--watchers must be at most 256 in all, got 300"),
+        (&["--sweep=queue=9..1"], "the range must go up in 'queue=9..1': write queue=10..10000"),
+        (&["--sweep=rate=1..9"], "the setting must be queue or handler, got 'rate'"),
         (&["--sweep=queue=1..9", "--points=1"], "--points must be a number from 2 to 64, got '1'"),
-        (&["--points=3"], "--points is for a --sweep, as in --sweep queue=10..10000"),
-        (&["-o", "x.svg"], "--output is for a --sweep"),
+        (&["--points=3"], "--points needs a sweep: add one, as in --sweep queue=10..10000"),
+        (&["-o", "x.svg"], "--output needs a sweep"),
         (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["--seed=-1"], "--seed must be a number from 0 to"),
     ] {

@@ -243,7 +243,14 @@ fn watch_goes_over_to_the_file_that_takes_the_place() {
     assert!(line.contains("pod/web-9"), "{line}");
     watching.signal(rustix::process::Signal::INT);
     let (code, stderr) = watching.end();
-    assert_eq!((code, stderr.as_str()), (Some(0), "events: there is another file in its place\n"));
+    assert_eq!(
+        (code, stderr.as_str()),
+        (
+            Some(0),
+            "events: another file replaced the store, and the watch \
+                                                   begins again\n"
+        )
+    );
 }
 
 #[cfg(unix)]
@@ -343,27 +350,27 @@ fn assert_harmless(shown: &str) {
 fn bad_usage_is_told_on_stderr_with_status_2() {
     let place = filled("usage");
     for (args, part) in [
-        (&[][..], "no command: give get, describe or watch"),
-        (&["list"], "'list' is no command"),
-        (&["get", "more"], "'more' is one argument too many"),
+        (&[][..], "a command is missing: give get, describe or watch"),
+        (&["list"], "the command must be get, describe or watch, got 'list'"),
+        (&["get", "more"], "unexpected argument 'more'"),
         (&["describe"], "describe needs an object"),
-        (&["describe", "pod"], "'pod' is no object: write KIND/NAME"),
-        (&["describe", "pod/"], "'pod/' is no object"),
-        (&["describe", "pod/a", "pod/b"], "'pod/b' is one argument too many"),
-        (&["describe", "pod/a", "--limit", "1"], "--limit is for get and watch"),
-        (&["get", "--interval", "1s"], "--interval is for watch"),
-        (&["watch", "--interval", "0s"], "--interval is zero"),
+        (&["describe", "pod"], "the object must be KIND/NAME, such as pod/web-0, got 'pod'"),
+        (&["describe", "pod/"], "got 'pod/'"),
+        (&["describe", "pod/a", "pod/b"], "unexpected argument 'pod/b'"),
+        (&["describe", "pod/a", "--limit", "1"], "--limit works with get and watch only"),
+        (&["get", "--interval", "1s"], "--interval works with watch only"),
+        (&["watch", "--interval", "0s"], "--interval must be more than 0s, got 0s"),
         (&["get", "--nonsense"], "invalid option '--nonsense'"),
-        (&["get", "--for", "/web-0"], "'/web-0' is no object"),
+        (&["get", "--for", "/web-0"], "got '/web-0'"),
         (&["get", "--for"], "--for needs an object"),
         (&["get", "-n", ""], "--namespace needs a name"),
-        (&["get", "--types", "Normal,Warning"], "'Normal,Warning' is not one type"),
+        (&["get", "--types", "Normal,Warning"], "--types must be one type, got 'Normal,Warning'"),
         (
             &["get", "--since", "yesterday"],
             "--since must be a duration such as 250ms or 1m30s, got 'yesterday'",
         ),
-        (&["get", "--limit", "-1"], "--limit: '-1' is not a number"),
-        (&["get", "-o", "yaml"], "--output: 'yaml' is not table or json"),
+        (&["get", "--limit", "-1"], "--limit must be a number from 0 to 16777216, got '-1'"),
+        (&["get", "-o", "yaml"], "--output must be table or json, got 'yaml'"),
         (&["get", "--store"], "--store needs a file"),
         (&["get", "--store", ""], "--store needs a file"),
     ] {

@@ -53,7 +53,7 @@ fn filtered_shows_each_watcher_what_it_is_there_for() {
     let having = |text: &str| failures.iter().filter(|line| line.contains(text)).count();
     assert_eq!(having("the store is busy"), 22, "{failures:#?}");
     assert_eq!(having("cannot be read"), 28, "{failures:#?}");
-    assert_eq!(having("is given up"), 10, "{failures:#?}");
+    assert_eq!(having("given up after "), 10, "{failures:#?}");
     // Each job is queued, and each of its attempts begins and ends.
     let events = 110 + 2 * (100 + 20) + 10 * 7;
     assert!(lines.contains(&format!("110 jobs, 10 of them given up, in {events} events")), "{lines:#?}");

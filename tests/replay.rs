@@ -111,7 +111,7 @@ fn every_option_is_a_flag() {
         assert_eq!(stats(&[flag], "aggregated"), 3);
     }
     let ended = replay(&["--lru-cache-size=1", "--summaries"], &input);
-    assert!(ended.stdout.contains("--lru-cache-size is too small"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("to make room: raise --lru-cache-size"), "{}", ended.stdout);
     assert!(ended.stdout.contains("events that say how many were skipped"), "{}", ended.stdout);
 }
 
@@ -166,7 +166,7 @@ fn what_cannot_be_read_is_named_and_left_out() {
         "replay: line 55: an Event of events.k8s.io/v1, not of v1",
         "replay: line 56: not an event: invalid type",
         "replay: line 57: an event without a time",
-        "replay: 7 in all could not be read",
+        "replay: cannot read 7 of the events",
     ]) {
         assert!(problem.starts_with(expected), "{problem}");
     }
@@ -175,7 +175,7 @@ fn what_cannot_be_read_is_named_and_left_out() {
 
     let strict = replay(&["--strict"], &input);
     assert_eq!((strict.code, &*strict.stdout), (Some(2), ""));
-    assert!(strict.stderr.contains("7 could not be read, and --strict was given"), "{}", strict.stderr);
+    assert!(strict.stderr.contains("cannot read 7 of the events: leave --strict out"), "{}", strict.stderr);
     assert_eq!(replay(&["--strict"], &lines(&events())).code, Some(0));
 }
 
@@ -199,7 +199,7 @@ fn what_calls_itself_an_event_is_one() {
         other.as_object_mut().unwrap().remove(missing);
         let ended = replay(&[], &other.to_string());
         assert_eq!(ended.code, Some(2), "{missing}");
-        assert!(ended.stderr.contains("neither about anything nor with a reason"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("it has neither an object nor a reason"), "{}", ended.stderr);
     }
 }
 
@@ -305,21 +305,30 @@ fn a_sweep_draws_each_value() {
 fn says_what_is_wrong_and_what_to_do() {
     for (args, expected) in [
         (&["--nonsense"][..], "invalid option '--nonsense'"),
-        (&["a", "b"], "'b' is one file too many"),
+        (&["a", "b"], "unexpected argument 'b'"),
         (&["/no/such/\u{1b}file"], r"cannot open '/no/such/\u{1b}file': "),
-        (&["--burst", "x"], "--burst: 'x' is no number for it: invalid digit"),
+        (&["--burst", "x"], "--burst must be a whole number that is not negative, got 'x'"),
         (&["--burst", "0"], "burst must be 1 or more, got 0"),
         (&["--max-events"], "--max-events needs a value"),
         (&["--max-interval", "5"], "--max-interval must be a duration such as 250ms or 1m30s, got '5'"),
+        (&["--qps", "x"], "--qps must be a number, got 'x'"),
         (&["--qps=-1"], "qps must be finite and more than zero, got -1"),
         (&["--lru-cache-size=0"], "lru_cache_size must be 1 to 16777216 entries, got 0"),
-        (&["--output", "x"], "--output is for the drawing of a --sweep"),
+        (&["--output", "x"], "--output needs a sweep"),
         (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
-        (&["--sweep", "bursts=1..2"], "'bursts' is none of max-events, max-interval, burst, lru-cache-size"),
+        (
+            &["--sweep", "bursts=1..2"],
+            "the option must be one of max-events, max-interval, burst, \
+                                       lru-cache-size, got 'bursts'",
+        ),
         (&["--sweep", "burst=2..1"], "the range must begin with 1 or more and go up"),
         (&["--sweep", "burst=0..1"], "the range must begin with 1 or more and go up"),
-        (&["--sweep", "burst=1..x"], "'x' is no number"),
-        (&["--sweep", "burst=1..2", "--no-spam-filter"], "burst belongs to a stage that is off"),
+        (&["--sweep", "burst=1..x"], "the ends must be whole numbers up to 4294967295, got 'x'"),
+        (
+            &["--sweep", "burst=1..2", "--no-spam-filter"],
+            "cannot sweep burst: its stage is off: leave \
+                                                          --no-aggregation",
+        ),
         (&["--sweep", "lru-cache-size=1..99999999"], "lru_cache_size must be 1 to "),
     ] {
         let ended = replay(args, &lines(&events()));

@@ -147,7 +147,7 @@ fn it_ends_by_itself_when_the_time_is_over() {
 #[test]
 fn bad_usage_is_told_on_stderr_with_status_2() {
     for (args, part) in [
-        (&[][..], "no command"),
+        (&[][..], "a command is missing"),
         (&["--nonsense"][..], "invalid option '--nonsense'"),
         (&["--for", "soon", "true"][..], "--for must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["echo 'open"][..], "a quote that is not closed"),

@@ -7,26 +7,26 @@ use lexopt::ValueExt;
 use lexopt::prelude::{Long, Short};
 
 pub(crate) const HELP: &str = "\
-How long an event is under way from one thread to another, and what it costs to send it: eventcast
+Measures how long an event takes from one thread to another, and the cost of sending it: eventcast
 beside raw channels and two rivals.
 
 Usage: latency [OPTIONS]
 
 Options:
       --rate RATE     Only this: events a second, such as 1000, 10k or 1M; or `idle`, one event at a
-                      time after a pause of half a millisecond; or `cost`, what it costs to send.
+                      time after a pause of half a millisecond; or `cost`, the cost of sending.
                       May be given several times [default: idle, 1k, 10k, 100k, 1M and cost]
-      --only TEXT     Only contenders whose name holds TEXT
-      --seconds S     How long a round takes, from 0.01 to 60 [default: 1]
+      --only TEXT     Only contenders whose name contains TEXT
+      --seconds S     The length of a round, from 0.01 to 60 [default: 1]
       --rounds N      Rounds of each contender, from 1 to 1000 [default: 5]
       --quick         One round of a twentieth of a second: to see that it works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
   -h, --help          Print this
 
-The sender sleeps until 200 us before an event is due, and from there on looks at the clock, giving
-way to others each time. Latencies count from the moment at which an event was due; how late the
-sender was is part of them, and shown beside them.
+The sender sleeps until 200 us before an event is due. From then on it looks at the clock, and
+yields each time. A latency counts from the moment at which the event was due. It includes the
+sender's delay, and the tables show that delay too.
 
 Exit status: 0, 2 for bad usage, 128 and the number of the signal that ended it; a contender that
 doubled or reordered an event, or lost one unnoticed, ends the program with a panic.
@@ -59,7 +59,8 @@ impl Part {
         let rate = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
         rate.filter(|rate| (1..=MOST).contains(rate)).map(Self::Rate).ok_or_else(|| {
             format!(
-                "--rate: {text:?} is not a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`"
+                "--rate must be a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`, got \
+                 {text:?}"
             )
         })
     }
@@ -105,7 +106,7 @@ pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, Strin
                     .parse()
                     .ok()
                     .filter(|s| (0.01..=60.0).contains(s))
-                    .ok_or_else(|| format!("--seconds: {text:?} is not a number from 0.01 to 60"))?;
+                    .ok_or_else(|| format!("--seconds must be a number from 0.01 to 60, got {text:?}"))?;
             }
             Long("rounds") => {
                 let text = parser.value().and_then(ValueExt::string).map_err(says)?;
@@ -113,7 +114,7 @@ pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, Strin
                     .parse()
                     .ok()
                     .filter(|n| (1..=1000).contains(n))
-                    .ok_or_else(|| format!("--rounds: {text:?} is not a number from 1 to 1000"))?;
+                    .ok_or_else(|| format!("--rounds must be a number from 1 to 1000, got {text:?}"))?;
             }
             Long("quick") => (settings.seconds, settings.rounds) = (0.05, 1),
             Long("json") => settings.form = Form::Json,
@@ -131,7 +132,11 @@ pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, Strin
     let senders = eventcast_benches::cost::CONTENDERS.iter().map(|contender| contender.name);
     if !names.iter().copied().chain(senders.clone()).any(|name| name.contains(&settings.only)) {
         let names: Vec<_> = names.into_iter().chain(senders).collect();
-        return Err(format!("--only: no name holds {:?}; there are: {}", settings.only, names.join("; ")));
+        return Err(format!(
+            "--only must be a part of a name, got {:?}: choose from {}",
+            settings.only,
+            names.join("; ")
+        ));
     }
     Ok(Some(settings))
 }

@@ -16,7 +16,7 @@ fn printed(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{arguments:?}: {errors}");
-    assert_eq!(errors, "", "nobody watches, so there is nothing to tell");
+    assert_eq!(errors, "", "a program without a terminal shows no progress");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -63,15 +63,21 @@ fn latency_measures_what_it_is_asked_for() {
 #[test]
 fn latency_says_what_is_wrong_with_its_arguments() {
     for (arguments, part) in [
-        (&["--rate", "fast"][..], r#"--rate: "fast" is not a number from 1 to 10M"#),
-        (&["--rate", "0"], r#"--rate: "0" is not a number"#),
-        (&["--rate", "11M"], r#"--rate: "11M" is not a number"#),
-        (&["--rate", "99999999999999999M"], "is not a number from 1 to 10M"),
+        (
+            &["--rate", "fast"][..],
+            r#"--rate must be a number from 1 to 10M (such as 500, 10k or 1M), `idle` or `cost`, got "fast""#,
+        ),
+        (&["--rate", "0"], r#"`cost`, got "0""#),
+        (&["--rate", "11M"], r#"`cost`, got "11M""#),
+        (&["--rate", "99999999999999999M"], "--rate must be a number from 1 to 10M"),
         (&["--rate"], "missing argument for option '--rate'"),
-        (&["--seconds", "0"], r#"--seconds: "0" is not a number from 0.01 to 60"#),
-        (&["--seconds", "nan"], r#"--seconds: "nan" is not a number"#),
-        (&["--rounds", "0"], r#"--rounds: "0" is not a number from 1 to 1000"#),
-        (&["--only", "zeromq"], r#"no name holds "zeromq"; there are: eventcast handler; "#),
+        (&["--seconds", "0"], r#"--seconds must be a number from 0.01 to 60, got "0""#),
+        (&["--seconds", "nan"], r#"--seconds must be a number from 0.01 to 60, got "nan""#),
+        (&["--rounds", "0"], r#"--rounds must be a number from 1 to 1000, got "0""#),
+        (
+            &["--only", "zeromq"],
+            r#"--only must be a part of a name, got "zeromq": choose from eventcast handler; "#,
+        ),
         (&["--slow"], "invalid option '--slow'"),
         (&["now"], r#"unexpected argument "now""#),
     ] {

@@ -35,15 +35,15 @@ use report::{Figures, Table};
 static ALLOCATOR: idle::Counting = idle::Counting;
 
 const HELP: &str = "\
-eventcast beside everything else that carries events to several readers inside a process.
+Measures eventcast beside other crates that carry events to several readers in a process.
 
 Usage: versus [OPTIONS]
 
 Options:
       --rounds N      Rounds of each contender in each case, at least 1 [default: 7]
-      --case TEXT     Only cases whose name holds TEXT, such as \"1 to 16\" or \"tasks\"
-      --only TEXT     Only contenders whose name holds TEXT; eventcast is always there
-      --no-idle       Do not measure what it costs to wait for nothing
+      --case TEXT     Only cases whose name contains TEXT, such as \"1 to 16\" or \"tasks\"
+      --only TEXT     Only contenders whose name contains TEXT; eventcast is always there
+      --no-idle       Do not measure the cost of waiting for nothing
       --quick         One round of a tenth of the length: to see that it works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
@@ -126,7 +126,7 @@ fn read() -> Result<Option<Settings>, lexopt::Error> {
             Long("rounds") => {
                 settings.rounds = parser.value()?.parse()?;
                 if settings.rounds == 0 {
-                    return Err("--rounds takes a number from 1".into());
+                    return Err("--rounds must be 1 or more, got 0".into());
                 }
             }
             Long("case") => settings.case = parser.value()?.string()?,

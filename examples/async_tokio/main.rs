@@ -44,14 +44,14 @@ Usage: async_tokio [OPTIONS]
 Options:
       --threads N        Threads that publish [default: 2]
       --tasks N          Tasks that publish [default: 2]
-      --events N         Each stops after so many [default: at the end]
-      --for DURATION     End after so long [default: at Ctrl-C or SIGTERM, or when
-                         all have published what they should]
+      --events N         Each stops after this many events [default: at the end]
+      --for DURATION     End after this time [default: at Ctrl-C or SIGTERM, or when
+                         all publishers have stopped]
       --current-thread   Use a runtime of one thread
   -h, --help             Print this
 
-A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. A second Ctrl-C does not wait for the
-readers.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h. A second Ctrl-C does not
+wait for the readers.
 
 Exit status: 0 when nothing was lost, 1 when something was, 2 for bad usage.
 ";

@@ -46,7 +46,7 @@ impl Tally {
             faults.push(format!("{} out of order", self.misplaced));
         }
         if self.next != published {
-            faults.push(format!("{:?} came of {published:?} published", self.next));
+            faults.push(format!("received {:?} of {published:?} published", self.next));
         }
         faults
     }
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn what_is_missing_shows() {
         assert_eq!(tally(&[(0, 1)]).faults(&[2, 0]), ["1 out of order"]);
-        assert_eq!(tally(&[(0, 0)]).faults(&[2, 0]), ["[1, 0] came of [2, 0] published"]);
+        assert_eq!(tally(&[(0, 0)]).faults(&[2, 0]), ["received [1, 0] of [2, 0] published"]);
         let mut tally = tally(&[(0, 0)]);
         tally.take(Delivery::Lagged(1));
-        assert_eq!(tally.faults(&[2, 0]), ["1 lost", "[1, 0] came of [2, 0] published"]);
+        assert_eq!(tally.faults(&[2, 0]), ["1 lost", "received [1, 0] of [2, 0] published"]);
     }
 }

@@ -23,16 +23,16 @@ use text::plain;
 use vectors::{Rig, Vector};
 
 const HELP: &str = "\
-Runs events through the correlator, and writes what it answers.
+Runs events through the correlator, and writes its answers.
 
 Usage: correlate [--compare] < FILE
 
 Reads JSON lines on standard input: first {\"options\": {...}} with client-go's names
 (lruCacheSize, burstSize, qps, maxEvents, maxIntervalInSeconds; 0 or absent is the
 default), then for each event {\"at\": TIME, \"event\": {...}, \"server\": {...}}. `at` is the
-time of the clock, `event` a core/v1 Event. Each write is taken to have succeeded, and
-the store's answer handed back; `server` may change that: {\"name\": .., \"resourceVersion\":
-..} is what the store made of it, {\"fail\": true} a write that failed.
+time of the clock, `event` a core/v1 Event. Each write succeeds, and the correlator gets the
+store's answer. `server` can change that: {\"name\": .., \"resourceVersion\": ..} is the store's
+answer, {\"fail\": true} makes the write fail.
 
 Writes for each event one line {\"skip\": .., \"event\": .., \"patch\": .., \"error\": ..}.
 
@@ -43,7 +43,7 @@ Options:
   -V, --version   Print the version
 
 Exit status: 0 when all is well, 1 when something differs or cannot be written, 2 for bad
-usage and for a line that cannot be read, whose number is named.
+usage and for a line that cannot be read; the error has its number.
 ";
 
 /// The reason why the program ends early.
@@ -126,14 +126,14 @@ fn run(request: Request) -> Result<bool, Stop> {
             None => writeln!(out, "{}", answer.to_json())?,
             Some(comparison) => {
                 let Some(expected) = &vector.expect else {
-                    return Err(at_line("has no `expect` to compare with".to_owned()));
+                    return Err(at_line("cannot compare: missing field `expect`".to_owned()));
                 };
                 comparison.add(number, expected, &answer);
             }
         }
     }
     if rig.is_none() {
-        return Err(Stop::Input("line 1: there is none: it must have the options".to_owned()));
+        return Err(Stop::Input("line 1: cannot read the options: the input is empty".to_owned()));
     }
     let is_as_expected = comparison.as_ref().is_none_or(Comparison::is_equal);
     if let Some(comparison) = comparison {

@@ -98,8 +98,8 @@ pub(crate) struct Rig {
 impl Rig {
     /// Creates a rig with the options in the first line.
     pub(crate) fn new(line: &str) -> Result<Self, String> {
-        let head: Head =
-            serde_json::from_str(line).map_err(|error| format!("no options: {}", json_error(&error)))?;
+        let head: Head = serde_json::from_str(line)
+            .map_err(|error| format!("cannot read the options: {}", json_error(&error)))?;
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let correlator = EventCorrelator::new(head.options.to_options().clock(clock.clock()))
             .map_err(|error| error.to_string())?;

@@ -41,7 +41,7 @@ impl Client {
         let host = format!("Host: {}\r\n", self.address);
         http::write(&mut connection, &format!("{method} {path} HTTP/1.1"), &host, body).await?;
         let answer = Message::read(&mut connection).await?;
-        let answer = answer.ok_or_else(|| io::Error::other("the store hung up"))?;
+        let answer = answer.ok_or_else(|| io::Error::other("the store closed the connection"))?;
         *kept = Some(connection);
         Ok(answer)
     }

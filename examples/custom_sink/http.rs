@@ -40,15 +40,18 @@ impl Message {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(':').ok_or_else(|| invalid("a header without a colon"))?;
+            let (name, value) = line.split_once(':').ok_or_else(|| invalid("a header has no colon"))?;
             message.headers.push((name.to_owned(), value.trim().to_owned()));
         }
         let length = message.header("content-length").unwrap_or("0").parse::<u64>();
         let length = length.ok().filter(|length| *length <= LIMIT);
-        let mut body =
-            vec![0; length.ok_or_else(|| invalid("a length that is no number, or too large"))? as usize];
+        let mut body = vec![
+            0;
+            length.ok_or_else(|| invalid("the length of the body must be a number up to 65536"))?
+                as usize
+        ];
         stream.read_exact(&mut body).await?;
-        message.body = String::from_utf8(body).map_err(|_| invalid("a body that is not UTF-8"))?;
+        message.body = String::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
         Ok(Some(message))
     }
 }

@@ -40,7 +40,7 @@ use support::table;
 use support::text::plain;
 
 const HELP: &str = "\
-A sink of one's own whose client is asynchronous.
+A sink that you write yourself, over an asynchronous client.
 
 Usage: custom_sink [OPTIONS]
 
@@ -48,7 +48,7 @@ Options:
       --current-thread   Use a runtime of one thread
   -h, --help             Print this
 
-What is lost, and why, is told on stderr; what is stored goes to stdout.
+The stored events go to stdout. The lost events, with the reason, go to stderr.
 
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";

@@ -86,11 +86,11 @@ impl Store {
             Err(error) => return Some(("400 Bad Request", error.to_string())),
         };
         if event.message.len() > LONGEST {
-            let why = format!("a message of {} bytes, at most {LONGEST} are allowed", event.message.len());
+            let why = format!("message must be at most {LONGEST} bytes, got {}", event.message.len());
             return Some(("413 Content Too Large", why));
         }
         if event.involved_object.kind == "Tape" {
-            return Some(("500 Internal Server Error", "the shelf for tapes is broken".to_owned()));
+            return Some(("500 Internal Server Error", "cannot store a tape".to_owned()));
         }
         let key = (event.metadata.namespace.to_string(), event.metadata.name.to_string());
         if mood == Some(Mood::Forget) {
@@ -99,9 +99,9 @@ impl Store {
         let is_there = state.events.contains_key(&key);
         let status = match (request.start.split(' ').next(), is_there) {
             (Some("POST"), false) => "201 Created",
-            (Some("POST"), true) => return Some(("409 Conflict", "it is there already".to_owned())),
+            (Some("POST"), true) => return Some(("409 Conflict", "the event exists".to_owned())),
             (Some("PUT"), true) => "200 OK",
-            (Some("PUT"), false) => return Some(("404 Not Found", "it is not there".to_owned())),
+            (Some("PUT"), false) => return Some(("404 Not Found", "there is no such event".to_owned())),
             _ => return Some(("405 Method Not Allowed", "POST or PUT".to_owned())),
         };
         *(if is_there { &mut state.replaced } else { &mut state.created }) += 1;

@@ -19,14 +19,14 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         outcome.settings.watchers.iter().zip(&outcome.accounts)
     {
         let (name, dropped) = (watcher.name.as_str(), &stats.dropped);
-        check(name, "still at work", u64::from(!ended), 0);
+        check(name, "still running", u64::from(!ended), 0);
         check(name, "offered = accepted", stats.offered, published.accepted);
         let parts = stats.delivered + dropped.total() + stats.queued;
         check(name, "offered = delivered + dropped + queued", stats.offered, parts);
-        check(name, "events in hand = delivered", seen.events, stats.delivered);
-        check(name, "events that were not where the gaps say", seen.misplaced, 0);
+        check(name, "received = delivered", seen.events, stats.delivered);
+        check(name, "events out of place by the gaps", seen.misplaced, 0);
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
-        check(name, "losses that were told as they happened = dropped", told.lost, for_room);
+        check(name, "losses that the hook received = dropped", told.lost, for_room);
         // A handler that gives up does not learn what is missing behind its last event. It gives up
         // if its watcher is stopped, or if the end did not come in time, even if nothing was left
         // in its queue.
@@ -127,12 +127,12 @@ mod tests {
         let cases: [(Change, &str); 11] = [
             (|o| o.published.accepted = 9, "publisher: accepted: 9 is not 10"),
             (|o| o.published.refused = 2, "publisher: refused: 2 is not 3"),
-            (|o| o.accounts[0].ended = false, r"w\u{1b}: still at work: 1 is not 0"),
+            (|o| o.accounts[0].ended = false, r"w\u{1b}: still running: 1 is not 0"),
             (|o| o.accounts[0].stats.offered = 11, "offered = accepted: 11 is not 10"),
             (|o| o.accounts[0].stats.queued = 1, "offered = delivered + dropped + queued: 10 is not 11"),
-            (|o| o.accounts[0].seen.events = 3, "events in hand = delivered: 3 is not 4"),
-            (|o| o.accounts[0].seen.misplaced = 1, "events that were not where the gaps say: 1 is not 0"),
-            (|o| o.accounts[0].told.lost = 5, "losses that were told as they happened = dropped: 5 is not 6"),
+            (|o| o.accounts[0].seen.events = 3, "received = delivered: 3 is not 4"),
+            (|o| o.accounts[0].seen.misplaced = 1, "events out of place by the gaps: 1 is not 0"),
+            (|o| o.accounts[0].told.lost = 5, "losses that the hook received = dropped: 5 is not 6"),
             (|o| o.accounts[0].seen.lost = 7, "lost in gaps = dropped: 7 is not 6"),
             (|o| o.accounts[0].seen.lost = 5, "lost in gaps = dropped: 5 is not 6"),
             (|o| (o.complete, o.accounts[0].seen.lost) = (false, 7), "lost in gaps = dropped: 7 is not 6"),

@@ -24,7 +24,7 @@ const MAX_WATCHERS: usize = 256;
 /// The largest number of events of a run. The run keeps the time of each publish.
 const MAX_EVENTS: u128 = 20_000_000;
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
-const POLICIES: &str = "drop-incoming, drop-oldest, wait or wait-for:TIME, as in wait-for:5ms";
+const POLICIES: &str = "drop-incoming, drop-oldest, wait or wait-for:TIME";
 
 /// A request on the command line: what to run, and how to show the result.
 pub(crate) struct Request {
@@ -66,14 +66,14 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Request>, String> {
             }
             Long("policy") => {
                 let text = value(&mut parser, "--policy", POLICIES)?;
-                common.policy = Some(policy(&text).map_err(|error| format!("--policy: {error}"))?);
+                common.policy = Some(policy("--policy", &text)?);
             }
             Long("handler") => {
                 let text = value(&mut parser, "--handler", "a time, as in 20us or exp:50us")?;
                 common.times = Some(Times::parse(&text).map_err(|error| format!("--handler: {error}"))?);
             }
             Long("sweep") => {
-                let text = value(&mut parser, "--sweep", "what and a range, as in queue=10..10000")?;
+                let text = value(&mut parser, "--sweep", "a setting and a range, as in queue=10..10000")?;
                 sweep = Some(Sweep::parse(&text)?);
             }
             Long("points") => points = Some(flags::number(&mut parser, "--points", 2..=MAX_POINTS)?),
@@ -87,11 +87,11 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Request>, String> {
     }
     for (given, option) in [(points.is_some(), "--points"), (output.is_some(), "--output")] {
         if given && sweep.is_none() {
-            return Err(format!("{option} is for a --sweep, as in --sweep queue=10..10000"));
+            return Err(format!("{option} needs a sweep: add one, as in --sweep queue=10..10000"));
         }
     }
     if every.is_some() && burst.is_none() {
-        return Err("--every is the time between bursts: say how long they are, as in --burst 300".to_owned());
+        return Err("--every needs bursts: set their length, as in --burst 300".to_owned());
     }
     if let (Some(sweep), Some(points)) = (&mut sweep, points) {
         sweep.points = points;
@@ -135,7 +135,7 @@ fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
 fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>, String> {
     let total = groups.iter().map(|group| group.count).sum::<usize>();
     if total > MAX_WATCHERS {
-        return Err(format!("--watchers: {total} in all are too many: {MAX_WATCHERS} or fewer are allowed"));
+        return Err(format!("--watchers must be at most {MAX_WATCHERS} in all, got {total}"));
     }
     let mut watchers: Vec<Watcher> = Vec::with_capacity(total);
     for (index, group) in groups.iter().enumerate() {
@@ -143,10 +143,7 @@ fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>,
         for number in 1..=group.count {
             let name = if group.count == 1 { name.clone() } else { format!("{name}-{number}") };
             if watchers.iter().any(|other| other.name == name) {
-                return Err(format!(
-                    "--watchers: the name {} is given twice: each needs its own",
-                    quoted(&name)
-                ));
+                return Err(format!("--watchers must have different names, got {} twice", quoted(&name)));
             }
             watchers.push(Watcher {
                 name,
@@ -166,12 +163,12 @@ fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>,
 fn check(settings: &Settings) -> Result<(), String> {
     let Settings { load, length, .. } = settings;
     if *length > MAX_LENGTH {
-        return Err("--for is longer than an hour: up to 1h is allowed".to_owned());
+        return Err(format!("--for must be at most 1h, got {}", duration::show(*length)));
     }
     let events = load.events(*length);
     if events > MAX_EVENTS {
         return Err(format!(
-            "{load} for so long are {events} events: up to {} are allowed, so publish less or for a shorter time",
+            "a run must be at most {} events, got {events} of {load}: publish less or for a shorter time",
             grouped(MAX_EVENTS as u64)
         ));
     }
@@ -181,59 +178,60 @@ fn check(settings: &Settings) -> Result<(), String> {
 /// Reads a group of watchers, such as `3:queue=64,policy=drop-oldest,handler=exp:50us,name=slow`.
 fn group(text: &str) -> Result<Group, String> {
     const FORM: &str =
-        "write a count and what they have, as in 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow";
+        "write a count and settings, as in 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow";
     let wrong = |why: String| format!("--watchers: {why} in {}: {FORM}", quoted(text));
     let (count, rest) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
     let allowed = |count: &usize| (1..=MAX_WATCHERS).contains(count);
-    let count = count
-        .parse()
-        .ok()
-        .filter(allowed)
-        .ok_or_else(|| wrong(format!("{} is not a number from 1 to {MAX_WATCHERS}", quoted(count))))?;
+    let count = count.parse().ok().filter(allowed).ok_or_else(|| {
+        wrong(format!("the count must be a number from 1 to {MAX_WATCHERS}, got {}", quoted(count)))
+    })?;
     let mut group = Group { count, ..Group::default() };
     for pair in rest.into_iter().flat_map(|rest| rest.split(',')) {
         let (key, value) =
             pair.split_once('=').ok_or_else(|| wrong(format!("there is no '=' in {}", quoted(pair))))?;
         match key {
             "name" if value.is_empty() || value.contains('\0') => {
-                return Err(wrong("the name is empty or has a NUL".to_owned()));
+                return Err(wrong("name must be one character or more, without NUL".to_owned()));
             }
             "name" => group.name = Some(value.to_owned()),
             "queue" => {
                 let queue = value.parse().ok().filter(|queue| (1..=MAX_QUEUE).contains(queue));
                 let queue = queue.ok_or_else(|| {
-                    wrong(format!("{} is not a number from 1 to {MAX_QUEUE}", quoted(value)))
+                    wrong(format!("queue must be a number from 1 to {MAX_QUEUE}, got {}", quoted(value)))
                 })?;
                 group.queue = Some(queue as usize);
             }
-            "policy" => group.policy = Some(policy(value).map_err(wrong)?),
+            "policy" => group.policy = Some(policy("policy", value).map_err(wrong)?),
             "handler" => {
                 group.times = Some(Times::parse(value).map_err(|error| format!("--watchers: {error}"))?);
             }
             _ => {
-                return Err(wrong(format!("{} is none of name, queue, policy, handler", quoted(key))));
+                return Err(wrong(format!(
+                    "the setting must be name, queue, policy or handler, got {}",
+                    quoted(key)
+                )));
             }
         }
     }
     Ok(group)
 }
 
-fn policy(text: &str) -> Result<OverflowPolicy, String> {
+fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String> {
     match text.split_once(':') {
         None if text == "drop-incoming" => Ok(OverflowPolicy::DropIncoming),
         None if text == "drop-oldest" => Ok(OverflowPolicy::DropOldest),
         None if text == "wait" => Ok(OverflowPolicy::Wait),
         Some(("wait-for", time)) => {
-            duration::parse("the time of wait-for", time).map(OverflowPolicy::WaitFor)
+            duration::parse(&format!("the time of {option} wait-for"), time).map(OverflowPolicy::WaitFor)
         }
-        _ => Err(format!("the policy {} is none of {POLICIES}", quoted(text))),
+        _ => Err(format!("{option} must be {POLICIES}, got {}", quoted(text))),
     }
 }
 
 /// Reads a duration of more than zero.
 fn time(parser: &mut Parser, option: &str) -> Result<Duration, String> {
     match flags::duration(parser, option)? {
-        Duration::ZERO => Err(format!("{option} is zero: it must be more, as in {option} 100ms")),
+        Duration::ZERO => Err(format!("{option} must be more than 0s, got 0s")),
         time => Ok(time),
     }
 }
@@ -268,10 +266,10 @@ mod tests {
         );
         let args = ["--watchers", "2:queue=5", "--policy=drop-oldest", "--watchers=1:policy=wait,name=x"];
         let watchers = request(&args).settings.watchers;
-        let told: Vec<_> = watchers.iter().map(|w| (w.name.as_str(), w.group, w.queue, w.policy)).collect();
+        let found: Vec<_> = watchers.iter().map(|w| (w.name.as_str(), w.group, w.queue, w.policy)).collect();
         let (oldest, wait) = (OverflowPolicy::DropOldest, OverflowPolicy::Wait);
         let expected = [("group1-1", 0, 5, oldest), ("group1-2", 0, 5, oldest), ("x", 1, 200, wait)];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         assert_ne!(watchers[0].seed, watchers[1].seed);
     }
 

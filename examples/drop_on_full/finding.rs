@@ -130,8 +130,9 @@ fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
         );
     }
     format!(
-        "by the handler's times at most {} would have waited then, and the queue holds {}; but the handler was late, by up \
-         to {} in this run, or the bus: the machine was busy, or another watcher was waited for",
+        "by the handler's times at most {} would have waited then, and the queue holds {}; but the handler \
+         or the bus was late, by up to {} in this run: the machine was busy, or the bus waited for another \
+         watcher",
         grouped(rush.events - rush.handled),
         grouped(queue),
         millis(Duration::from_nanos(account.seen.late.max()))

@@ -49,7 +49,7 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
         warn(
             "rate",
             format!(
-                "the machine could not keep the rate: {} events a second were published, {} were asked for",
+                "the machine could not keep the rate: the run published {} events a second of {} asked for",
                 grouped(achieved.round() as u64),
                 grouped(asked.round() as u64)
             ),
@@ -60,8 +60,8 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
         warn(
             "publisher",
             format!(
-                "one of 100 events was published {} or more after it was due: this machine is too busy for the \
-                 publisher, and what is late comes all at once",
+                "one of 100 events was published {} or more after it was due: this machine is too busy for \
+                 the publisher, and late events come all at once",
                 millis(Duration::from_nanos(late))
             ),
         );
@@ -70,8 +70,8 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
         warn(
             "refused",
             format!(
-                "{} events were refused before any watcher was offered them: the bus's own queue of {} was full \
-                 (--incoming)",
+                "the bus refused {} events before it offered them to a watcher: its own queue of {} was \
+                 full (--incoming)",
                 grouped(published.refused),
                 grouped(outcome.settings.incoming as u64)
             ),
@@ -83,8 +83,8 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
         warn(
             "handlers",
             format!(
-                "one of 100 events was done with {} or more later than its handler's time explains: this machine is \
-                 too busy for so many handlers, and the figures are worse than they should be",
+                "one of 100 events was finished {} or more later than its handler's time explains: this \
+                 machine is too busy for so many handlers, and the figures are worse than they should be",
                 millis(Duration::from_nanos(latest))
             ),
         );
@@ -94,8 +94,8 @@ pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
         warn(
             "abandoned",
             format!(
-                "{} events still waited {:?} after the last publish and were given up (--grace): they count as \
-                 dropped, not as lost for want of room",
+                "{} events were still queued {:?} after the last publish, and the shutdown abandoned them \
+                 (--grace): they count as dropped, not as lost to a full queue",
                 grouped(abandoned),
                 outcome.settings.grace
             ),
@@ -127,18 +127,20 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
     }
     let compared: Vec<(&str, &Case, String)> = others
         .iter()
-        .filter_map(|other| difference(base.watcher, other.watcher).map(|(what, told)| (what, *other, told)))
+        .filter_map(|other| {
+            difference(base.watcher, other.watcher).map(|(what, words)| (what, *other, words))
+        })
         .take(TOLD)
         .collect();
     let mut sentences: Vec<String> =
-        compared.iter().map(|(_, other, told)| comparison(base, other, told)).collect();
+        compared.iter().map(|(_, other, words)| comparison(base, other, words)).collect();
     sentences.extend(effect(base, &compared));
     sentences.extend(cases.iter().filter_map(cause).take(1));
     let slow: Vec<&Case> = cases.iter().filter(|case| is_too_slow(case)).take(TOLD).collect();
     sentences.extend(slow.into_iter().map(|case| {
         format!(
-            "{} needs {:.2} s for what comes in a second: no queue is long enough for that, only a faster handler, \
-             fewer events, or a loss that is meant.",
+            "{} needs {:.2} s for the events of one second: no queue is long enough. Make the handler \
+             faster, publish less, or accept the loss.",
             case.name(),
             case.finding.load
         )
@@ -146,7 +148,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
     let waited = cases.iter().find(|case| matches!(case.finding.enough, Enough::Waited(_)));
     if let (Some(case), 1..) = (waited, outcome.published.refused) {
         sentences.push(format!(
-            "The bus waited for {}, and passed the loss on to all: {} events were refused to the publisher.",
+            "The bus waited for {}, and all watchers share the loss: it refused {} events to the publisher.",
             case.name(),
             grouped(outcome.published.refused)
         ));
@@ -155,7 +157,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
         let share = |case: &&Case| case.account.stats.high_water as f64 / case.watcher.queue as f64;
         if let Some(fullest) = cases.iter().max_by(|a, b| share(a).total_cmp(&share(b))) {
             sentences.push(format!(
-                "Nothing was lost for want of room. The fullest queue was that of {}: {} of {}.",
+                "Nothing was lost to a full queue. The fullest queue was that of {}: {} of {}.",
                 fullest.name(),
                 grouped(fullest.account.stats.high_water),
                 grouped(fullest.watcher.queue as u64)
@@ -185,12 +187,12 @@ fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)>
     }
 }
 
-fn comparison(base: &Case, other: &Case, told: &str) -> String {
+fn comparison(base: &Case, other: &Case, difference: &str) -> String {
     let percent = |finding: &Finding| format!("{:.1} %", finding.lost_percent);
     let (its, ours) = (percent(other.finding), percent(base.finding));
     let lost = if its == ours { format!("{its} too") } else { format!("{its} and not {ours}") };
     let mut sentence = format!(
-        "{} has {told}: it lost {lost}; the 99th percentile of its latency is {}, that of {} {}",
+        "{} has {difference}: it lost {lost}; the 99th percentile of its latency is {}, that of {} {}",
         other.name(),
         other.p99(),
         base.name(),
@@ -219,11 +221,11 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
         return None;
     }
     if most < NOTABLE {
-        return Some("None of these changes kept a notable part of the loss away.".to_owned());
+        return Some("None of these changes avoided a notable part of the loss.".to_owned());
     }
     let rest: Vec<String> = rest.iter().map(|(what, gain)| format!("the {what} {gain:.1}")).collect();
     Some(format!(
-        "So the {best} made the largest difference: {most:.1} of 100 events were kept; {}.",
+        "The {best} made the largest difference: {most:.1} of 100 events were kept; {}.",
         rest.join(", ")
     ))
 }
@@ -234,8 +236,8 @@ fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };
     Some(format!(
-        "The handler of {} ({}) has nothing to do {:.0} % of the time, and yet events were lost: while {} come within {}, it \
-         has time for {}, and what is left must fit into the queue. {} would have been enough.",
+        "The handler of {} ({}) is idle {:.0} % of the time, and yet events were lost: while {} come \
+         within {}, it has time for {}, and the rest must fit into the queue. {} would have been enough.",
         case.name(),
         case.watcher.times,
         100.0 * (1.0 - case.finding.load).max(0.0),

@@ -47,41 +47,43 @@ use support::text::quoted;
 use sweep::Sweep;
 
 const HELP: &str = "\
-How long a queue must be: publishes as you say to watchers as you say, on the real bus, and
-tells what each lost, where, why, and what would have been enough.
+Finds out how long a queue must be. Publishes at your rate to handlers as slow as yours, on
+the real bus. Prints what each watcher lost, where, why, and what would have been enough.
 
 Usage: drop_on_full [OPTIONS]
 
-What is published; without any of it, 300 events every 100ms:
+Load [default: 300 events every 100ms]:
       --rate N               Events a second, evenly spread; 1 to 10000000
-      --burst N              Events at once; 1 to 1000000. With --rate, beside those
+      --burst N              Events at once; 1 to 1000000. Adds to --rate
       --every TIME           From one burst to the next [default: 100ms]
-      --for TIME             Publish so long; up to 1h, and up to 20000000 events
+      --for TIME             Publish for this time; up to 1h, and up to 20000000 events
                              [default: 6s; in a sweep 1s for each run]
-      --incoming N           The bus's own queue; 1 to 16777216 [default: 1000]
+      --incoming N           The length of the bus's own queue; 1 to 16777216
+                             [default: 1000]
 
-Who watches; without any of it, four watchers that differ in one thing each:
+Watchers [default: four that differ in one setting each]:
       --watchers SPEC        Some watchers; can be given several times, up to 256 in all
-      --queue N              For those that do not say it: the events that wait for one;
+      --queue N              The queue's length, if the SPEC has none, in events;
                              1 to 16777216 [default: 200]
-      --policy POLICY        Likewise what becomes of an event that finds its queue full
+      --policy POLICY        What a full queue does, if the SPEC does not say
                              [default: drop-incoming]
-      --handler HANDLER      Likewise what it takes for an event [default: 200us]
-      --seed N               Of what is drawn [default: 1]
-      --grace TIME           How long they have at the end for what waits for them
+      --handler HANDLER      The handler's time for an event, if the SPEC does not say
+                             [default: 200us]
+      --seed N               The seed of the handlers' random times [default: 1]
+      --grace TIME           At the end, how long watchers may handle what is queued
                              [default: 2s]
 
-What is shown:
-      --sweep RANGE          A run for each of some values, each by a factor more than the
-                             one before: queue=10..10000 or handler=1us..1ms
-      --points N             So many values; 2 to 64 [default: 10]
-  -o, --output FILE          Draw the sweep there, as an SVG
-      --json                 For machines: one document; docs/performance.md has its names
+Output:
+      --sweep RANGE          One run for each of some values; the values grow by a constant
+                             factor: queue=10..10000 or handler=1us..1ms
+      --points N             The number of values; 2 to 64 [default: 10]
+  -o, --output FILE          Draw the sweep into this file, as an SVG
+      --json                 One JSON document; docs/performance.md has its names
   -h, --help                 Print this
 
-In the tables LOAD is the handler's time for what comes in a second, in seconds: above 1 it
-cannot keep up. LOST % is what was lost for want of room. RATE % is what could be published
-of what was asked for.
+In the tables LOAD is the handler's time for the events of one second, in seconds: above 1 it
+cannot keep up. LOST % is the share that was lost to a full queue. RATE % is the share of the
+asked rate that the publisher reached.
 
 A SPEC is a count and, after a colon, any of queue, policy, handler, name:
     3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow
@@ -91,21 +93,22 @@ A HANDLER is a TIME up to 60s, always the same (20us or fixed:20us), or drawn fo
     exp:50us             exponential with that mean
     pareto:50us          mostly quick, now and then very long: Pareto's distribution with
                          that mean and a shape of 1.5, cut at 1000 means
-A TIME is a number and a unit: 500us, 2ms, 5s, 1m.
+A TIME is numbers with units: 500us, 2ms, 5s, 1m30s.
 
-How time is spent: events are published by the clock, whatever becomes of them; what is
-late is published all the same, and latency counts from when an event was due. A handler
-sleeps until it would be done. What the system lets it oversleep (some 0.06 ms) it makes up
-for with the events that wait, so it is never quicker than it should be, and over many
-events as quick. Times below 0.1 ms are spun instead, by as many handlers at once as leave
-one processor free; the others sleep. How late handlers were is shown. What would have been
-enough comes from arithmetic: each event's publish and its handler's time, lost or not.
+How time is spent: the publisher goes by the clock, whatever becomes of the events. It still
+publishes an event that is late, and latency counts from when the event was due. A handler
+sleeps until it would be done. The system lets it oversleep (some 0.06 ms). The handler takes
+less time for the queued events until it has made up for that, so it is never quicker than
+it should be, and over many events as quick. Times below 0.1 ms are spun instead, by as many
+handlers at once as leave one processor free; the others sleep. The tables show how late
+handlers were. The enough length comes from arithmetic: each event's publish and its
+handler's time, lost or not.
 
-Ctrl-C ends the publishing, and what there is is reported (of a sweep, the runs before it);
-a second one ends the program.
+Ctrl-C ends the publishing early and prints the report (of a sweep, the runs before it). A
+second one ends the program.
 
-Exit status: 0 when everything adds up, 1 when not or when something cannot be written, 2 for
-bad usage.
+Exit status: 0 when everything adds up, 1 when not or when the program cannot write its
+output, 2 for bad usage.
 ";
 
 fn main() -> ExitCode {

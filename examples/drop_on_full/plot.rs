@@ -52,7 +52,7 @@ fn draw<'a>(
     };
     let described = match sweep.swept {
         Swept::Queue => "queue length, events",
-        Swept::Handler => "load: the handler's time for what comes in a second, in seconds",
+        Swept::Handler => "load: the handler's time for the events of one second, in seconds",
     };
     // Corners where usually there is no line.
     let (loss_legend, latency_legend) = match sweep.swept {
@@ -94,7 +94,7 @@ fn draw<'a>(
         .configure_mesh()
         .max_light_lines(2)
         .x_desc(described)
-        .y_desc("lost, % of what was offered")
+        .y_desc("lost, % of the offered events")
         .x_label_formatter(&tick)
         .draw()?;
     for line in losses {

@@ -62,7 +62,7 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
 /// `bursts of 300 every 100ms for 6.0 s: 18,000 events, 3,000 a second (3,000 asked for), ..`.
 fn head(outcome: &Outcome) -> String {
     let published = &outcome.published;
-    let early = if outcome.interrupted { "; interrupted, so what follows is of that time" } else { "" };
+    let early = if outcome.interrupted { "; interrupted, and the figures are of that time" } else { "" };
     format!(
         "{} for {:.1} s: {} events, {} a second ({} asked for), {} refused{early}\n",
         outcome.settings.load,
@@ -138,11 +138,12 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     let Some(first) = &finding.first else {
         return match finding.enough {
             Enough::Waited(_) => format!(
-                "{name}: nothing lost; its queue of {queue} was full, so the bus waited; with {enough} nobody would have\n"
+                "{name}: nothing lost; its queue of {queue} was full, so the bus waited; with {enough} it \
+                 would not have waited\n"
             ),
             Enough::Grows(_) => format!(
-                "{name}: nothing lost for want of room, but not for long: the load is {:.2}, and the queue held {enough} of \
-                 {queue}\n",
+                "{name}: nothing lost to a full queue, but a longer run would lose: the load is {:.2}, and \
+                 the queue held {enough} of {queue}\n",
                 finding.load
             ),
             _ => format!(
@@ -152,7 +153,8 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     };
     let enough = match finding.enough {
         Enough::Grows(_) => format!(
-            "a queue of {enough} would have taken this run, but a longer run needs a longer one: the load is {:.2}",
+            "a queue of {enough} would have been enough for this run, but a longer run needs a longer \
+             queue: the load is {:.2}",
             finding.load
         ),
         Enough::AtLeast(_) => {

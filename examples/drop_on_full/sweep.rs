@@ -70,25 +70,30 @@ impl Sweep {
         let swept = match what {
             "queue" => Swept::Queue,
             "handler" => Swept::Handler,
-            _ => return Err(wrong(&format!("{} is neither queue nor handler", quoted(what)))),
+            _ => return Err(wrong(&format!("the setting must be queue or handler, got {}", quoted(what)))),
         };
         let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
         let value = |text: &str| match swept {
             Swept::Queue => {
                 let queue = text.parse().ok().filter(|queue| (1..=MAX_QUEUE).contains(queue));
-                queue.ok_or_else(|| wrong(&format!("{} is not a number from 1 to {MAX_QUEUE}", quoted(text))))
+                queue.ok_or_else(|| {
+                    wrong(&format!("queue must be a number from 1 to {MAX_QUEUE}, got {}", quoted(text)))
+                })
             }
             Swept::Handler => {
                 let time = duration::parse("handler", text).map_err(|error| wrong(&error))?;
                 if time.is_zero() || time > MAX_HANDLER {
-                    return Err(wrong(&format!("{} is not more than 0s and at most 10s", quoted(text))));
+                    return Err(wrong(&format!(
+                        "handler must be more than 0s and at most 10s, got {}",
+                        quoted(text)
+                    )));
                 }
                 Ok(time.as_nanos() as u64)
             }
         };
         let (from, to) = (value(from)?, value(to)?);
         if from >= to {
-            return Err(wrong("the range does not go up"));
+            return Err(wrong("the range must go up"));
         }
         Ok(Self { swept, from, to, points: USUAL_POINTS })
     }
@@ -299,18 +304,18 @@ mod tests {
             ("queue", "there is no '='"),
             ("queue=", "there is no '..'"),
             ("queue=5", "there is no '..'"),
-            ("queues=1..2", "'queues' is neither queue nor handler"),
-            ("queue=0..5", "'0' is not a number from 1 to 16777216"),
-            ("queue=1..16777217", "'16777217' is not a number from 1 to 16777216"),
-            ("queue=1..99999999999999999999", "is not a number from 1 to 16777216"),
-            ("queue=1us..2us", "'1us' is not a number"),
-            ("queue=5..5", "the range does not go up"),
-            ("queue=10..5", "the range does not go up"),
-            ("handler=1ms..1us", "the range does not go up"),
-            ("handler=0us..1us", "'0us' is not more than 0s and at most 10s"),
-            ("handler=1us..11s", "'11s' is not more than 0s and at most 10s"),
+            ("queues=1..2", "the setting must be queue or handler, got 'queues'"),
+            ("queue=0..5", "queue must be a number from 1 to 16777216, got '0'"),
+            ("queue=1..16777217", "queue must be a number from 1 to 16777216, got '16777217'"),
+            ("queue=1..99999999999999999999", "queue must be a number from 1 to 16777216, got '9999"),
+            ("queue=1us..2us", "queue must be a number from 1 to 16777216, got '1us'"),
+            ("queue=5..5", "the range must go up"),
+            ("queue=10..5", "the range must go up"),
+            ("handler=1ms..1us", "the range must go up"),
+            ("handler=0us..1us", "handler must be more than 0s and at most 10s, got '0us'"),
+            ("handler=1us..11s", "handler must be more than 0s and at most 10s, got '11s'"),
             ("handler=1..2", "handler must be a duration such as 250ms or 1m30s, got '1' in 'handler"),
-            ("\u{1b}=1..2", r"'\u{1b}' is neither"),
+            ("\u{1b}=1..2", r"got '\u{1b}'"),
         ] {
             let error = Sweep::parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -33,14 +33,13 @@ pub(crate) enum Times {
 impl Times {
     /// Reads `20us`, `fixed:20us`, `exp:50us`, `uniform:10us..100us`, `pareto:50us`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("handler {}{why}: {FORM}", quoted(text));
+        let wrong = |why: &str| format!("{why} in {}: {FORM}", quoted(text));
         let time = |part: &str| {
-            let time = duration::parse("handler", part)
-                .map_err(|_| wrong(&format!(" has {} for a time", quoted(part))))?;
-            if time > MAX { Err(wrong(" takes too long")) } else { Ok(time) }
+            let time = duration::parse("the time", part).map_err(|error| wrong(&error))?;
+            if time > MAX { Err(wrong("the time must be at most 60s")) } else { Ok(time) }
         };
         let more_than_zero = |part: &str| match time(part)? {
-            Duration::ZERO => Err(wrong(" has a mean of zero")),
+            Duration::ZERO => Err(wrong("the mean must be more than 0s")),
             mean => Ok(mean),
         };
         let Some((shape, rest)) = text.split_once(':') else { return Ok(Self::Fixed(time(text)?)) };
@@ -49,14 +48,16 @@ impl Times {
             "exp" => Ok(Self::Exp(more_than_zero(rest)?)),
             "pareto" => Ok(Self::Pareto(more_than_zero(rest)?)),
             "uniform" => {
-                let (from, to) = rest.split_once("..").ok_or_else(|| wrong(" has no '..'"))?;
+                let (from, to) = rest.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
                 let (from, to) = (time(from)?, time(to)?);
                 if from >= to {
-                    return Err(wrong(" does not go up"));
+                    return Err(wrong("the range must go up"));
                 }
                 Ok(Self::Uniform(from, to))
             }
-            _ => Err(wrong(&format!(": there is no shape {}", quoted(shape)))),
+            _ => {
+                Err(wrong(&format!("the shape must be fixed, uniform, exp or pareto, got {}", quoted(shape))))
+            }
         }
     }
 
@@ -136,18 +137,18 @@ mod tests {
     #[test]
     fn says_what_is_allowed() {
         for (text, part) in [
-            ("", "has '' for a time"),
-            ("exp", "has 'exp' for a time"),
-            ("exp:", "has '' for a time"),
-            ("exp:0us", "has a mean of zero"),
-            ("pareto:0s", "has a mean of zero"),
-            ("gauss:1us", "there is no shape 'gauss'"),
-            ("uniform:1us", "has no '..'"),
-            ("uniform:2us..1us", "does not go up"),
-            ("uniform:2us..2us", "does not go up"),
-            ("61s", "takes too long"),
-            ("exp:99999999999999999999h", "for a time"),
-            ("-1us", "has '-1us' for a time"),
+            ("", "the time must be a duration such as 250ms or 1m30s, got ''"),
+            ("exp", "got 'exp' in 'exp'"),
+            ("exp:", "the time must be a duration such as 250ms or 1m30s, got ''"),
+            ("exp:0us", "the mean must be more than 0s"),
+            ("pareto:0s", "the mean must be more than 0s"),
+            ("gauss:1us", "exp or pareto, got 'gauss'"),
+            ("uniform:1us", "there is no '..'"),
+            ("uniform:2us..1us", "the range must go up"),
+            ("uniform:2us..2us", "the range must go up"),
+            ("61s", "the time must be at most 60s"),
+            ("exp:99999999999999999999h", "the time must be a duration"),
+            ("-1us", "got '-1us' in '-1us'"),
             ("\u{1b}[2J:1us", r"'\u{1b}[2J'"),
         ] {
             let error = Times::parse(text).unwrap_err();

@@ -28,21 +28,22 @@ Options:
       --for KIND[/NAME]       Events about this object, or this kind of object
       --types TYPE            Events of this type, such as Warning
       --reason REASON         Events with this reason, such as BackOff
-      --since DURATION        Events that were seen within so long
-      --limit N               The N that were written last; with `watch`, of those
-                              that are there [default: all]
-  -o, --output table|json     What is printed: a table, or core/v1 as JSON, which
-                              `watch` prints line by line [default: table]
+      --since DURATION        Events that were seen within this time
+      --limit N               The N that were written last; `watch` limits only those
+                              that are there at its start [default: all]
+  -o, --output table|json     The form: a table, or core/v1 as JSON, which `watch`
+                              prints line by line [default: table]
       --interval DURATION     How often `watch` looks [default: 500ms]
   -h, --help                  Print this
   -V, --version               Print the version
 
-Any number of events is printed in little memory; a table's columns are as wide as the
-first 1000 events need. An event that is written meanwhile comes again, as it is then.
+The program takes little memory for any number of events. The first 1000 events set the
+width of a table's columns. An event that changes while the program prints comes again, in
+its new form.
 
-A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. The store is only read, and another
-program may write it meanwhile. Control characters and invisible ones are escaped, in JSON
-as JSON does it.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h. The program only reads the
+store, and another program may write it meanwhile. Control characters and invisible ones
+are escaped, in JSON by JSON's rules.
 
 Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad usage.
 ";
@@ -120,14 +121,14 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
                 form = match &*text(&mut parser, "--output needs a form: table or json")? {
                     "table" => Form::Table,
                     "json" => Form::Json,
-                    other => return Err(format!("--output: {} is not table or json", quoted(other))),
+                    other => return Err(format!("--output must be table or json, got {}", quoted(other))),
                 };
                 narrowing = Some("--output");
             }
             Long("interval") => {
                 interval = flags::duration(&mut parser, "--interval")?;
                 if interval.is_zero() {
-                    return Err("--interval is zero, which would never rest: give at least 1ms".to_owned());
+                    return Err("--interval must be more than 0s, got 0s".to_owned());
                 }
                 polling = Some("--interval");
             }
@@ -142,18 +143,32 @@ pub(crate) fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
         ["watch"] => Request::Watch { query, limit, form, interval },
         ["describe", object] => match reference(object)? {
             whole if !whole.name.is_empty() => Request::Describe(whole.in_namespace(namespace)),
-            _ => return Err(format!("{} is no object: write KIND/NAME, as in pod/web-0", quoted(object))),
+            _ => {
+                return Err(format!(
+                    "the object must be KIND/NAME, such as pod/web-0, got {}",
+                    quoted(object)
+                ));
+            }
         },
         ["describe"] => return Err("describe needs an object: write KIND/NAME, as in pod/web-0".to_owned()),
-        [] => return Err("no command: give get, describe or watch".to_owned()),
+        [] => return Err("a command is missing: give get, describe or watch".to_owned()),
         ["get" | "watch", more, ..] | ["describe", _, more, ..] => {
-            return Err(format!("{} is one argument too many", quoted(more)));
+            return Err(format!("unexpected argument {}", quoted(more)));
         }
-        [other, ..] => return Err(format!("{} is no command: give get, describe or watch", quoted(other))),
+        [other, ..] => {
+            return Err(format!("the command must be get, describe or watch, got {}", quoted(other)));
+        }
     };
     match (&request, narrowing, polling) {
-        (Request::Describe(_), Some(option), _) => Err(format!("{option} is for get and watch")),
-        (Request::Describe(_) | Request::Get(..), _, Some(option)) => Err(format!("{option} is for watch")),
+        (Request::Describe(_), Some(option), _) => Err(format!(
+            "{option} works with get and watch only: \
+                                                                leave it out"
+        )),
+        (Request::Describe(_) | Request::Get(..), _, Some(option)) => Err(format!(
+            "{option} works with \
+                                                                                   watch only: leave it \
+                                                                                   out"
+        )),
         _ => Ok(Some(Settings { store, request })),
     }
 }
@@ -170,7 +185,9 @@ fn reference(text: &str) -> Result<ObjectReference, String> {
     let (kind, name) = match text.split_once('/') {
         None => (text, ""),
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() => (kind, name),
-        Some(_) => return Err(format!("{} is no object: write KIND/NAME, as in pod/web-0", quoted(text))),
+        Some(_) => {
+            return Err(format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text)));
+        }
     };
     Ok(ObjectReference::new(kind.to_owned(), name.to_owned()))
 }
@@ -179,7 +196,7 @@ fn reference(text: &str) -> Result<ObjectReference, String> {
 fn type_(text: String) -> Result<String, String> {
     if text.contains(',') {
         return Err(format!(
-            "--types: {} is not one type: give Normal or Warning, or none for all",
+            "--types must be one type, got {}: give Normal or Warning, or leave --types out",
             quoted(&text)
         ));
     }

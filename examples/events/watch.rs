@@ -41,7 +41,7 @@ pub(crate) fn watch(
     loop {
         let newest = store.version()?;
         if newest < seen {
-            complain("events: the store has begun anew");
+            complain("events: the store was emptied, and the watch begins again");
             seen = 0;
         }
         let wanted = first.take().unwrap_or_else(|| query.clone()).after(seen);
@@ -62,7 +62,7 @@ pub(crate) fn watch(
         if now.is_some() && now != file {
             // A file that is still being made is not a store yet.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
-            complain("events: there is another file in its place");
+            complain("events: another file replaced the store, and the watch begins again");
             (store, file, seen) = (other, now, 0);
         }
     }

@@ -76,7 +76,7 @@ impl fmt::Display for JobEvent {
             Change::Started { attempt } => write!(f, "starts, attempt {attempt}"),
             Change::Failed { attempt, error } => write!(f, "failed, attempt {attempt}: {error}"),
             Change::Finished { sum } => write!(f, "finished: {sum}"),
-            Change::GivenUp => write!(f, "is given up after {ATTEMPTS} attempts"),
+            Change::GivenUp => write!(f, "given up after {ATTEMPTS} attempts"),
         }
     }
 }

@@ -33,7 +33,7 @@ use support::output::say;
 use support::table;
 
 const HELP: &str = "\
-A job system whose watchers each see what they are there for.
+A job system whose watchers each see their own part of the events.
 
 Usage: filtered [OPTIONS]
 
@@ -138,7 +138,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         row(&failed, "each attempt that failed, and each job that was given up"),
         row(&acme, &format!("acme's jobs, with {} as the sum", summed.load(Ordering::Relaxed))),
         row(&progress, &format!("everything: {ended} jobs came to an end")),
-        row(&console, &format!("{known} jobs as they stood, and what changed since")),
+        row(&console, &format!("{known} jobs as they stood, and each change since")),
     ]
     .into();
 

@@ -1,7 +1,6 @@
 //! The command line: every option of the correlator is a flag.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -18,13 +17,14 @@ Shows what the correlator makes of a cluster's events.
 Usage: replay [OPTIONS] [FILE]
 
 Reads core/v1 events from FILE, or from standard input: a list, as `kubectl get events -A
--o json` writes it, or one event in each line. Each runs through the correlator at its
-own time, with a count of 1. What cannot be read is named, and left out.
+-o json` writes it, or one event in each line. Each event runs through the correlator at its
+own time, with a count of 1. The program names events that it cannot read, and leaves them
+out.
 
 Options of the correlator, with its defaults:
       --lru-cache-size N     Entries of each cache [4096]
-      --max-events N         Similar events that are folded, from this one on [10]
-      --max-interval TIME    Without a similar one for so long, begin anew [10m]
+      --max-events N         Fold similar events from this number on [10]
+      --max-interval TIME    Begin anew after this time without a similar event [10m]
       --no-aggregation       Fold nothing
       --keep-metadata        Folded events keep labels, annotations and reporter
       --keep-stored-name     Folded events take over the store's name
@@ -33,13 +33,13 @@ Options of the correlator, with its defaults:
       --qps X                How many more of them each second [0.00333]
       --no-spam-filter       Skip nothing
       --exempt-warnings      Never skip a Warning
-      --summaries            An event that says how many were skipped
+      --summaries            Add an event that says how many were skipped
 
-What is shown:
+Output:
       --expand               An event with a count of N is N events, evenly spread
                              between its first and last time
       --json                 Figures for machines
-      --sweep OPTION=A..B    Draw what comes of each value as an SVG; OPTION is
+      --sweep OPTION=A..B    Draw the result for each value as an SVG; OPTION is
                              max-events, max-interval (in seconds), burst or
                              lru-cache-size
   -o, --output FILE          Write the SVG there [standard output]
@@ -47,11 +47,14 @@ What is shown:
   -h, --help                 Print this
   -V, --version              Print the version
 
-A TIME is a number and a unit: 500ms, 5s, 2m, 1h.
+A TIME is numbers with units: 500ms, 5s, 1m30s, 1h.
 
-Exit status: 0 when it could be shown, 1 when it could not be written, 2 for bad usage,
+Exit status: 0 when the program wrote the result, 1 when it could not, 2 for bad usage,
 when there are no events, or with --strict for an event that cannot be read.
 ";
+
+/// The form of an option that takes a whole number.
+const WHOLE: &str = "a whole number that is not negative";
 
 pub(crate) enum Request {
     Say(&'static str),
@@ -86,10 +89,10 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
                 return Ok(Request::Say(concat!("replay (eventcast ", env!("CARGO_PKG_VERSION"), ")\n")));
             }
             Long("lru-cache-size") => {
-                correlator = correlator.lru_cache_size(number(&mut parser, "--lru-cache-size")?);
+                correlator = correlator.lru_cache_size(number(&mut parser, "--lru-cache-size", WHOLE)?);
             }
             Long("max-events") => {
-                aggregation = aggregation.max_events(number(&mut parser, "--max-events")?);
+                aggregation = aggregation.max_events(number(&mut parser, "--max-events", WHOLE)?);
             }
             Long("max-interval") => {
                 let text = text(&mut parser, "--max-interval")?;
@@ -99,8 +102,8 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
             Long("keep-metadata") => aggregation = aggregation.keep_metadata(true),
             Long("keep-stored-name") => aggregation = aggregation.keep_stored_name(true),
             Long("own-names") => aggregation = aggregation.own_names(true),
-            Long("burst") => filter = filter.burst(number(&mut parser, "--burst")?),
-            Long("qps") => filter = filter.qps(number(&mut parser, "--qps")?),
+            Long("burst") => filter = filter.burst(number(&mut parser, "--burst", WHOLE)?),
+            Long("qps") => filter = filter.qps(number(&mut parser, "--qps", "a number")?),
             Long("no-spam-filter") => filters = false,
             Long("exempt-warnings") => filter = filter.exempt_warnings(true),
             Long("summaries") => filter = filter.summaries(true),
@@ -116,13 +119,16 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
                 options.file = (file != "-").then(|| file.into());
             }
             Value(file) => {
-                return Err(format!("{} is one file too many: give one", quoted(&file.to_string_lossy())));
+                return Err(format!(
+                    "unexpected argument {}: give one file",
+                    quoted(&file.to_string_lossy())
+                ));
             }
             Short(_) | Long(_) => return Err(plain(&argument.unexpected().to_string())),
         }
     }
     if options.output.is_some() && options.sweep.is_none() {
-        return Err("--output is for the drawing of a --sweep".to_owned());
+        return Err("--output needs a sweep: add one, as in --sweep burst=5..100".to_owned());
     }
     options.correlator =
         correlator.aggregation(aggregates.then_some(aggregation)).spam_filter(filters.then_some(filter));
@@ -131,10 +137,11 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
 
 fn text(parser: &mut lexopt::Parser, option: &str) -> Result<String, String> {
     let text = parser.value().map_err(|_| format!("{option} needs a value"))?;
-    text.into_string().map_err(|text| format!("{option}: {} is not UTF-8", quoted(&text.to_string_lossy())))
+    text.into_string()
+        .map_err(|text| format!("{option} must be UTF-8, got {}", quoted(&text.to_string_lossy())))
 }
 
-fn number<T: FromStr<Err: Display>>(parser: &mut lexopt::Parser, option: &str) -> Result<T, String> {
+fn number<T: FromStr>(parser: &mut lexopt::Parser, option: &str, form: &str) -> Result<T, String> {
     let text = text(parser, option)?;
-    text.parse().map_err(|error| format!("{option}: {} is no number for it: {error}", quoted(&text)))
+    text.parse().map_err(|_| format!("{option} must be {form}, got {}", quoted(&text)))
 }

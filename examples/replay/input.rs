@@ -48,7 +48,7 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
         let len = reader.by_ref().take(MAX_LIST + 1).read_to_end(&mut text).map_err(cannot)?;
         if len as u64 > MAX_LIST {
             return Err(format!(
-                "the list is longer than {} MiB: give its events line by line",
+                "cannot read a list of more than {} MiB: give its events line by line",
                 MAX_LIST >> 20
             ));
         }
@@ -150,7 +150,7 @@ impl Input {
             && event.involved_object.kind.is_empty()
             && event.involved_object.name.is_empty()
         {
-            self.problem(place, "not an event: neither about anything nor with a reason");
+            self.problem(place, "not an event: it has neither an object nor a reason");
             return Ok(());
         }
         let Some(last) = time_of(&event) else {
@@ -169,7 +169,8 @@ impl Input {
         let times = if self.is_expanded { count } else { 1 };
         if self.events.len() + times as usize > MAX_EVENTS {
             return Err(format!(
-                "the counts add up to more than {MAX_EVENTS} events: replay a part, or not --expand"
+                "cannot expand: the counts add up to more than {MAX_EVENTS} events: replay a part, or \
+                 leave --expand out"
             ));
         }
         let first = event.first_timestamp.or(event.event_time()).unwrap_or(last).min(last);

@@ -81,10 +81,14 @@ fn replay(options: &Options) -> Result<(), Stop> {
         eprintln!("replay: {problem}");
     }
     if input.unreadable > input.problems.len().min(input::SHOWN) {
-        eprintln!("replay: {} in all could not be read", input.unreadable);
+        eprintln!("replay: cannot read {} of the events", input.unreadable);
     }
     if options.is_strict && input.unreadable > 0 {
-        return Err(Stop::Input(format!("{} could not be read, and --strict was given", input.unreadable)));
+        return Err(Stop::Input(format!(
+            "cannot read {} of the events: leave --strict out to replay the \
+                                        others",
+            input.unreadable
+        )));
     }
     if input.events.is_empty() {
         return Err(Stop::Input("no events to replay".to_owned()));

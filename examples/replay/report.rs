@@ -51,7 +51,7 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     row("API calls", calls, &format!("saved: {:.1} %", 100.0 - percent(calls, events)))?;
     if stats.evicted > 0 {
         let evicted = grouped(stats.evicted);
-        writeln!(out, "\n{evicted} entries were forgotten to make room: --lru-cache-size is too small")?;
+        writeln!(out, "\nThe caches evicted {evicted} entries to make room: raise --lru-cache-size")?;
     }
     writeln!(out, "\n{:>9}{:>9}{:>9}{:>9}  NOISIEST", "EVENTS", "CREATED", "UPDATED", "FILTERED")?;
     for (key, Tally { events, created, updated, filtered }) in outcome.keys.iter().take(NOISIEST) {

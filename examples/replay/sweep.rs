@@ -62,11 +62,17 @@ impl Sweep {
         let (name, range) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
         let (option, _) = Swept::ALL.into_iter().find(|(_, known)| *known == name).ok_or_else(|| {
             let known = Swept::ALL.map(|(_, name)| name).join(", ");
-            wrong(&format!("{} is none of {known}", quoted(name)))
+            wrong(&format!("the option must be one of {known}, got {}", quoted(name)))
         })?;
         let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
         let number = |text: &str| {
-            text.parse::<u32>().map_err(|error| wrong(&format!("{} is no number: {error}", quoted(text))))
+            text.parse::<u32>().map_err(|_| {
+                wrong(&format!(
+                    "the ends must be whole numbers up to \
+                                                                4294967295, got {}",
+                    quoted(text)
+                ))
+            })
         };
         let (from, to) = (number(from)?, number(to)?);
         if from == 0 || from >= to {
@@ -100,7 +106,12 @@ impl Sweep {
                 }
                 (Swept::Burst, _, Some(filter)) => options.spam_filter(filter.burst(value)),
                 (Swept::LruCacheSize, ..) => options.lru_cache_size(value as usize),
-                _ => return Err(format!("--sweep: {} belongs to a stage that is off", self.option.name())),
+                _ => {
+                    return Err(format!(
+                        "cannot sweep {}: its stage is off: leave --no-aggregation and --no-spam-filter out",
+                        self.option.name()
+                    ));
+                }
             };
             Ok((value, run::run(&options, &input.events, bar)?))
         };

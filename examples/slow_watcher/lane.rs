@@ -162,7 +162,7 @@ impl Outcome {
         check("publisher", "accepted", self.accepted, self.bus.accepted);
         check("publisher", "refused", self.refused, self.bus.rejected_full + self.bus.rejected_stopped);
         for (who, Account { ended, stats, seen }) in [("slow", &self.slow), ("neighbour", &self.neighbour)] {
-            check(who, "still at work", u64::from(!ended), 0);
+            check(who, "still running", u64::from(!ended), 0);
             check(who, "offered", stats.offered, self.accepted);
             check(
                 who,
@@ -170,15 +170,15 @@ impl Outcome {
                 stats.offered,
                 stats.delivered + stats.dropped.total() + stats.queued,
             );
-            check(who, "events in hand = delivered", seen.events, stats.delivered);
-            check(who, "events that were not where the gaps say", seen.misplaced, 0);
+            check(who, "received = delivered", seen.events, stats.delivered);
+            check(who, "events out of place by the gaps", seen.misplaced, 0);
             // A reader that gives up at the end does not learn what is missing there.
             let DropCounts { stopped, abandoned, .. } = stats.dropped;
             if stopped + abandoned == 0 {
-                check(who, "lost as told = dropped", seen.lost, stats.dropped.total());
+                check(who, "lost in gaps = dropped", seen.lost, stats.dropped.total());
             }
-            let untold = stats.dropped.total().saturating_sub(seen.lost);
-            check(who, "the last number", seen.next + untold + stats.queued, stats.offered);
+            let unseen = stats.dropped.total().saturating_sub(seen.lost);
+            check(who, "last number", seen.next + unseen + stats.queued, stats.offered);
         }
         faults
     }
@@ -246,20 +246,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_told() {
+    fn what_does_not_add_up_is_reported() {
         type Change = fn(&mut Outcome);
         let cases: [(Change, &str); 8] = [
             (|o| o.accepted = 9, "publisher: accepted: 9 is not 10"),
             (|o| o.refused = 2, "publisher: refused: 2 is not 3"),
-            (|o| o.slow.ended = false, "slow: still at work: 1 is not 0"),
+            (|o| o.slow.ended = false, "slow: still running: 1 is not 0"),
             (
                 |o| o.slow.stats.dropped.oldest = 4,
                 "slow: offered = delivered + dropped + queued: 10 is not 9",
             ),
-            (|o| o.slow.seen.events = 3, "slow: events in hand = delivered: 3 is not 4"),
-            (|o| o.slow.seen = seen(6, 6..11), "slow: the last number: 11 is not 10"),
-            (|o| o.neighbour.seen = seen(1, 1..10), "neighbour: lost as told = dropped: 1 is not 0"),
-            (|o| o.neighbour.seen = seen(0, 1..11), "neighbour: events that were not where the gaps say: 1"),
+            (|o| o.slow.seen.events = 3, "slow: received = delivered: 3 is not 4"),
+            (|o| o.slow.seen = seen(6, 6..11), "slow: last number: 11 is not 10"),
+            (|o| o.neighbour.seen = seen(1, 1..10), "neighbour: lost in gaps = dropped: 1 is not 0"),
+            (|o| o.neighbour.seen = seen(0, 1..11), "neighbour: events out of place by the gaps: 1"),
         ];
         for (change, part) in cases {
             let mut outcome = outcome();

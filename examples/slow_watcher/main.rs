@@ -34,24 +34,26 @@ use support::output::{complain, say};
 use support::{duration, table};
 
 const HELP: &str = "\
-One slow reader under each overflow policy, side by side: what each lost, and where.
+Shows one slow reader under each overflow policy, side by side: what each reader lost, and
+at which places.
 
 Usage: slow_watcher [OPTIONS]
 
 Options:
       --rate N               Events a second; 0 is as many as possible [default: 2000]
-      --handler DURATION     What a slow reader takes for each event [default: 2ms]
-      --queue N              Events that wait for it, and for its bus [default: 64]
-      --wait-for DURATION    The limit of the policy that waits only so long
-                             [default: 1ms]
-      --for DURATION         Publish so long [default: 2s]
-      --events N             Publish so many and no more
-      --grace DURATION       How long the readers have at the end for what waits for
+      --handler DURATION     The time that a slow reader takes for an event
+                             [default: 2ms]
+      --queue N              The length of each reader's queue and of the bus's queue,
+                             in events [default: 64]
+      --wait-for DURATION    The limit of the policy wait-for [default: 1ms]
+      --for DURATION         Publish for this time [default: 2s]
+      --events N             Publish this many events and no more
+      --grace DURATION       At the end, how long the readers may read what is queued for
                              them [default: 5s]
   -h, --help                 Print this
 
-A DURATION is a number and a unit: 500us, 2ms, 5s, 1m. Ctrl-C ends the publishing early, a
-second one the program.
+A DURATION is numbers with units: 500us, 2ms, 5s, 1m30s. Ctrl-C ends the publishing early, a
+second one ends the program.
 
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";

@@ -136,11 +136,11 @@ impl Checker {
         // The gaps may or may not include what is lost by the stop itself. If a batch was being
         // offered at that moment, a part of the batch may be counted as lost by the policy.
         let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
-        let told = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
+        let least = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
         stats.queued == 0
             && stats.offered == stats.delivered + dropped
             && stats.delivered == self.received
-            && (told..=dropped).contains(&self.lagged)
+            && (least..=dropped).contains(&self.lagged)
     }
 
     /// Records as a fault that the watcher did not finish in time.
@@ -148,7 +148,7 @@ impl Checker {
         let Self { unplaced, received, lagged, .. } = self;
         let stats = stats.map(ToString::to_string).unwrap_or_default();
         self.fault(format_args!(
-            "{} events that the journal does not come to; received {received} and {lagged} missing; {stats}",
+            "{} events that are not yet in the journal; received {received} and {lagged} missing; {stats}",
             unplaced.len()
         ));
     }

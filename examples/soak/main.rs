@@ -48,18 +48,19 @@ use tick::Tick;
 use visit::{PATIENCE, Visitor};
 
 const HELP: &str = "\
-Every feature at once, for a given time, checked all the while: order, accounting, gaps,
-memory. One line a second, and at the end what was violated.
+Runs every feature at once, for a given time, and checks order, accounting, gaps and memory
+meanwhile. Prints one line a second, and at the end each violation.
 
 Usage: soak [OPTIONS]
 
 Options:
       --for DURATION         How long [default: 60s]
-      --seed N               Repeats the choices (not the timing) of another run
+      --seed N               Repeat the choices (not the timing) of another run
                              [default: from the clock]
   -h, --help                 Print this
 
-A DURATION is a number and a unit: 500ms, 60s, 8h. Ctrl-C ends it early, a second one at once.
+A DURATION is numbers with units: 500ms, 1m30s, 8h. Ctrl-C ends the run early, a second one
+at once.
 
 Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
 ";
@@ -128,10 +129,10 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let samples = watch_over(&bus, &ledger, &recording, settings, &stop)?;
 
     let fine = end(&bus, &ledger, threads);
-    let told = recording.end();
+    let recorded = recording.end();
     runtime.shutdown_timeout(if fine { PATIENCE } else { Duration::ZERO });
     if fine && tick::live() != 0 {
-        ledger.fault(format!("{} events live on, and nobody has them", tick::live()));
+        ledger.fault(format!("{} events were never dropped", tick::live()));
     }
     let (size, level) = memory::judge(&samples);
     if level == Some(false) {
@@ -139,8 +140,8 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     }
     let faults = ledger.faults();
     say(&format!(
-        "{} events published, {} received and {} missed by {} watchers that came and went\n{told}\n\
-         resident size: {size}\n{}\n",
+        "{} events published, {} received and {} missed by {} watchers that came and \
+         went\n{recorded}\nresident size: {size}\n{}\n",
         get(&ledger.accepted) + get(&ledger.full) + get(&ledger.stopped),
         get(&ledger.received),
         get(&ledger.lagged),
@@ -328,7 +329,7 @@ fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     let wrong = loop {
         let rest = ledger.resting.load(Ordering::SeqCst) == 2 * SOURCES as u64;
         let wrong =
-            if rest { ledger.compare(&bus.stats()) } else { vec!["not all publishers rest".to_owned()] };
+            if rest { ledger.compare(&bus.stats()) } else { vec!["a publisher does not pause".to_owned()] };
         if wrong.is_empty() || start.elapsed() > PATIENCE {
             break wrong;
         }
@@ -336,7 +337,7 @@ fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     };
     ledger.lull.store(false, Ordering::SeqCst);
     for text in &wrong {
-        ledger.fault(format!("in a lull of {PATIENCE:?}, {text}; at work: {}", ledger.working().join(", ")));
+        ledger.fault(format!("in a lull of {PATIENCE:?}, {text}; running: {}", ledger.working().join(", ")));
     }
     wrong.is_empty()
 }
@@ -351,7 +352,7 @@ fn end(bus: &Broadcaster<Tick>, ledger: &Ledger, working: Working) -> bool {
     let start = Instant::now();
     while working.load(Ordering::SeqCst) > 0 {
         if start.elapsed() > PATIENCE {
-            ledger.fault(format!("these do not come to their end: {}", ledger.working().join(", ")));
+            ledger.fault(format!("these do not end: {}", ledger.working().join(", ")));
             return false;
         }
         thread::sleep(Duration::from_millis(1));

@@ -29,7 +29,7 @@ struct Counts {
     full: AtomicU64,
     stopped: AtomicU64,
     /// The number of losses that the hook received.
-    told: AtomicU64,
+    reported: AtomicU64,
     /// The number of events that the handler was given, and of those at which it panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
@@ -106,8 +106,8 @@ impl Recording {
             .correlator(CorrelatorOptions::default().lru_cache_size(256))
             .retry(retry)
             .on_loss(move |loss| {
-                add(&hook.told, loss.count());
-                assert!(get(&hook.told) % 1009 != 0, "{ON_PURPOSE}: loss hook");
+                add(&hook.reported, loss.count());
+                assert!(get(&hook.reported) % 1009 != 0, "{ON_PURPOSE}: loss hook");
             })
             .build()?;
         let store = small_store()?;
@@ -178,7 +178,7 @@ impl Recording {
                         thread::sleep(dice.micros(50_000));
                         recording.stop();
                         if !recording.join(PATIENCE) {
-                            ledger.fault("a recording was stopped and does not end".to_owned());
+                            ledger.fault("a stopped recording does not end".to_owned());
                         }
                     }
                     Err(error) => ledger.fault(format!("a recording: {error}")),
@@ -234,19 +234,19 @@ impl Recording {
         }
         // Events that a stopped recording discards itself are counted, but the hook does not
         // receive them.
-        let told = get(&counts.told);
+        let reported = get(&counts.reported);
         equal(
-            "told of losses",
-            told.max(lost.saturating_sub(stats.bus.departed.dropped.stopped)).min(lost),
-            told,
+            "losses passed to the hook",
+            reported.max(lost.saturating_sub(stats.bus.departed.dropped.stopped)).min(lost),
+            reported,
         );
         if store.len() > STORED {
             ledger.fault(format!("the store holds {} events, and {STORED} are allowed", store.len()));
         }
         format!(
-            "recorder: {} accepted, {} lost and told of, {} lines logged, {} stored",
+            "recorder: {} accepted, {} lost and reported, {} lines logged, {} stored",
             stats.bus.accepted,
-            told,
+            reported,
             get(&counts.lines),
             store.len()
         )

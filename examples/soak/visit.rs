@@ -138,7 +138,7 @@ impl Visitor {
             if seen >= plan.enough {
                 handle.stop();
                 if !handle.join(PATIENCE) {
-                    lock(&checker).fault(format_args!("it was stopped and does not end"));
+                    lock(&checker).fault(format_args!("a stopped watcher does not end"));
                 }
                 break;
             }

@@ -38,24 +38,25 @@ use support::interrupt::Interrupt;
 use support::output::{complain, say};
 
 const HELP: &str = "\
-A web service that passes on to all clients, as server-sent events, what anybody publishes.
+A web service that takes texts from clients and passes them on to all clients, as
+server-sent events.
 
 Usage: sse [OPTIONS]
 
     GET  /events                 Server-sent events: `data` is JSON with topic and text;
                                  an event `gap` says how many are missing
     POST /publish?topic=NAME     Publishes the body
-    GET  /stats                  What became of the events so far, as JSON
+    GET  /stats                  What became of the events until now, as JSON
 
 Options:
-      --port N             Where to listen, on this machine only; 0 is any [default: 8080]
+      --port N             The port on this machine; 0 takes a free one [default: 8080]
       --queue N            How many events a client may be behind [default: 64]
-      --grace DURATION     How long clients have at the end to read what waits for them
+      --grace DURATION     At the end, how long clients may read what is queued for them
                            [default: 5s]
   -h, --help               Print this
 
-A DURATION is a number and a unit: 500ms, 5s, 2m, 1h. Where it listens goes to stderr. Ctrl-C
-ends it; a second one does not wait for the clients.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h. The program prints its address
+on stderr. Ctrl-C ends it; a second one does not wait for the clients.
 
 Exit status: 0 when everything adds up, 1 when not, 2 for bad usage.
 ";
@@ -115,7 +116,7 @@ async fn serve(
         TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     complain(&format!("listening on http://{}", listener.local_addr()?));
     if let Some(files) = files {
-        complain(&format!("the system allows {files} open files, of which each client is one"));
+        complain(&format!("the system allows {files} open files, and each client takes one"));
     }
     let (stop, stopped) = oneshot::channel::<()>();
     let app = service.routes().into_make_service_with_connect_info::<SocketAddr>();

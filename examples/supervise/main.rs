@@ -19,6 +19,6 @@ fn main() -> std::process::ExitCode {
 #[cfg(not(unix))]
 #[allow(clippy::print_stderr, reason = "a program, not part of the library")]
 fn main() -> std::process::ExitCode {
-    eprintln!("supervise: process groups and signals are needed, which only Unix has");
+    eprintln!("supervise: cannot run commands: only Unix has the process groups and signals for it");
     std::process::ExitCode::FAILURE
 }

@@ -45,15 +45,15 @@ An operator on kube that records events about its custom resource, Reminder.
 Usage: controller [OPTIONS]
 
 Options:
-      --kubeconfig FILE  Which cluster, and who in it; otherwise KUBECONFIG, ~/.kube/config, or the one it runs in
-      --namespace NAME   Only reminders of this namespace; otherwise of all
+      --kubeconfig FILE  The cluster and the user [default: KUBECONFIG, ~/.kube/config, or the own cluster]
+      --namespace NAME   Only reminders of this namespace [default: of all]
       --crd              Print the custom resource's definition, for 'kubectl apply -f -', and end
   -h, --help             Print this
 
-Events are logged on stderr. Ctrl-C or SIGTERM ends it: it waits up to 10 s for the last events to be stored, and prints
-what became of all of them.
+The log of events goes to stderr. Ctrl-C or SIGTERM ends the program. It waits up to 10 s until the last events are
+stored, and prints what became of all events.
 
-Exit status: 0 when it was told to end and all events were stored, 1 when not, 2 for bad usage.
+Exit status: 0 when a signal ended it and all events were stored, 1 when not, 2 for bad usage.
 ";
 
 /// The time that the last events have to reach the cluster.
@@ -101,7 +101,7 @@ fn value(parser: &mut Parser, what: &str) -> Result<OsString, String> {
 /// Runs the operator until a signal ends it. Returns `false` if events were lost.
 async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let config = configuration(settings).await.map_err(|error| {
-        format!("no cluster to run in: {error}; name one with --kubeconfig or KUBECONFIG")
+        format!("cannot find a cluster: {error}: name one with --kubeconfig or KUBECONFIG")
     })?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config.clone())?;
@@ -113,10 +113,13 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     if let Err(error) = reminders.list(&ListParams::default().limit(1)).await {
         return Err(match &error {
             kube::Error::Api(status) if status.code == 404 => format!(
-                "the cluster at {url} has no Reminders: 'controller --crd | kubectl apply -f -' gives them to it"
+                "cannot list Reminders: the cluster at {url} does not have the resource: run 'controller \
+                 --crd | kubectl apply -f -'"
             ),
-            kube::Error::Api(status) => format!("the cluster at {url} refuses: {}", status.message),
-            _ => format!("no cluster at {url}: {}", with_causes(&error)),
+            kube::Error::Api(status) => {
+                format!("cannot list Reminders: the cluster at {url} refuses: {}", status.message)
+            }
+            _ => format!("cannot reach a cluster at {url}: {}", with_causes(&error)),
         }
         .into());
     }

@@ -178,16 +178,16 @@ fn without_a_cluster_it_says_so_and_ends() {
     let foreign_file = File::new("foreign", &foreign.kubeconfig());
     let broken = File::new("broken", "clusters: [\u{1b}");
     for (args, code, words) in [
-        (&["--kubeconfig", gone.path()][..], 1, "controller: no cluster at http://127.0.0.1:"),
+        (&["--kubeconfig", gone.path()][..], 1, "controller: cannot reach a cluster at http://127.0.0.1:"),
         (
             &["--kubeconfig", foreign_file.path()],
             1,
-            "has no Reminders: 'controller --crd | kubectl apply -f -'",
+            "does not have the resource: run 'controller --crd | kubectl apply -f -'",
         ),
-        (&["--kubeconfig", broken.path()], 1, "controller: no cluster to run in: "),
-        (&["--kubeconfig", "/nonexistent/file"], 1, "controller: no cluster to run in: "),
-        (&[], 1, "controller: no cluster to run in: "),
-        (&[], 1, "; name one with --kubeconfig or KUBECONFIG"),
+        (&["--kubeconfig", broken.path()], 1, "controller: cannot find a cluster: "),
+        (&["--kubeconfig", "/nonexistent/file"], 1, "controller: cannot find a cluster: "),
+        (&[], 1, "controller: cannot find a cluster: "),
+        (&[], 1, ": name one with --kubeconfig or KUBECONFIG"),
         (&["--kubeconfig"], 2, "controller: --kubeconfig needs a file"),
         (&["--namespace"], 2, "controller: --namespace needs a name"),
         (&["--what"], 2, "controller: "),

@@ -17,13 +17,14 @@ Each COMMAND is one argument, split into words as a shell would:
     supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
 
 Options:
-      --for DURATION           Stop after so long [default: at Ctrl-C or SIGTERM]
-      --backoff DURATION       Wait so long before the first restart, then twice
-                               as long each time [default: 100ms]
-      --backoff-max DURATION   Never wait longer [default: 10s]
-      --reset-after DURATION   A command that was up for so long starts again at
-                               --backoff [default: 10s]
-      --grace DURATION         Between TERM and KILL when it stops [default: 2s]
+      --for DURATION           Stop after this time [default: at Ctrl-C or SIGTERM]
+      --backoff DURATION       The wait before the first restart; each later wait is
+                               twice as long [default: 100ms]
+      --backoff-max DURATION   The longest wait [default: 10s]
+      --reset-after DURATION   After a run of this length, begin with --backoff again
+                               [default: 10s]
+      --grace DURATION         At the stop, the time between TERM and KILL
+                               [default: 2s]
       --shell                  Run each COMMAND with `sh -c`
       --show-args              Let events show the arguments, not just the program
       --store FILE             Keep the events in this SQLite file, and show first
@@ -36,17 +37,17 @@ Options:
   -h, --help                   Print this
   -V, --version                Print the version
 
-A DURATION is a number and a unit: 500ms, 5s, 2m, 1h.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
 
-Events are logged to stderr, where the commands' output goes too; the table of stored
-events and the accounting go to stdout. Of a file the table has what this run wrote. Each
-command runs in a process group of its own, without input. What commands write is passed
-on as it is. When one ends, what it left running in its group is killed. A second Ctrl-C
-does not wait for the grace time.
+The log of events goes to stderr, and so does the commands' output. The table of stored
+events and the accounting go to stdout. With --store, the table shows the events of this
+run. Each command runs in a process group of its own, without input. Its output is passed
+on unchanged. When a command ends, supervise kills the processes that it left in its group.
+A second Ctrl-C does not wait for the grace time.
 
-On Linux a process that left its group (setsid) is killed when supervise ends. When
-supervise itself is killed by KILL, its commands are killed too, but not what they have
-started. Elsewhere both go on running.
+On Linux supervise also kills, at its end, each process that left its group (setsid). If
+KILL ends supervise itself, the system kills the commands, but not the processes that they
+started. On other systems both go on running.
 
 Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.
 ";
@@ -120,10 +121,10 @@ pub(crate) fn parse<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Res
         }
     }
     if options.backoff.first.is_zero() || options.backoff.max.is_zero() {
-        return Err("the back-off is zero, which would restart without pause: give at least 1ms".to_owned());
+        return Err("--backoff and --backoff-max must be more than 0s, got 0s".to_owned());
     }
     if texts.is_empty() {
-        return Err("no command: give at least one, as in supervise 'sleep 1'".to_owned());
+        return Err("a command is missing: give at least one, as in supervise 'sleep 1'".to_owned());
     }
     let read = if shell { Command::shell } else { Command::split };
     options.commands = texts.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
@@ -137,9 +138,7 @@ fn store(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
     }
     if cfg!(not(feature = "sqlite-system")) {
         let build = "cargo run --features sqlite --example supervise";
-        return Err(format!(
-            "--store needs the feature `sqlite`, which this program was built without: {build}"
-        ));
+        return Err(format!("--store needs the feature `sqlite`: run {build}"));
     }
     Ok(path.into())
 }
@@ -191,8 +190,8 @@ mod tests {
     #[test]
     fn says_what_is_wrong_and_what_to_do() {
         for (args, part) in [
-            (&[][..], "no command: give at least one"),
-            (&["--for", "5s"][..], "no command"),
+            (&[][..], "a command is missing: give at least one"),
+            (&["--for", "5s"][..], "a command is missing"),
             (&["--nonsense", "a"][..], "invalid option '--nonsense'"),
             (&["-x", "a"][..], "invalid option '-x'"),
             (&["--json=yes", "a"][..], "unexpected argument for option '--json'"),
@@ -201,8 +200,8 @@ mod tests {
             (&["a", "--store", ""][..], "--store needs a file"),
             (&["--for", "5", "a"][..], "--for must be a duration such as 250ms or 1m30s, got '5'"),
             (&["--grace", "soon", "a"][..], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
-            (&["--backoff", "0ms", "a"][..], "the back-off is zero"),
-            (&["--backoff-max", "0s", "a"][..], "the back-off is zero"),
+            (&["--backoff", "0ms", "a"][..], "--backoff and --backoff-max must be more than 0s"),
+            (&["--backoff-max", "0s", "a"][..], "--backoff and --backoff-max must be more than 0s"),
             (&["a", ""][..], "the command '' is empty"),
             (&["a 'b"][..], "a quote that is not closed"),
             (&["--\u{1b}[31m"][..], r"invalid option '--\u{1b}[31m'"),
