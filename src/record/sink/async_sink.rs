@@ -341,6 +341,7 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 /// # }
 /// ```
 #[derive(Clone)]
+#[doc(alias = "block_on")]
 pub struct Blocking<S, B> {
     sink: S,
     block_on: B,
