@@ -1,8 +1,10 @@
-//! The sink that writes lines: to files that it rotates, and to outputs that fail.
+//! The sink that writes lines: to files, and to outputs that fail.
 #![cfg(feature = "recorder")]
 
 #[path = "support/folder.rs"]
 mod folder;
+#[path = "support/lines.rs"]
+mod lines;
 #[path = "support/sinks.rs"]
 mod sinks;
 
@@ -16,57 +18,10 @@ use std::sync::{Arc, Mutex};
 use eventcast::event::EventPatch;
 use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp};
 use eventcast::stats::JsonLinesStats;
-use eventcast::{Event, EventBroadcaster, EventSink, SinkError};
+use eventcast::{Event, EventBroadcaster, EventSink};
 use folder::Folder;
+use lines::{FILE, create, event, files, files_in, line, pairs, read};
 use sinks::{at_once, clock, record};
-
-const FILE: &str = "events.jsonl";
-
-fn event(name: &str, count: i32) -> Event {
-    let mut event = Event::default();
-    event.metadata.name = name.to_owned().into();
-    event.metadata.namespace = "default".into();
-    event.message = "a\nline \u{2028} or\r two \u{85}".into();
-    event.count = count;
-    event
-}
-
-/// Returns names and counts of the events in a text, in which each line must be an event.
-#[track_caller]
-fn read(text: &[u8]) -> Vec<(String, i32)> {
-    let text = std::str::from_utf8(text).unwrap();
-    assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
-    let lines =
-        text.lines().map(|line| Event::from_json(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-    lines.map(|event| (event.metadata.name.to_string(), event.count)).collect()
-}
-
-/// Returns the files of a folder, each with the names of its events.
-#[track_caller]
-fn files(folder: &Folder) -> Vec<(String, String)> {
-    let names = |text: &[u8]| read(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
-    folder.files().iter().map(|(file, text)| (file.clone(), names(text))).collect()
-}
-
-fn pairs<const N: usize>(files: [(&str, &str); N]) -> Vec<(String, String)> {
-    files.map(|(file, names)| (file.to_owned(), names.to_owned())).to_vec()
-}
-
-/// Returns the length of the line of an event with a short name, and a limit for two of them.
-fn line() -> u64 {
-    event("a", 1).to_json().len() as u64 + 1
-}
-
-fn two_lines(keep: u32) -> JsonLinesOptions {
-    JsonLinesOptions::default().max_bytes(2 * line()).keep(keep)
-}
-
-#[track_caller]
-fn create(sink: &JsonLinesSink, names: &str) {
-    for name in names.split(' ') {
-        assert_eq!(sink.create(&event(name, 1)).unwrap(), event(name, 1));
-    }
-}
 
 #[test]
 fn each_operation_appends_the_whole_event() {
@@ -162,135 +117,6 @@ fn a_line_that_a_crash_broke_off_does_not_damage_the_next() {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(files_in(text.strip_prefix(whole).unwrap()), "c d");
     }
-}
-
-#[track_caller]
-fn files_in(text: &str) -> String {
-    read(text.as_bytes()).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn a_full_file_is_put_aside_and_the_oldest_goes() {
-    let folder = Folder::new();
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
-    create(&sink, "a b");
-    assert_eq!(files(&folder), pairs([(FILE, "a b")]));
-    create(&sink, "c");
-    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
-    create(&sink, "d e f g");
-    assert_eq!(files(&folder), pairs([(FILE, "g"), ("events.jsonl.1", "e f"), ("events.jsonl.2", "c d")]));
-    let stats = sink.stats();
-    assert_eq!((stats.lines, stats.bytes, stats.rotations, stats.failed_rotations), (7, 7 * line(), 3, 0));
-
-    // The next sink knows how full the file is, and that all numbers are taken.
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
-    create(&sink, "h i");
-    assert_eq!(files(&folder), pairs([(FILE, "i"), ("events.jsonl.1", "g h"), ("events.jsonl.2", "e f")]));
-}
-
-#[test]
-fn without_files_to_keep_a_full_file_is_emptied() {
-    let folder = Folder::new();
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(0)).unwrap();
-    let reader = File::open(folder.file(FILE)).unwrap();
-    create(&sink, "a b c d e");
-    assert_eq!(files(&folder), pairs([(FILE, "e")]));
-    // It is still the same file.
-    assert_eq!(reader.metadata().unwrap().len(), line());
-    assert_eq!(sink.stats().rotations, 2);
-}
-
-#[test]
-fn an_event_that_is_larger_than_a_file_has_its_own() {
-    let folder = Folder::new();
-    let sink =
-        JsonLinesSink::with_options(folder.file(FILE), JsonLinesOptions::default().max_bytes(1)).unwrap();
-    create(&sink, "a b c");
-    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "b"), ("events.jsonl.2", "a")]));
-}
-
-/// The full file ends in a torn line. A reader that joins the files must find all others.
-#[test]
-fn a_torn_line_ends_before_the_next_file() {
-    let folder = Folder::new();
-    let torn = "x".repeat(usize::try_from(2 * line()).unwrap());
-    fs::write(folder.file(FILE), &torn).unwrap();
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
-    create(&sink, "a");
-    assert_eq!(fs::read_to_string(folder.file("events.jsonl.1")).unwrap(), torn + "\n");
-    assert_eq!(files_in(&fs::read_to_string(folder.file(FILE)).unwrap()), "a");
-    assert_eq!(sink.stats().bytes, line() + 1);
-}
-
-#[test]
-fn a_rotation_that_fails_loses_nothing_and_is_tried_again() {
-    let folder = Folder::new();
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(3)).unwrap();
-    create(&sink, "a b c d e");
-    assert_eq!(files(&folder), pairs([(FILE, "e"), ("events.jsonl.1", "c d"), ("events.jsonl.2", "a b")]));
-    // A folder cannot be replaced by a file.
-    let obstacle = folder.file("events.jsonl.3");
-    fs::create_dir(&obstacle).unwrap();
-    fs::write(obstacle.join("full"), "").unwrap();
-    create(&sink, "f g h i");
-    let stats = sink.stats();
-    assert_eq!((stats.lines, stats.rotations, stats.failed_rotations), (9, 2, 3));
-    assert!(stats.to_string().contains(", last rotation failure: "), "{stats}");
-    fs::remove_dir_all(&obstacle).unwrap();
-    assert_eq!(
-        files(&folder),
-        pairs([(FILE, "e f g h i"), ("events.jsonl.1", "c d"), ("events.jsonl.2", "a b")])
-    );
-    create(&sink, "j");
-    assert_eq!(
-        files(&folder),
-        pairs([
-            (FILE, "j"),
-            ("events.jsonl.1", "e f g h i"),
-            ("events.jsonl.2", "c d"),
-            ("events.jsonl.3", "a b")
-        ])
-    );
-    assert_eq!(sink.stats().rotations, 3);
-}
-
-/// A failure in the middle leaves a free number. However often the rotation is tried again, the
-/// files before the free number stay.
-#[test]
-fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
-    let folder = Folder::new();
-    // Numbers 1 and 3 to 5: the state after `.2` became `.3`, and `.1` could not be moved.
-    for (number, name) in [(1, "d"), (3, "c"), (4, "b"), (5, "a")] {
-        fs::write(folder.file(&format!("{FILE}.{number}")), event(name, 1).to_json() + "\n").unwrap();
-    }
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(5)).unwrap();
-    create(&sink, "e f g");
-    let names = ["g", "e f", "d", "c", "b", "a"].map(str::to_owned);
-    assert_eq!(files(&folder).into_iter().map(|(_, names)| names).collect::<Vec<_>>(), names);
-}
-
-/// This is also the state after a rotation that could not open the new file.
-#[test]
-fn a_file_that_another_program_moved_is_written_until_it_is_full() {
-    let folder = Folder::new();
-    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(2)).unwrap();
-    create(&sink, "a");
-    fs::rename(folder.file(FILE), folder.file("events.jsonl.1")).unwrap();
-    create(&sink, "b");
-    assert_eq!(files(&folder), pairs([("events.jsonl.1", "a b")]));
-    create(&sink, "c");
-    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
-}
-
-#[cfg(unix)]
-#[test]
-fn a_link_leads_to_the_real_file_and_its_folder() {
-    let (folder, real) = (Folder::new(), Folder::new());
-    std::os::unix::fs::symlink(real.file(FILE), folder.file("link")).unwrap();
-    let sink = JsonLinesSink::with_options(folder.file("link"), two_lines(2)).unwrap();
-    create(&sink, "a b c");
-    assert_eq!(files(&real), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
-    assert_eq!(files(&folder), pairs([("link", "c")]));
 }
 
 #[test]
@@ -512,53 +338,4 @@ fn a_full_disk_is_a_store_that_is_away() {
     let error = JsonLinesSink::new(full).create(&event("a", 1)).unwrap_err();
     assert!(error.is_unreachable());
     assert_eq!(error.to_string(), "may be tried again: No space left on device (os error 28)");
-}
-
-#[test]
-fn each_kind_of_io_error_says_what_to_do_next() {
-    use SinkErrorKind::{Rejected, Retry};
-    let of = |error: io::Error| {
-        let text = error.to_string();
-        let error = SinkError::from(error);
-        assert!(error.to_string().ends_with(&text), "{error}");
-        (error.kind(), error.is_unreachable())
-    };
-    for kind in [
-        ErrorKind::NotFound,
-        ErrorKind::PermissionDenied,
-        ErrorKind::StorageFull,
-        ErrorKind::ReadOnlyFilesystem,
-        ErrorKind::FileTooLarge,
-        ErrorKind::ConnectionRefused,
-        ErrorKind::BrokenPipe,
-        ErrorKind::TimedOut,
-        ErrorKind::UnexpectedEof,
-        ErrorKind::WriteZero,
-    ] {
-        assert_eq!(of(kind.into()), (Retry, true), "{kind}");
-    }
-    for kind in [
-        ErrorKind::Interrupted,
-        ErrorKind::WouldBlock,
-        ErrorKind::ResourceBusy,
-        ErrorKind::Deadlock,
-        ErrorKind::ExecutableFileBusy,
-        ErrorKind::AlreadyExists,
-        ErrorKind::DirectoryNotEmpty,
-        ErrorKind::Other,
-    ] {
-        assert_eq!(of(kind.into()), (Retry, false), "{kind}");
-    }
-    for kind in [
-        ErrorKind::InvalidInput,
-        ErrorKind::InvalidData,
-        ErrorKind::Unsupported,
-        ErrorKind::ArgumentListTooLong,
-    ] {
-        assert_eq!(of(kind.into()), (Rejected, false), "{kind}");
-    }
-    // An error of a disk has no kind of its own.
-    #[cfg(unix)]
-    assert_eq!(of(io::Error::from_raw_os_error(5)), (Retry, true));
-    assert_eq!(of(io::Error::other("the store hung up")), (Retry, false));
 }
