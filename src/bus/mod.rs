@@ -1,4 +1,16 @@
-//! The bus: the way of an event from a publisher to the watchers.
+//! The bus: publishers, watchers, and the way of an event between them.
+//!
+//! - [`Broadcaster`] starts a bus, flushes it and ends it. [`BusOptions`] are its options.
+//! - [`Publisher`] publishes.
+//! - [`Watcher`] receives, one [`Delivery`] or one [`Batch`] at a time. [`WatchBuilder`] registers
+//!   it, with an [`OverflowPolicy`] of its own.
+//! - A handler receives on a thread of the bus, which [`WatchHandle`] stops, or on any thread or
+//!   task that runs a [`Runner`].
+//!
+//! The rest of this page says how the bus works inside, for those who change it and for those who
+//! doubt it. A program needs none of it.
+//!
+//! # The way of an event
 //!
 //! ```text
 //! Publisher ─ gate ─> incoming queue ─> dispatcher ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher

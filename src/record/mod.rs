@@ -1,5 +1,17 @@
 //! The recorder on top of the bus.
 //!
+//! - [`EventBroadcaster`] starts a bus of events. [`EventBroadcasterBuilder`] has its options.
+//! - [`Recorder`] and [`ObjectRecorder`] record events, and [`EventDraft`] is an event in the
+//!   making. [`Recorded`] says what became of a call.
+//! - A recording brings events to a sink. [`RecordingBuilder`] starts one with options of its own,
+//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it.
+//! - [`Loss`] is an event that somebody lost, as the hook
+//!   [`on_loss`](EventBroadcasterBuilder::on_loss) hears of it.
+//!
+//! The rest of this page says how the recorder is built, for those who change it.
+//!
+//! # The way of an event
+//!
 //! The folders stand in the order in which an event passes them: `event` (the data), `recorder`
 //! (makes events), `correlator` (aggregates, counts, limits), `delivery` (brings the events of a
 //! recording to its sink) and `sink` (stores). The `broadcaster` stands above all of them.
