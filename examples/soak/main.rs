@@ -120,7 +120,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         .max_batch(MAX_BATCH as usize)
         .spin(Duration::from_micros(5))
         .thread_name("soak-bus");
-    let bus = Arc::new(Broadcaster::<Tick>::with_options(options)?);
+    let bus = Broadcaster::<Tick>::with_options(options)?;
     keep_journal(&bus, &ledger)?;
     let recording = Recording::start(&ledger, settings.seed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
@@ -220,7 +220,7 @@ impl Drop for Worker {
 }
 
 fn start(
-    bus: &Arc<Broadcaster<Tick>>,
+    bus: &Broadcaster<Tick>,
     ledger: &Arc<Ledger>,
     seed: u64,
     runtime: &tokio::runtime::Runtime,

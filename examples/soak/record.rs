@@ -39,7 +39,7 @@ struct Counts {
 pub(crate) struct Recording {
     ledger: Arc<Ledger>,
     counts: Arc<Counts>,
-    events: Arc<EventBroadcaster>,
+    events: EventBroadcaster,
     pub(crate) store: MemorySink,
     threads: Vec<thread::JoinHandle<()>>,
 }
@@ -124,7 +124,6 @@ impl Recording {
                 panic!("{ON_PURPOSE}: event handler");
             }
         })?;
-        let events = Arc::new(events);
         let mut recording = Self { ledger: ledger.clone(), counts, events, store, threads: Vec::new() };
         for number in 0..2 {
             recording.record(seed, number)?;

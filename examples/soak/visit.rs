@@ -40,13 +40,13 @@ pub(crate) enum Step {
 
 pub(crate) struct Visitor {
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) bus: Arc<Broadcaster<Tick>>,
+    pub(crate) bus: Broadcaster<Tick>,
     pub(crate) dice: Dice,
     pub(crate) name: String,
 }
 
 impl Visitor {
-    pub(crate) fn new(ledger: &Arc<Ledger>, bus: &Arc<Broadcaster<Tick>>, seed: u64, number: u64) -> Self {
+    pub(crate) fn new(ledger: &Arc<Ledger>, bus: &Broadcaster<Tick>, seed: u64, number: u64) -> Self {
         let name = format!("visitor-{number}");
         Self { ledger: ledger.clone(), bus: bus.clone(), dice: Dice::new(seed, 2000 + number), name }
     }
