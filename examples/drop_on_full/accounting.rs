@@ -15,7 +15,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     let (published, bus) = (&outcome.published, &outcome.bus);
     check("publisher", "accepted", published.accepted, bus.accepted);
     check("publisher", "refused", published.refused, bus.rejected_full + bus.rejected_stopped);
-    for (watcher, Account { ended, stats, seen, told }) in
+    for (watcher, Account { ended, stats, seen, reported }) in
         outcome.settings.watchers.iter().zip(&outcome.accounts)
     {
         let (name, dropped) = (watcher.name.as_str(), &stats.dropped);
@@ -26,7 +26,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         check(name, "received = delivered", seen.events, stats.delivered);
         check(name, "events out of place by the gaps", seen.misplaced, 0);
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
-        check(name, "losses that the hook received = dropped", told.lost, for_room);
+        check(name, "losses that the hook received = dropped", reported.lost, for_room);
         // A handler that gives up does not learn what is missing behind its last event. It gives up
         // if its watcher is stopped, or if the end did not come in time, even if nothing was left
         // in its queue.
@@ -59,7 +59,7 @@ pub(crate) fn sums(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::load::Load;
-    use super::super::reader::{Account, Seen, Told, Watcher, histogram};
+    use super::super::reader::{Account, Reported, Seen, Watcher, histogram};
     use super::super::run::{Outcome, Published, Settings};
     use super::super::times::Times;
     use super::{faults, sums};
@@ -82,7 +82,7 @@ mod tests {
         let mut stats = WatcherStats::default();
         (stats.offered, stats.delivered, stats.dropped.incoming) = (10, 4, 6);
         let seen = Seen { events: 4, lost: 6, gaps: 1, longest: 6, next: 10, ..Seen::new() };
-        let told = Told { lost: 6, first: Some((4, DropReason::Incoming)) };
+        let reported = Reported { lost: 6, first: Some((4, DropReason::Incoming)) };
         let load = Load { rate: 13, burst: 0, every: time };
         Outcome {
             settings: Settings { load, watchers: vec![watcher], length: time, grace: time, incoming: 1 },
@@ -100,7 +100,7 @@ mod tests {
                 times: vec![0; 10],
             },
             bus,
-            accounts: vec![Account { ended: true, stats, seen, told }],
+            accounts: vec![Account { ended: true, stats, seen, reported }],
         }
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     /// The end comes too soon for the handler to learn of the last gap.
     #[test]
-    fn a_gap_that_nobody_is_told_of_at_the_end_adds_up() {
+    fn a_gap_that_no_reader_sees_at_the_end_adds_up() {
         let mut outcome = outcome();
         outcome.complete = false;
         outcome.accounts[0].seen = Seen { events: 4, next: 4, ..Seen::new() };
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_told() {
+    fn what_does_not_add_up_is_reported() {
         type Change = fn(&mut Outcome);
         let cases: [(Change, &str); 11] = [
             (|o| o.published.accepted = 9, "publisher: accepted: 9 is not 10"),
@@ -132,7 +132,7 @@ mod tests {
             (|o| o.accounts[0].stats.queued = 1, "offered = delivered + dropped + queued: 10 is not 11"),
             (|o| o.accounts[0].seen.events = 3, "received = delivered: 3 is not 4"),
             (|o| o.accounts[0].seen.misplaced = 1, "events out of place by the gaps: 1 is not 0"),
-            (|o| o.accounts[0].told.lost = 5, "losses that the hook received = dropped: 5 is not 6"),
+            (|o| o.accounts[0].reported.lost = 5, "losses that the hook received = dropped: 5 is not 6"),
             (|o| o.accounts[0].seen.lost = 7, "lost in gaps = dropped: 7 is not 6"),
             (|o| o.accounts[0].seen.lost = 5, "lost in gaps = dropped: 5 is not 6"),
             (|o| (o.complete, o.accounts[0].seen.lost) = (false, 7), "lost in gaps = dropped: 7 is not 6"),

@@ -12,7 +12,7 @@ use super::shadow::{Rush, Shadow, shadow};
 use super::support::number::grouped;
 
 pub(crate) struct Finding {
-    /// The number of events lost for want of room, without those that were given up at the end.
+    /// The number of events lost to a full queue, without those that were given up at the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
     /// The handler's time for the events of one second in the long run, in seconds.
@@ -73,7 +73,7 @@ impl Finding {
     pub(crate) fn new(watcher: &Watcher, account: &Account, published: &Published) -> Self {
         let dropped = &account.stats.dropped;
         let lost = dropped.incoming + dropped.oldest + dropped.timed_out;
-        let wanted = account.told.first.map(|(number, _)| number);
+        let wanted = account.reported.first.map(|(number, _)| number);
         let time = |number| watcher.times.of(watcher.seed, number);
         let shadow = shadow(&published.times, time, wanted);
         let load = load(&shadow, published);
@@ -90,7 +90,7 @@ impl Finding {
             _ if is_explained => Enough::Computed(needs),
             _ => Enough::AtLeast(needs),
         };
-        let first = account.told.first.zip(shadow.rush).and_then(|((number, reason), rush)| {
+        let first = account.reported.first.zip(shadow.rush).and_then(|((number, reason), rush)| {
             let at = published.times.get(number as usize)?.saturating_sub(published.begin);
             Some(FirstLoss {
                 after: Duration::from_nanos(at),
@@ -153,7 +153,7 @@ pub(crate) fn millis(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::{Account, Seen, Told, Watcher, histogram};
+    use super::super::reader::{Account, Reported, Seen, Watcher, histogram};
     use super::super::run::Published;
     use super::super::times::Times;
     use super::{Enough, Finding, millis};
@@ -187,8 +187,8 @@ mod tests {
     fn account(lost: u64, first: Option<u64>, high_water: u64) -> Account {
         let mut stats = WatcherStats::default();
         (stats.offered, stats.dropped.incoming, stats.high_water) = (200, lost, high_water);
-        let told = Told { lost, first: first.map(|number| (number, DropReason::Incoming)) };
-        Account { ended: true, stats, seen: Seen::new(), told }
+        let reported = Reported { lost, first: first.map(|number| (number, DropReason::Incoming)) };
+        Account { ended: true, stats, seen: Seen::new(), reported }
     }
 
     #[test]

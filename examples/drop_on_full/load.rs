@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_in_words() {
+    fn it_is_shown_in_words() {
         let load = Load { rate: 2000, burst: 5, every: MS * 10 };
         assert_eq!(load.to_string(), "2,000 events a second and bursts of 5 every 10ms");
         assert_eq!(Load { rate: 0, ..load }.to_string(), "bursts of 5 every 10ms");

@@ -55,9 +55,9 @@ pub(crate) struct Seen {
     pub(crate) late: Histogram<u64>,
 }
 
-/// The losses for want of room that the bus reported to the hook as they happened.
+/// The losses to a full queue that the bus reported to the hook as they happened.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) lost: u64,
     /// The number of the first lost event, and the reason.
     pub(crate) first: Option<(u64, DropReason)>,
@@ -109,7 +109,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 pub(crate) struct Reader {
     handle: WatchHandle,
     seen: Arc<Mutex<Seen>>,
-    told: Arc<Mutex<Told>>,
+    reported: Arc<Mutex<Reported>>,
 }
 
 /// Everything that is known of a watcher at the end.
@@ -119,7 +119,7 @@ pub(crate) struct Account {
     pub(crate) ended: bool,
     pub(crate) stats: WatcherStats,
     pub(crate) seen: Seen,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
 }
 
 impl Reader {
@@ -129,8 +129,8 @@ impl Reader {
         floor: &Floor,
     ) -> Result<Self, WatchError> {
         let seen = Arc::new(Mutex::new(Seen::new()));
-        let told = Arc::new(Mutex::new(Told::default()));
-        let (notes, losses, mut plan) = (seen.clone(), told.clone(), Plan::new(floor.clone()));
+        let reported = Arc::new(Mutex::new(Reported::default()));
+        let (notes, losses, mut plan) = (seen.clone(), reported.clone(), Plan::new(floor.clone()));
         let (times, seed) = (watcher.times, watcher.seed);
         let handle = bus
             .watch_builder()
@@ -141,9 +141,10 @@ impl Reader {
                 if !is_for_room(reason) {
                     return;
                 }
-                let mut told = lock(&losses);
-                told.lost += events.len() as u64;
-                told.first = told.first.or_else(|| events.first().map(|event| (event.number, reason)));
+                let mut reported = lock(&losses);
+                reported.lost += events.len() as u64;
+                reported.first =
+                    reported.first.or_else(|| events.first().map(|event| (event.number, reason)));
             })
             .spawn(move |delivery| {
                 let Delivery::Event(event) = delivery else { return lock(&notes).take(delivery) };
@@ -155,7 +156,7 @@ impl Reader {
                     seen.late.saturating_record(late);
                 }
             })?;
-        Ok(Self { handle, seen, told })
+        Ok(Self { handle, seen, reported })
     }
 
     /// Waits until the handler has returned, and until the bus has counted everything that it
@@ -167,8 +168,8 @@ impl Reader {
         while !is_settled(&self.handle.stats()) && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
-        let (seen, told) = (lock(&self.seen).clone(), *lock(&self.told));
-        Account { ended, stats: self.handle.stats(), seen, told }
+        let (seen, reported) = (lock(&self.seen).clone(), *lock(&self.reported));
+        Account { ended, stats: self.handle.stats(), seen, reported }
     }
 }
 

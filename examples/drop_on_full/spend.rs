@@ -131,14 +131,14 @@ mod tests {
         let mut plan = Plan::new(floor.clone());
         for _ in 0..50 {
             let begun = floor.now();
-            let (back, late) = plan.take(begun, Duration::from_micros(40)).expect("nobody ends it");
+            let (back, late) = plan.take(begun, Duration::from_micros(40)).expect("no shutdown ends it");
             assert!(back - late >= begun + 40_000);
         }
         assert!(floor.now() - before >= 50 * 40_000);
     }
 
     #[test]
-    fn at_the_end_nobody_waits() {
+    fn at_the_end_no_handler_waits() {
         let floor = Floor::new();
         floor.end();
         assert_eq!(Plan::new(floor.clone()).take(0, Duration::from_secs(3600)), None);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_is_not_told_shows() {
+    fn a_gap_that_is_not_reported_shows() {
         assert_eq!(seen(&[Delivery::Event(0), Delivery::Event(2)]).misplaced, 1);
         assert_eq!(seen(&[Delivery::Lagged(2), Delivery::Event(1)]).misplaced, 1);
     }

@@ -125,7 +125,7 @@ impl Drop for File {
 
 #[cfg(unix)]
 #[test]
-fn the_program_records_what_it_finds_and_ends_when_it_is_told_to() {
+fn the_program_records_what_it_finds_and_ends_at_a_signal() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let server = ApiServer::start();
@@ -140,9 +140,9 @@ fn the_program_records_what_it_finds_and_ends_when_it_is_told_to() {
     server.put_object(COLLECTION, object("coffee", "at noon"));
     let file = File::new("kubeconfig", &server.kubeconfig());
     let program = Running::start(&["--kubeconfig", file.path()]);
-    let told = [program.stderr.recv_timeout(LONG).unwrap(), program.stderr.recv_timeout(LONG).unwrap()];
-    assert!(told.iter().any(|line| line.contains("reason: 'Due' drink it")), "{told:?}");
-    assert!(told.iter().any(|line| line.contains("reason: 'Invalid' at: ")), "{told:?}");
+    let logged = [program.stderr.recv_timeout(LONG).unwrap(), program.stderr.recv_timeout(LONG).unwrap()];
+    assert!(logged.iter().any(|line| line.contains("reason: 'Due' drink it")), "{logged:?}");
+    assert!(logged.iter().any(|line| line.contains("reason: 'Invalid' at: ")), "{logged:?}");
     // A reminder that comes while the program watches.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
@@ -194,8 +194,8 @@ fn without_a_cluster_it_says_so_and_ends() {
     ] {
         let (status, stdout, stderr) = Running::start(args).end();
         assert_eq!((status, stdout.as_str()), (Some(code), ""), "{args:?}: {stderr:#?}");
-        let told = stderr.join("\n");
-        assert!(told.contains(words) && !told.contains('\u{1b}'), "{args:?}: {told}");
+        let text = stderr.join("\n");
+        assert!(text.contains(words) && !text.contains('\u{1b}'), "{args:?}: {text}");
     }
 }
 

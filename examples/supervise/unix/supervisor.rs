@@ -433,13 +433,13 @@ mod tests {
     }
 
     #[test]
-    fn stops_by_itself_when_told_so() {
+    fn stops_by_itself_after_the_time() {
         let settings = Settings { stop_after: Some(Duration::ZERO), ..SETTINGS };
         assert_eq!(run("sleep 1000", settings, |_| false), "created, started 0, stopped");
     }
 
     #[test]
-    fn a_panic_leaves_nobody_behind() {
+    fn a_panic_leaves_no_command_behind() {
         let mut pid = None;
         let processes = name_all(vec![Command::split("sleep 1000").unwrap()]);
         let supervisor = Supervisor::new(processes, SETTINGS, |_, change| {
