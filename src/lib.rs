@@ -109,8 +109,8 @@ assert_eq!(store.events().len(), 4);
 //!
 //! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom),
 //! and so does your code around it. A lost shutdown signal becomes a test that fails every time.
-//! The module `eventcast::testing`, which exists only with that flag, has the parts that such a
-//! test needs. `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
+//! With that flag the module [`testing`] has the parts that such a test needs.
+//! `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
 //! `examples/model_checked` is a crate with such a test.
 //!
 //! # Guarantees
