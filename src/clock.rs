@@ -34,11 +34,29 @@ pub(crate) type Deadline = Option<Duration>;
 
 impl Clock {
     /// Creates a clock that reads the clocks of the system. This is the default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, Clock};
+    ///
+    /// assert!(Broadcaster::<u8>::with_clock(BusOptions::default(), Clock::system()).is_ok());
+    /// ```
     pub fn system() -> Self {
         Self { fake: None }
     }
 
     /// Returns the time of day.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use std::time::SystemTime;
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// assert_eq!(fake.clock().now(), SystemTime::UNIX_EPOCH);
+    /// ```
     pub fn now(&self) -> SystemTime {
         match &self.fake {
             Some(fake) => fake.state.lock().wall,
@@ -148,6 +166,16 @@ struct Sleeper {
 
 impl FakeClock {
     /// Creates a clock that shows `at`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    /// assert_eq!(FakeClock::new(at).clock().now(), at);
+    /// ```
     pub fn new(at: SystemTime) -> Self {
         let state = FakeState {
             wall: at,
@@ -165,12 +193,46 @@ impl FakeClock {
     }
 
     /// Returns the clock to give to a bus, a recorder or a correlator.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let clock = fake.clock();
+    /// let before = clock.now();
+    /// fake.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.now().duration_since(before)?, Duration::from_secs(1));
+    /// # Ok::<(), std::time::SystemTimeError>(())
+    /// ```
     pub fn clock(&self) -> Clock {
         Clock { fake: Some(self.fake.clone()) }
     }
 
     /// Moves the time of day and the timeouts forward, and wakes the threads whose deadline has
     /// come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::thread;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), fake.clock())?;
+    /// let mut watcher = bus.watch()?;
+    /// let waiting = thread::spawn(move || watcher.recv_timeout(Duration::from_secs(60)));
+    /// fake.wait_for_waiters(1);
+    /// fake.advance(Duration::from_secs(59));
+    /// assert_eq!(fake.waiters(), 1);
+    /// fake.advance(Duration::from_secs(1));
+    /// assert!(waiting.join().unwrap().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
@@ -187,12 +249,43 @@ impl FakeClock {
 
     /// Sets the time of day, forwards or backwards, as an administrator might. Timeouts are not
     /// affected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+    /// fake.set(SystemTime::UNIX_EPOCH);
+    /// assert_eq!(fake.clock().now(), SystemTime::UNIX_EPOCH);
+    /// ```
     pub fn set(&self, at: SystemTime) {
         self.fake.state.lock().wall = at;
     }
 
     /// Returns the number of threads that wait for a deadline that has not come. Threads that
     /// [`advance`](Self::advance) has just woken do not count, even if they have not run since.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::thread;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), fake.clock())?;
+    /// let mut watcher = bus.watch()?;
+    /// let waiting = thread::spawn(move || watcher.recv_timeout(Duration::from_secs(60)));
+    /// fake.wait_for_waiters(1);
+    /// assert_eq!(fake.waiters(), 1);
+    /// fake.advance(Duration::from_secs(60));
+    /// assert_eq!(fake.waiters(), 0);
+    /// assert!(waiting.join().unwrap().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn waiters(&self) -> usize {
         self.fake.state.lock().waiting()
     }
@@ -204,6 +297,25 @@ impl FakeClock {
     ///
     /// Waits for ever if fewer threads wait. A test that hangs here has found that a thread does
     /// not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::thread;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), fake.clock())?;
+    /// let mut watcher = bus.watch()?;
+    /// let waiting = thread::spawn(move || watcher.recv_timeout(Duration::from_secs(60)));
+    /// fake.wait_for_waiters(1);
+    /// // The other thread waits now, so the step reaches it.
+    /// fake.advance(Duration::from_secs(60));
+    /// assert!(waiting.join().unwrap().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait_for_waiters(&self, count: usize) {
         let parker = Parker::new();
         loop {

@@ -15,6 +15,15 @@ use crate::escape::escape;
 use crate::policy::OverflowPolicy;
 
 /// The reason why a watcher did not get an event that it was offered.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::stats::{DropCounts, DropReason};
+///
+/// assert_eq!(DropReason::TimedOut.to_string(), "timed out");
+/// assert_eq!(DropCounts::default().by(DropReason::TimedOut), 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -44,6 +53,20 @@ impl fmt::Display for DropReason {
 }
 
 /// Events that a watcher was offered and did not get, by [reason](DropReason).
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// bus.shutdown();
+/// let dropped = watcher.stats().dropped;
+/// assert_eq!((dropped.incoming, dropped.oldest), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -62,11 +85,31 @@ pub struct DropCounts {
 
 impl DropCounts {
     /// Returns the sum over all reasons.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::stats::DropCounts;
+    ///
+    /// let mut dropped = DropCounts::default();
+    /// (dropped.incoming, dropped.stopped) = (2, 3);
+    /// assert_eq!(dropped.total(), 5);
+    /// ```
     pub fn total(&self) -> u64 {
         self.incoming + self.oldest + self.timed_out + self.stopped + self.abandoned
     }
 
     /// Returns the count for one reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::stats::{DropCounts, DropReason};
+    ///
+    /// let mut dropped = DropCounts::default();
+    /// dropped.oldest = 2;
+    /// assert_eq!((dropped.by(DropReason::Oldest), dropped.by(DropReason::Stopped)), (2, 0));
+    /// ```
     pub fn by(&self, reason: DropReason) -> u64 {
         match reason {
             DropReason::Incoming => self.incoming,
@@ -89,6 +132,22 @@ impl DropCounts {
 /// The counters of one watcher, in events.
 ///
 /// Events of a prefix are not counted here, because they do not come through the bus.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// bus.shutdown();
+/// let stats = watcher.stats();
+/// assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued);
+/// let text = "watcher-0 (drop_incoming): offered 3, delivered 0, dropped 2, queued 1, lag 1";
+/// assert_eq!(stats.to_string(), text);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -189,6 +248,21 @@ impl fmt::Display for WatcherStats {
 }
 
 /// The counters of a bus, in events.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// bus.shutdown();
+/// assert!(bus.publisher().publish(4).is_err());
+/// let stats = bus.stats();
+/// assert_eq!((stats.accepted, stats.rejected_stopped), (3, 1));
+/// assert_eq!(stats.to_string(), "published 4, accepted 3, rejected 1 (full 0, stopped 1)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
@@ -215,6 +289,16 @@ pub struct BusStats {
 impl BusStats {
     /// Returns the number of events given to `publish*`. This sum and the counts of refused events
     /// saturate at the highest number, which only events of size zero can reach.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::stats::BusStats;
+    ///
+    /// let mut stats = BusStats::default();
+    /// (stats.accepted, stats.rejected_full, stats.rejected_stopped) = (3, 2, 1);
+    /// assert_eq!(stats.published(), 6);
+    /// ```
     pub fn published(&self) -> u64 {
         self.accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
     }

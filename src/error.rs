@@ -19,17 +19,33 @@ use crate::escape::escape_to;
 /// assert_eq!(error.to_string(), "the incoming queue is full");
 /// assert_eq!(error.into_inner(), 7);
 /// ```
+#[doc(alias = "SendError")]
+#[doc(alias = "TrySendError")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {
     /// The incoming queue is full, or became full after it had taken a part of a batch.
     Full(T),
     /// The bus has been closed.
+    #[doc(alias = "Closed")]
+    #[doc(alias = "Disconnected")]
     Stopped(T),
 }
 
 impl<T> PublishError<T> {
     /// Returns the event, or the events of the batch, that were not published.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.close();
+    /// let error = bus.publisher().publish("an event").unwrap_err();
+    /// assert_eq!(error.into_inner(), "an event");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Stopped(value) => value,
@@ -37,11 +53,29 @@ impl<T> PublishError<T> {
     }
 
     /// Returns whether the incoming queue was full, so that there may be room later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::PublishError;
+    ///
+    /// assert!(PublishError::Full(7).is_full());
+    /// assert!(!PublishError::Stopped(7).is_full());
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
     /// Returns whether the bus has been closed, so that it will never take anything again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::PublishError;
+    ///
+    /// assert!(PublishError::Stopped(7).is_stopped());
+    /// assert!(!PublishError::Full(7).is_stopped());
+    /// ```
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Stopped(_))
     }
@@ -68,6 +102,20 @@ impl<T> fmt::Display for PublishError<T> {
 impl<T> Error for PublishError<T> {}
 
 /// The error for a bus that has been closed, and will never take anything again.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::Stopped;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// bus.close();
+/// assert_eq!(futures::executor::block_on(bus.publisher().ready()), Err(Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Closed")]
+#[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -81,6 +129,21 @@ impl Error for Stopped {}
 
 /// The end of a watcher's stream: the watcher was stopped or the bus has ended, and everything
 /// queued has been read.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::RecvError;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let mut watcher = bus.watch()?;
+/// watcher.stop();
+/// assert_eq!(watcher.recv(), Err(RecvError));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Closed")]
+#[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
@@ -93,6 +156,22 @@ impl fmt::Display for RecvError {
 impl Error for RecvError {}
 
 /// The reason why [`Watcher::try_recv`](crate::Watcher::try_recv) returned nothing.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::TryRecvError;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let mut watcher = bus.watch()?;
+/// assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+/// watcher.stop();
+/// assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Closed")]
+#[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// Nothing is queued now. More may come.
@@ -119,6 +198,23 @@ impl From<RecvError> for TryRecvError {
 }
 
 /// The reason why [`Watcher::recv_timeout`](crate::Watcher::recv_timeout) returned nothing.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::RecvTimeoutError;
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let mut watcher = bus.watch()?;
+/// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+/// watcher.stop();
+/// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Closed")]
+#[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
     /// Nothing came in time. More may come.
@@ -145,6 +241,20 @@ impl From<RecvError> for RecvTimeoutError {
 }
 
 /// The reason why a watcher could not be registered.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::WatchError;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let invalid = bus.watch_builder().queue_len(0).watch();
+/// assert!(matches!(invalid, Err(WatchError::Invalid(error)) if error.option() == "queue_len"));
+/// bus.close();
+/// assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -189,6 +299,22 @@ impl From<BuildError> for WatchError {
 }
 
 /// The reason why a flush did not complete.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::error::FlushError;
+/// use eventcast::{Broadcaster, OverflowPolicy};
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::new()?;
+/// let stuck = bus.watch_builder().name("stuck").queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+/// bus.publisher().publish_batch([1, 2])?;
+/// assert!(matches!(bus.flush(Duration::ZERO), Err(FlushError::Timeout { .. })));
+/// drop(stuck);
+/// assert_eq!(bus.flush(Duration::from_secs(10)), Ok(()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
@@ -312,6 +438,15 @@ impl BuildError {
     }
 
     /// Returns the option's name, as in the setters and in configuration files.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let error = Broadcaster::<u8>::with_options(BusOptions::default().max_batch(0)).unwrap_err();
+    /// assert_eq!(error.option(), "max_batch");
+    /// ```
     pub fn option(&self) -> &str {
         self.option
     }

@@ -7,6 +7,20 @@ use crate::counters::BusStats;
 use crate::record::stats::RecordingStats;
 
 /// The result of a shutdown. Every call returns the same report.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// bus.publisher().publish(1)?;
+/// let report = bus.shutdown();
+/// assert!(report.complete);
+/// assert_eq!(report.bus.accepted, 1);
+/// assert!(report.to_string().starts_with("complete: published 1, accepted 1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]

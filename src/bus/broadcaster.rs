@@ -28,6 +28,22 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus keeps it
 /// open until somebody closes the bus. Give it a [`Publisher`] instead.
 ///
+/// # Which policy for which watcher
+///
+/// Each watcher has a [policy](crate::OverflowPolicy) for the case that its queue is full:
+///
+/// | the watcher | its policy | the effect |
+/// |---|---|---|
+/// | a view of what happens | `DropOldest` | It shows the newest events, and delays nobody. |
+/// | a journal | `Wait` | It loses nothing. In time, everybody waits for it. |
+/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most this long, then it loses events. |
+/// | a gauge | `DropOldest`, with a queue of 1 | It has the last event. |
+/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and is told how many. |
+///
+/// The default is `DropIncoming`, with a queue of 1000 events.
+///
+/// # Large events
+///
 /// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
 /// `Box` or an `Arc`.
 ///
@@ -55,6 +71,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// assert!(watcher.recv().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "broadcast")]
+#[doc(alias = "topic")]
 pub struct Broadcaster<T> {
     pub(super) shared: Arc<Shared<T>>,
 }
@@ -72,6 +90,19 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Errors
     ///
     /// [`BuildError`] if the system grants no thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish("hello")?;
+    /// assert_eq!(watcher.recv()?, Delivery::Event("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "channel")]
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "NewLongQueueBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {
@@ -87,6 +118,20 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// - An option is out of range. The error names the option.
     /// - The system grants no thread.
     /// - The system has no memory for [`incoming_len`](BusOptions::incoming_len).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(1))?;
+    /// let watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// bus.shutdown();
+    /// assert_eq!((watcher.len(), watcher.stats().dropped.incoming), (1, 1));
+    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().queue_len(0)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
         Self::with_clock(options, Clock::system())
     }
@@ -97,6 +142,26 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Errors
     ///
     /// As [`with_options`](Self::with_options).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::RecvTimeoutError;
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::thread;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), clock.clock())?;
+    /// let mut watcher = bus.watch()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let waiting = thread::spawn(move || watcher.recv_timeout(hour));
+    /// clock.wait_for_waiters(1);
+    /// clock.advance(hour);
+    /// assert_eq!(waiting.join().unwrap(), Err(RecvTimeoutError::Timeout));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
@@ -112,6 +177,20 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     /// Returns a handle that publishes events. The handle does not keep the bus open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::thread;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let publisher = bus.publisher();
+    /// thread::spawn(move || publisher.publish(7).unwrap());
+    /// assert_eq!(watcher.recv()?, Delivery::Event(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn publisher(&self) -> Publisher<T> {
         Publisher::new(self.shared.incoming.clone())
     }
@@ -126,6 +205,20 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Blocking
     ///
     /// As [`WatchBuilder::watch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish("too early")?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish("hello")?;
+    /// assert_eq!(watcher.recv()?, Delivery::Event("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "subscribe")]
     #[doc(alias = "Watch")]
     pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
         self.watch_builder().watch()
@@ -159,12 +252,37 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
 
     /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
     /// handler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy};
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let gauge = bus.watch_builder().name("gauge").queue_len(1).overflow(OverflowPolicy::DropOldest);
+    /// assert_eq!(gauge.watch()?.stats().name, "gauge");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
         WatchBuilder::new(&self.shared.incoming, &self.shared.options)
     }
 
     /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
     /// events that were accepted. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish(1)?;
+    /// bus.close();
+    /// assert!(bus.publisher().publish(2).unwrap_err().is_stopped());
+    /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) {
         self.shared.incoming.lifecycle.close();
     }
@@ -183,6 +301,21 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
     /// return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an async task, use
     /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let report = bus.shutdown();
+    /// assert!(report.complete);
+    /// assert_eq!(handle.stats().delivered, 3);
+    /// assert_eq!(bus.shutdown(), report);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
         self.shared.incoming.lifecycle.shutdown(None, None)
@@ -199,6 +332,21 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Blocking
     ///
     /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let stuck = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// // Nobody reads the watcher, so the dispatcher waits for room until it gives up.
+    /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);
+    /// drop(stuck);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use = "the report says whether something was lost"]
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         let (deadline, give_up) = self.deadlines(timeout);
@@ -259,6 +407,22 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
 
     /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the
     /// dispatcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// let stats = bus.stats();
+    /// assert_eq!((stats.accepted, stats.watchers[0].queued), (3, 3));
+    /// drop(watcher);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> BusStats {
         self.shared.incoming.lifecycle.stats()
     }

@@ -21,7 +21,7 @@
 //! The folders stand in the order in which they build on each other: `wait` (parking, timer),
 //! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
 //! `incoming` (the incoming queue, the publishers), then the `dispatcher` and `watch` (the readers
-//! of a mailbox), and above all of them the `broadcaster`.
+//! of a mailbox), and above all of them the `broadcaster` and the `flush`.
 //!
 //! # Glossary
 //!
@@ -116,7 +116,7 @@
 //! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
 //! | `SentSide::filtered`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the position |
-//! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats` | relaxed, acquire fence after | `offered`, which is at least as much |
+//! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |
 //! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |

@@ -12,14 +12,49 @@ use super::queue::IncomingQueue;
 /// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
 /// reference count.
 ///
-/// A publisher does not keep the bus open. When the [`Broadcaster`](crate::Broadcaster) closes, a
-/// publish returns [`Stopped`](PublishError::Stopped) with the event.
-///
-/// # Order
+/// # Ordering
 ///
 /// The events of all publishers get one order, and every watcher receives its events in this order.
 /// Two events keep their order if one thread publishes them one after the other, or if two threads
-/// publish them and synchronise in between.
+/// publish them and synchronise in between. The events of a piece of a batch stay together.
+///
+/// # Overflow
+///
+/// A publish meets only the incoming queue. If this queue is full, the methods differ:
+///
+/// - [`try_publish`](Self::try_publish) and [`try_publish_batch`](Self::try_publish_batch) return
+///   [`Full`](PublishError::Full) with what was refused.
+/// - [`publish_timeout`](Self::publish_timeout) waits for room, and then returns `Full`.
+/// - [`publish`](Self::publish), [`publish_batch`](Self::publish_batch) and
+///   [`publish_async`](Self::publish_async) wait for room.
+///
+/// The full queue of a watcher is not an error of a publish. The watcher's
+/// [policy](crate::OverflowPolicy) decides what happens there. The incoming queue becomes full if
+/// the dispatcher is slower than the publishers, for example because it waits for a watcher.
+///
+/// # Gaps
+///
+/// An event whose publish returned `Ok` is offered to every watcher that was registered before,
+/// unless a shutdown by deadline gives up. A refused event is not a gap, because no watcher hears
+/// of it. The publisher has the event back, and [`BusStats`](crate::stats::BusStats) counts it.
+///
+/// # Ending
+///
+/// A publisher does not keep the bus open. After the [`Broadcaster`](crate::Broadcaster) has closed
+/// the bus, every publish returns [`Stopped`](PublishError::Stopped) with the event. The close also
+/// ends a publish that waits for room. The bus still offers what it had accepted.
+///
+/// # Blocking
+///
+/// The publishing methods without `try_` in their names wait while the incoming queue is full. On a
+/// thread of the bus, which runs a handler, a filter or a hook, they return `Full` instead, because
+/// the wait might never end.
+///
+/// # Cancel safety
+///
+/// A [`publish_async`](Self::publish_async) that is dropped before it is ready has published
+/// nothing, and the event is dropped with it. A [`ready`](Self::ready) holds no event, so it can be
+/// dropped without a loss.
 ///
 /// # Examples
 ///
@@ -32,6 +67,7 @@ use super::queue::IncomingQueue;
 /// assert_eq!(watcher.recv()?, Delivery::Event("started"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "Sender")]
 pub struct Publisher<T> {
     incoming: Arc<IncomingQueue<T>>,
 }
@@ -60,6 +96,22 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Memory ordering
     ///
     /// Everything that happened before a publish happens before any watcher receives the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let publisher = bus.publisher();
+    /// assert!(publisher.try_publish("an event").is_ok());
+    /// bus.close();
+    /// let error = publisher.try_publish("too late").unwrap_err();
+    /// assert!(error.is_stopped());
+    /// assert_eq!(error.into_inner(), "too late");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "try_send")]
     #[doc(alias = "ActionOrDrop")]
     #[inline]
     pub fn try_publish(&self, event: T) -> Result<(), PublishError<T>> {
@@ -82,6 +134,24 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// queues are full. The bus cannot recognise this. Use [`try_publish`](Self::try_publish) on
     /// such a thread. In an async task this blocks the executor's thread, so use `publish_async`
     /// there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+    ///
+    /// // A queue of one event, so that the publisher waits for the handler.
+    /// let options = BusOptions::default().incoming_len(1).queue_len(1).overflow(OverflowPolicy::Wait);
+    /// let bus = Broadcaster::with_options(options)?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// for number in 0..100 {
+    ///     bus.publisher().publish(number)?;
+    /// }
+    /// assert!(bus.shutdown().complete);
+    /// assert_eq!(handle.stats().delivered, 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "send")]
     #[doc(alias = "Action")]
     pub fn publish(&self, event: T) -> Result<(), PublishError<T>> {
         self.incoming.push(Entry::Event(event), None).map_err(|refused| self.incoming.refused_event(refused))
@@ -98,6 +168,24 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Blocking
     ///
     /// Waits as [`publish`](Self::publish) does, for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+    /// use std::time::Duration;
+    ///
+    /// let options = BusOptions::default().incoming_len(1).max_batch(1).queue_len(1);
+    /// let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait))?;
+    /// let unread = bus.watch()?;
+    /// // Nobody reads, so the queues become full.
+    /// let publish = |number| bus.publisher().publish_timeout(number, Duration::from_millis(1));
+    /// let error = (0..100).find_map(|number| publish(number).err());
+    /// assert!(error.unwrap().is_full());
+    /// drop(unread);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "send_timeout")]
     pub fn publish_timeout(&self, event: T, timeout: Duration) -> Result<(), PublishError<T>> {
         let deadline = self.incoming.lifecycle.clock.deadline(timeout);
         self.incoming
@@ -131,7 +219,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;
-    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.close();
     /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2, 3]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -147,6 +235,21 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// As [`try_publish`](Self::try_publish). The error returns the events that were not accepted.
     /// All events before them were accepted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+    ///
+    /// let options = BusOptions::default().incoming_len(1).max_batch(2).queue_len(1);
+    /// let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait))?;
+    /// let unread = bus.watch()?;
+    /// // Nobody reads, so there is room for a few pieces only.
+    /// let rest = bus.publisher().try_publish_batch(0..100).unwrap_err().into_inner();
+    /// assert_eq!(rest.last(), Some(&99));
+    /// drop(unread);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_publish_batch(&self, events: impl IntoIterator<Item = T>) -> Result<(), PublishError<Vec<T>>> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.try_push(entry))
     }
@@ -241,6 +344,19 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
 
     /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
     /// date at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let publisher = bus.publisher();
+    /// assert!(!publisher.is_closed());
+    /// drop(bus);
+    /// assert!(publisher.is_closed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.incoming.lifecycle.gate.is_closed()
     }

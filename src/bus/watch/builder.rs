@@ -2,16 +2,15 @@
 
 use std::fmt;
 
-use crate::bus::incoming::{Entry, IncomingQueue, Refused};
-use crate::bus::mailbox::{FilterHook, MailboxReceiver, MailboxSender, OnAbandon, OnDrop, SliceQueue};
-use crate::bus::options::{BusOptions, WatchOptions, check_name, check_queue_len};
-use crate::bus::state::{Refusal, WatcherState};
+use crate::bus::incoming::IncomingQueue;
+use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
+use crate::bus::options::{BusOptions, WatchOptions};
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
 use crate::counters::DropReason;
-use crate::error::{BuildError, WatchError};
+use crate::error::WatchError;
 use crate::policy::OverflowPolicy;
-use crate::sync::{Arc, Parker, thread};
+use crate::sync::thread;
 
 #[cfg(any(feature = "recorder", eventcast_loom))]
 use super::bulk::BulkReader;
@@ -37,7 +36,7 @@ use super::watcher::Watcher;
 ///     .filter(|n: &u32| n % 2 == 0)
 ///     .prefix([0])
 ///     .watch()?;
-/// bus.publisher().publish_batch(vec![1, 2, 3, 4])?;
+/// bus.publisher().publish_batch([1, 2, 3, 4])?;
 /// bus.shutdown();
 /// assert_eq!(even.events().collect::<Vec<_>>(), [0, 2, 4]);
 /// assert_eq!(even.stats().filtered, 2);
@@ -45,18 +44,18 @@ use super::watcher::Watcher;
 /// ```
 #[must_use = "nothing is watched until `watch`, `spawn` or `runner`"]
 pub struct WatchBuilder<'b, T> {
-    incoming: &'b IncomingQueue<T>,
-    name: Option<String>,
-    queue_len: usize,
-    overflow: OverflowPolicy,
-    prefix: Vec<T>,
-    filter: Option<FilterHook<T>>,
-    on_drop: Option<OnDrop<T>>,
+    pub(super) incoming: &'b IncomingQueue<T>,
+    pub(super) name: Option<String>,
+    pub(super) queue_len: usize,
+    pub(super) overflow: OverflowPolicy,
+    pub(super) prefix: Vec<T>,
+    pub(super) filter: Option<FilterHook<T>>,
+    pub(super) on_drop: Option<OnDrop<T>>,
     /// The hook of the receiver and the hook of the sender. Each reports the events that its end of
     /// the mailbox abandons.
-    on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
-    on_panic: Option<OnPanic<T>>,
-    stop_on_panic: bool,
+    pub(super) on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
+    pub(super) on_panic: Option<OnPanic<T>>,
+    pub(super) stop_on_panic: bool,
 }
 
 impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
@@ -77,6 +76,16 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
 
     /// Sets the watcher's name in statistics and errors, which its handler's thread gets too.
     /// Default `watcher-<n>`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// assert_eq!(bus.watch_builder().name("view").watch()?.stats().name, "view");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
@@ -84,18 +93,57 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
 
     /// Sets the largest number of events that wait for this watcher: 1 to 16,777,216. The default
     /// is the bus's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.shutdown();
+    /// assert_eq!(watcher.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "capacity")]
     pub fn queue_len(mut self, events: usize) -> Self {
         self.queue_len = events;
         self
     }
 
     /// Sets what happens when the queue is full. The default is the bus's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery, OverflowPolicy};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let gauge = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::DropOldest).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.shutdown();
+    /// assert_eq!(gauge.into_iter().collect::<Vec<_>>(), [Delivery::Lagged(2), Delivery::Event(3)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
         self.overflow = policy;
         self
     }
 
     /// Sets the values that these options contain, and leaves all other values as they are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, WatchOptions};
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let options = WatchOptions::default().queue_len(64);
+    /// let watcher = bus.watch_builder().name("view").options(options).watch()?;
+    /// assert_eq!(watcher.stats().name, "view");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn options(mut self, options: WatchOptions) -> Self {
         let WatchOptions { name, queue_len, overflow, stop_on_panic } = options;
         self.name = name.or(self.name);
@@ -113,6 +161,20 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///   The bus and all other watchers continue.
     ///
     /// This has no effect on a watcher that you read yourself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handle = bus.watch_builder().stop_on_panic(true).spawn(|_| panic!("at once"))?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert!(handle.join(Duration::from_secs(10)));
+    /// assert_eq!((handle.stats().delivered, handle.stats().panics), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop_on_panic(mut self, stops: bool) -> Self {
         self.stop_on_panic = stops;
         self
@@ -122,6 +184,19 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// The watcher itself keeps these events. They are never lost, need no room in the queue, do
     /// not pass the filter, and are not counted in the statistics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch_builder().prefix(["the state so far"]).watch()?;
+    /// bus.publisher().publish("a change")?;
+    /// assert_eq!(watcher.recv()?, Delivery::Event("the state so far"));
+    /// assert_eq!(watcher.recv()?, Delivery::Event("a change"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "WatchWithPrefix")]
     pub fn prefix(mut self, events: impl IntoIterator<Item = T>) -> Self {
         self.prefix = events.into_iter().collect();
@@ -133,6 +208,20 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// The filter runs on the dispatcher, so it must be quick and must not wait. If it panics, the
     /// panic is counted, this watcher ends as if stopped, and nothing else happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut even = bus.watch_builder().filter(|n: &u32| n % 2 == 0).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3, 4])?;
+    /// bus.shutdown();
+    /// assert_eq!(even.events().collect::<Vec<_>>(), [2, 4]);
+    /// assert_eq!(even.stats().filtered, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "FilterFunc")]
     #[doc(alias = "Filter")]
     pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
@@ -145,6 +234,23 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// The hook runs on the dispatcher, outside every lock, so it must be quick and must not wait.
     /// A panic is caught and counted. The hook does not receive events that were in the queue of a
     /// watcher that was dropped, or of a handler that ended before it had handled them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::stats::DropReason;
+    /// use std::sync::mpsc;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let (tx, lost) = mpsc::channel();
+    /// let hook = move |reason: DropReason, events: &[u32]| tx.send((reason, events.to_vec())).unwrap();
+    /// let watcher = bus.watch_builder().queue_len(1).on_drop(hook).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// assert_eq!(lost.recv()?, (DropReason::Incoming, vec![2, 3]));
+    /// drop(watcher);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_drop(self, mut hook: impl FnMut(DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop_named(move |_, reason, events| hook(reason, events))
     }
@@ -191,6 +297,21 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// Waits only while the incoming queue is full. This does not wait until the dispatcher has
     /// carried out the registration. In an async task, use `watch_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::WatchError;
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let error = bus.watch_builder().queue_len(0).watch().unwrap_err();
+    /// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+    /// bus.close();
+    /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Stopped)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "subscribe")]
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
     }
@@ -222,11 +343,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn watch_async(self) -> impl Future<Output = Result<Watcher<T>, WatchError>> + Send {
-        async move {
-            let incoming = self.incoming;
-            let (receiver, entry) = self.prepare(false)?;
-            Ok(Watcher::new(registered(receiver, incoming.push_async(entry, None).await)?))
-        }
+        async move { Ok(Watcher::new(self.register_async().await?)) }
     }
 
     /// Runs a handler on a new thread with the watcher's name. [`Runner::run`] says what happens if
@@ -307,6 +424,22 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// Waits as [`watch`](Self::watch) does, only while the incoming queue is full. On an
     /// executor's thread the wait may never end, because the bus may wait for a watcher that a task
     /// of the same thread reads. Register where blocking is allowed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::thread;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let runner = bus.watch_builder().runner(|_| ())?;
+    /// let handle = runner.handle();
+    /// bus.publisher().publish(1)?;
+    /// bus.close();
+    /// thread::spawn(|| runner.run()).join().unwrap();
+    /// assert_eq!(handle.stats().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
         mut self,
         handler: H,
@@ -315,59 +448,6 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let handler = Handler { run: handler, on_panic, stop_on_panic };
         Ok(Runner::new(self.register(true)?, handler))
     }
-
-    fn register(self, is_handler: bool) -> Result<MailboxReceiver<T>, WatchError> {
-        let incoming = self.incoming;
-        let (receiver, entry) = self.prepare(is_handler)?;
-        registered(receiver, incoming.push(entry, None))
-    }
-
-    /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
-    /// the sender as an entry for the dispatcher.
-    fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Entry<T>), WatchError> {
-        check_queue_len(self.queue_len)?;
-        if u32::try_from(self.prefix.len()).is_err() {
-            return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
-        }
-        if let Some(name) = &self.name {
-            check_name("name", name)?;
-        }
-        let lifecycle = &self.incoming.lifecycle;
-        let parker = Parker::new();
-        let state = lifecycle.registry.add(|number| {
-            let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
-            WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
-        });
-        let queue = Arc::new(SliceQueue::new(self.queue_len, self.overflow));
-        let (reader_tells, dispatcher_tells) = self.on_abandon;
-        let receiver = MailboxReceiver::new(
-            state.clone(),
-            lifecycle.clone(),
-            queue.clone(),
-            parker,
-            self.prefix,
-            reader_tells,
-        );
-        let sender = Box::new(MailboxSender::new(state, queue, self.filter, self.on_drop, dispatcher_tells));
-        Ok((receiver, Entry::Register(sender)))
-    }
-}
-
-/// Returns the receiver if the sender was pushed. Otherwise undoes the registration and returns an
-/// error.
-fn registered<T>(
-    receiver: MailboxReceiver<T>,
-    pushed: Result<(), Refused<T>>,
-) -> Result<MailboxReceiver<T>, WatchError> {
-    let Err(Refused(entry, refusal)) = pushed else { return Ok(receiver) };
-    receiver.lifecycle.registry.remove(&receiver.state);
-    if let Entry::Register(sender) = entry {
-        sender.close(&receiver.lifecycle);
-    }
-    Err(match refusal {
-        Refusal::Full => WatchError::WouldDeadlock,
-        Refusal::Stopped => WatchError::Stopped,
-    })
 }
 
 impl<T> fmt::Debug for WatchBuilder<'_, T> {

@@ -8,12 +8,31 @@ use std::ops::Deref;
 /// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
 ///
 /// With the feature `serde`, an event is written as `{"event": ..}` and a loss as `{"lagged": 3}`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let watcher = bus.watch_builder().queue_len(2).watch()?;
+/// bus.publisher().publish_batch(["a", "b", "c"])?;
+/// bus.close();
+/// let shown = watcher.into_iter().map(|delivery| match delivery {
+///     Delivery::Event(event) => event.to_owned(),
+///     Delivery::Lagged(count) => format!("{count} missing"),
+/// });
+/// assert_eq!(shown.collect::<Vec<_>>(), ["a", "b", "1 missing"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Delivery<T> {
     /// The next event.
     Event(T),
     /// The number of events that are missing between the last event and the next.
+    #[doc(alias = "lag")]
+    #[doc(alias = "Overflow")]
     Lagged(u64),
 }
 
@@ -36,6 +55,16 @@ impl<T> Delivery<T> {
     }
 
     /// Returns the same delivery with a reference to the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Delivery;
+    ///
+    /// let delivery = Delivery::Event("long text".to_owned());
+    /// assert_eq!(delivery.as_ref().event().map(String::len), Some(9));
+    /// assert_eq!(delivery.event().as_deref(), Some("long text"));
+    /// ```
     pub fn as_ref(&self) -> Delivery<&T> {
         match self {
             Self::Event(event) => Delivery::Event(event),
@@ -49,6 +78,22 @@ impl<T> Delivery<T> {
 ///
 /// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
 /// in the queue back when the next receive begins.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// bus.shutdown();
+/// let batch = watcher.recv_batch()?;
+/// assert_eq!((batch.lagged, batch.iter().sum::<i32>()), (0, 3));
+/// let batch = watcher.recv_batch()?;
+/// assert_eq!((batch.lagged, batch.len()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the events of a batch are received, and the next receive passes over them"]
 pub struct Batch<'w, T> {
     /// The number of events that were lost just before the first one.

@@ -21,6 +21,25 @@ pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 ///
 /// Flush and shutdown wait for the runner until it has ended or has been dropped, so one of the two
 /// must happen.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+/// use std::thread;
+///
+/// let bus = Broadcaster::new()?;
+/// let runner = bus.watch_builder().runner(|delivery: Delivery<&u32>| {
+///     assert_eq!(delivery, Delivery::Event(&7));
+/// })?;
+/// let handle = runner.handle();
+/// let thread = thread::spawn(|| runner.run());
+/// bus.publisher().publish(7)?;
+/// assert!(bus.shutdown().complete);
+/// assert_eq!((handle.stats().delivered, handle.stats().panics), (1, 0));
+/// thread.join().unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
     /// The handler and its receiver, dropped in this order. A thread that waits for the end thereby
@@ -58,6 +77,23 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
 
     /// Returns a handle that stops the handler, waits for it, and reads its counters, from any
     /// place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let runner = bus.watch_builder().runner(|_: Delivery<&u32>| ())?;
+    /// let handle = runner.handle();
+    /// bus.publisher().publish(7)?;
+    /// bus.close();
+    /// runner.run();
+    /// assert!(handle.join(Duration::ZERO));
+    /// assert_eq!(handle.stats().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn handle(&self) -> WatchHandle {
         self.handle.clone()
     }
@@ -72,6 +108,23 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     /// # Blocking
     ///
     /// Blocks until the end. In an async task, await the runner instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::sync::mpsc;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let (tx, rx) = mpsc::channel();
+    /// let runner = bus.watch_builder().runner(move |delivery| tx.send(delivery.event().copied()).unwrap())?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// bus.close();
+    /// // The handler runs on this thread, up to the end of the bus.
+    /// runner.run();
+    /// assert_eq!(rx.iter().collect::<Vec<_>>(), [Some(1), Some(2)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(mut self) {
         let _mark = self.enter();
         while let Some(receiver) = self.receiver() {
@@ -139,6 +192,19 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 
 /// A handle that stops a handler, waits for it, and reads its counters. If the handle is dropped,
 /// the handler continues until the bus ends.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let handle = bus.watch_builder().spawn(|_| ())?;
+/// handle.stop();
+/// assert!(handle.join(Duration::from_secs(10)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct WatchHandle {
     state: Arc<WatcherState>,
@@ -157,17 +223,52 @@ impl WatchHandle {
 
     /// Stops the watcher. The bus offers it nothing more, and the handler ends after it has handled
     /// the queued events. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish(1)?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// handle.stop();
+    /// bus.publisher().publish(2)?;
+    /// bus.shutdown();
+    /// assert_eq!(handle.stats().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop(&self) {
         self.lifecycle.stop(&self.state);
     }
 
-    /// Waits until the handler has ended. Returns `false` if the timeout expires first. On a thread
-    /// of the same bus this does not wait.
+    /// Waits until the handler has ended, and returns whether it has. This does not stop the
+    /// handler, which ends after [`stop`](Self::stop), at the end of the bus, or at a panic with
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic). Everything that the handler did
+    /// happens before a `join` that returns `true`.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, await the [`Runner`] itself, or the end of
-    /// the bus with `shutdown_async`.
+    /// Waits for at most `timeout`, by the bus's clock. `Duration::MAX` stands for no limit. On a
+    /// thread of the same bus this does not wait, and returns `false` if the handler has not ended,
+    /// because a handler that waited for itself would wait for ever. In an async task, await the
+    /// [`Runner`] itself, or the end of the bus with `shutdown_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// assert!(!handle.join(Duration::ZERO));
+    /// bus.close();
+    /// assert!(handle.join(Duration::MAX));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn join(&self, timeout: Duration) -> bool {
         let deadline =
             self.lifecycle.clock.deadline(if self.lifecycle.is_current() { Duration::ZERO } else { timeout });
@@ -178,6 +279,20 @@ impl WatchHandle {
     }
 
     /// Returns the watcher's counters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handle = bus.watch_builder().spawn(|delivery| assert_eq!(delivery, Delivery::Event(&1)))?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!((handle.stats().delivered, handle.stats().panics), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> WatcherStats {
         self.state.stats()
     }

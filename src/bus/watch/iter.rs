@@ -6,12 +6,39 @@ use super::watcher::Watcher;
 impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
     /// The iterator passes over losses, which stay counted in [`stats`](Self::stats).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.close();
+    /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2]);
+    /// assert_eq!(watcher.stats().dropped.incoming, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn events(&mut self) -> Events<'_, T> {
         Events { watcher: self }
     }
 }
 
 /// An iterator over the events of a watcher, without its losses. See [`Watcher::events`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// assert_eq!(watcher.events().find(|n| n % 2 == 0), Some(2));
+/// assert_eq!(watcher.events().next(), Some(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Events<'w, T> {
     watcher: &'w mut Watcher<T>,
@@ -31,6 +58,20 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
 
 /// An iterator over the deliveries of a watcher that it owns. It waits and ends as
 /// [`Watcher::recv`] does.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// bus.publisher().publish_batch([1, 2])?;
+/// bus.close();
+/// let deliveries: Vec<_> = watcher.into_iter().collect();
+/// assert_eq!(deliveries, [Delivery::Event(1), Delivery::Lagged(1)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct IntoIter<T> {
     watcher: Watcher<T>,
@@ -55,6 +96,22 @@ impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
 
 /// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends as
 /// [`Watcher::recv`] does.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut watcher = bus.watch()?;
+/// bus.publisher().publish_batch([1, 2])?;
+/// for delivery in &mut watcher {
+///     assert_eq!(delivery, Delivery::Event(1));
+///     break;
+/// }
+/// assert_eq!(watcher.recv()?, Delivery::Event(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Iter<'w, T> {
     watcher: &'w mut Watcher<T>,

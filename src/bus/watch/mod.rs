@@ -6,6 +6,7 @@ mod bulk;
 mod delivery;
 mod handler;
 mod iter;
+mod registration;
 #[cfg(feature = "select")]
 mod select;
 mod stop_handle;

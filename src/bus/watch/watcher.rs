@@ -18,14 +18,49 @@ use super::stop_handle::StopHandle;
 /// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
 /// thread at a time.
 ///
-/// A watcher receives every event that was published after [`watch`](crate::Broadcaster::watch)
-/// returned, in the one order of the bus, except the events that its
-/// [policy](crate::OverflowPolicy) gave up. Each loss shows as [`Delivery::Lagged`] at its place.
-/// After [`stop`](Self::stop), and after the end of the bus, the queued events stay readable. Then
-/// every receive returns the end.
+/// # Ordering
 ///
-/// Dropping a watcher never waits. The drop empties the queue at once, and the events in the queue
-/// count as dropped (stopped), or as abandoned after a shutdown by deadline.
+/// The events of all publishers have one order, and every watcher receives its events in this
+/// order. The bus offers the watcher every event whose publish begins after
+/// [`watch`](crate::Broadcaster::watch) has returned, and no event whose publish had returned
+/// before `watch` was called. Everything that happened before a publish happens before the receive
+/// of its event.
+///
+/// # Overflow
+///
+/// The queue holds at most `queue_len` events. If it is full, the watcher's
+/// [policy](crate::OverflowPolicy) gives up an event or makes the dispatcher wait. A dispatcher
+/// that waits delays all watchers. Events that the reader has taken out and still reads need room
+/// too, except with [`DropOldest`](crate::OverflowPolicy::DropOldest).
+///
+/// # Gaps
+///
+/// The policy's losses show as [`Delivery::Lagged`], with their number, at their place among the
+/// events. A `Lagged` comes even if no event follows. It is neither an error nor the end, and the
+/// next receive continues behind it. An event that the filter refused is not a loss. Losses by a
+/// stop or by the drop of the watcher are counted in [`stats`](Self::stats), and do not show.
+///
+/// # Ending
+///
+/// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), and after the end of
+/// the bus. The queued events stay readable. Then every receive returns the end.
+///
+/// The drop of a watcher empties the queue at once. The events in the queue count as dropped
+/// (stopped), or as abandoned after a shutdown by deadline.
+///
+/// # Blocking
+///
+/// [`recv`](Self::recv), [`recv_ref`](Self::recv_ref) and [`recv_batch`](Self::recv_batch) block
+/// the thread until something comes, and so do the iterators. The methods with `_timeout` in their
+/// names block for a limited time, by the bus's clock. All other methods, and the drop, never wait
+/// for an event, a publisher or the dispatcher.
+///
+/// # Cancel safety
+///
+/// If a future of [`recv_async`](Self::recv_async) or a `next()` of the stream is dropped before it
+/// is ready, it has taken nothing.
+///
+/// # Iterators
 ///
 /// A watcher is [`IntoIterator`] but not `Iterator`, because it is also a `Stream` of the same
 /// items, and `watcher.next()` would then be ambiguous.
@@ -37,7 +72,7 @@ use super::stop_handle::StopHandle;
 ///
 /// let bus = Broadcaster::new()?;
 /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
-/// bus.publisher().publish_batch(vec![1, 2, 3])?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.close();
 /// assert_eq!(watcher.recv()?, Delivery::Event(1));
 /// assert_eq!(watcher.recv()?, Delivery::Event(2));
@@ -47,6 +82,8 @@ use super::stop_handle::StopHandle;
 /// ```
 #[doc(alias = "Interface")]
 #[doc(alias = "ResultChan")]
+#[doc(alias = "Receiver")]
+#[doc(alias = "Subscriber")]
 #[must_use = "a watcher that is dropped receives nothing"]
 pub struct Watcher<T> {
     pub(super) receiver: MailboxReceiver<T>,
@@ -83,6 +120,21 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// Waits until a delivery comes, or the end. On a thread of the same bus (in a handler, filter
     /// or hook) the wait may never end. In an async task this blocks the executor's thread, so use
     /// `recv_async`, or the watcher as a `Stream`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::RecvError;
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish(7)?;
+    /// bus.close();
+    /// assert_eq!(watcher.recv(), Ok(Delivery::Event(7)));
+    /// assert_eq!(watcher.recv(), Err(RecvError));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv(&mut self) -> Result<Delivery<T>, RecvError> {
         let next = self.receiver.wait(None);
         self.delivery(next).ok_or(RecvError)
@@ -94,6 +146,22 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// - [`TryRecvError::Empty`] if there is nothing now.
     /// - [`TryRecvError::Stopped`] at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::TryRecvError;
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    /// bus.publisher().publish(7)?;
+    /// bus.shutdown();
+    /// assert_eq!(watcher.try_recv(), Ok(Delivery::Event(7)));
+    /// assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
         let next = self.receiver.next();
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
@@ -110,6 +178,21 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
     /// timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::RecvTimeoutError;
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+    /// bus.publisher().publish(7)?;
+    /// assert_eq!(watcher.recv_timeout(Duration::from_secs(10)), Ok(Delivery::Event(7)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
         let next = self.receiver.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
@@ -126,6 +209,18 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// # Blocking
     ///
     /// Waits as [`recv`](Self::recv) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish("long text".to_owned())?;
+    /// assert_eq!(watcher.recv_ref()?.event().map(String::len), Some(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv_ref(&mut self) -> Result<Delivery<&T>, RecvError> {
         match self.receiver.wait(None) {
             Next::Event => {
@@ -158,7 +253,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;
-    /// bus.publisher().publish_batch(vec![1, 2, 3])?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
     /// let batch = watcher.recv_batch()?;
     /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -175,6 +270,22 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// - [`TryRecvError::Empty`] if there is nothing now.
     /// - [`TryRecvError::Stopped`] at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::TryRecvError;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// assert_eq!(watcher.try_recv_batch().unwrap_err(), TryRecvError::Empty);
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!(&*watcher.try_recv_batch()?, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
         let next = self.receiver.next();
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
@@ -192,6 +303,22 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
     /// timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::RecvTimeoutError;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let error = watcher.recv_batch_timeout(Duration::ZERO).unwrap_err();
+    /// assert_eq!(error, RecvTimeoutError::Timeout);
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// assert_eq!(&*watcher.recv_batch_timeout(Duration::from_secs(10))?, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
         let next = self.receiver.wait(self.deadline(timeout));
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
@@ -200,11 +327,42 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 
     /// Stops the watcher. The bus offers it nothing more. The queued events stay readable, then
     /// comes the end. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish(1)?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// watcher.stop();
+    /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "unsubscribe")]
     pub fn stop(&self) {
         self.receiver.lifecycle.stop(&self.receiver.state);
     }
 
     /// Returns a handle that stops this watcher from another thread, as [`stop`](Self::stop) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::thread;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let stop = watcher.stop_handle();
+    /// let reading = thread::spawn(move || watcher.recv());
+    /// stop.stop();
+    /// assert!(reading.join().unwrap().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop_handle(&self) -> StopHandle {
         StopHandle::new(&self.receiver)
     }
@@ -260,6 +418,23 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     }
 
     /// Returns the watcher's counters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// watcher.recv()?;
+    /// let stats = watcher.stats();
+    /// assert_eq!((stats.offered, stats.delivered, stats.queued), (3, 1, 1));
+    /// assert_eq!(stats.dropped.incoming, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> WatcherStats {
         self.receiver.state.stats()
     }

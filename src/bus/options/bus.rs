@@ -1,0 +1,305 @@
+//! The options of a bus.
+
+use std::time::Duration;
+
+use crate::error::BuildError;
+use crate::policy::OverflowPolicy;
+#[cfg(feature = "serde")]
+use crate::serde_object::object_only;
+
+use super::check::{MAX_BATCH, MAX_QUEUE, check_len, check_name, check_queue_len, check_spin};
+
+/// Options of a [`Broadcaster`](crate::Broadcaster).
+///
+/// Memory is bounded by the sum of these numbers of events:
+///
+/// - `incoming_len` × `max_batch` events in the incoming queue.
+/// - The events in the queues of the watchers.
+/// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
+///   one to which the oldest part of the queue belongs.
+///
+/// The bound in bytes is this sum times the size of an event and of what an event owns.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+///
+/// let options = BusOptions::default().incoming_len(64).queue_len(16).overflow(OverflowPolicy::Wait);
+/// assert!(Broadcaster::<u8>::with_options(options).is_ok());
+/// ```
+///
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that is left out
+has its default, and a key that does not exist is an error. A value out of range, such as a queue of
+zero, is an error that names the option when the bus is built:
+
+```
+use eventcast::{BusOptions, OverflowPolicy};
+use std::time::Duration;
+
+let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": {"wait_for": "250ms"}}"#)?;
+let limit = OverflowPolicy::WaitFor(Duration::from_millis(250));
+assert_eq!(options, BusOptions::default().queue_len(64).overflow(limit));
+assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
+
+let options = serde_json::from_str(r#"{"queue_len": 0}"#)?;
+let error = eventcast::Broadcaster::<u8>::with_options(options).unwrap_err();
+assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+# Ok::<(), serde_json::Error>(())
+```"##
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a bus's options, as an object")
+)]
+#[must_use = "options do nothing until a bus is built with them"]
+pub struct BusOptions {
+    pub(crate) incoming_len: usize,
+    pub(crate) queue_len: usize,
+    pub(crate) overflow: OverflowPolicy,
+    pub(crate) max_batch: usize,
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
+    pub(crate) spin: Duration,
+    pub(crate) thread_name: String,
+}
+
+#[cfg(feature = "serde")]
+object_only!(BusOptions);
+
+impl Default for BusOptions {
+    fn default() -> Self {
+        Self {
+            // As in client-go's recorder: both lengths are 1000, and the incoming event is given
+            // up.
+            incoming_len: 1000,
+            queue_len: 1000,
+            overflow: OverflowPolicy::DropIncoming,
+            max_batch: 256,
+            spin: Duration::ZERO,
+            thread_name: "eventcast".to_owned(),
+        }
+    }
+}
+
+impl BusOptions {
+    /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
+    /// as the default. An entry is an event, a piece of a published batch, a registration or a
+    /// flush.
+    ///
+    /// The queue takes its memory at once, even if few entries wait in it. Each entry takes the
+    /// larger of an event and 24 bytes, and up to 16 bytes more. A million entries for events of
+    /// 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options) returns an error
+    /// if the queue needs more than 4 GiB, or more than the system grants. The check does not
+    /// detect a system that grants more than it has, as Linux may.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// assert_eq!(BusOptions::default().incoming_len(64).get_incoming_len(), 64);
+    /// let error = Broadcaster::<u8>::with_options(BusOptions::default().incoming_len(0)).unwrap_err();
+    /// assert_eq!(error.option(), "incoming_len");
+    /// ```
+    #[doc(alias = "capacity")]
+    pub fn incoming_len(mut self, entries: usize) -> Self {
+        self.incoming_len = entries;
+        self
+    }
+
+    /// Sets the largest number of events that wait for a watcher, unless the watcher sets its own:
+    /// 1 to 16,777,216, with 1000 as the default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(2))?;
+    /// let (own, default) = (bus.watch_builder().queue_len(1).watch()?, bus.watch()?);
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.shutdown();
+    /// assert_eq!((own.len(), default.len()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "capacity")]
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.queue_len = events;
+        self
+    }
+
+    /// Sets what happens when a watcher's queue is full, unless the watcher sets its own policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+    ///
+    /// let options = BusOptions::default().overflow(OverflowPolicy::DropOldest);
+    /// let watcher = Broadcaster::<u8>::with_options(options)?.watch()?;
+    /// assert_eq!(watcher.stats().policy, Some(OverflowPolicy::DropOldest));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.overflow = policy;
+        self
+    }
+
+    /// Sets the largest number of events that the dispatcher offers at once, and the largest piece
+    /// of a published batch: 1 to 65,536, with 256 as the default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().max_batch(2))?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// assert_eq!(&*watcher.recv_batch()?, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_batch(mut self, events: usize) -> Self {
+        self.max_batch = events;
+        self
+    }
+
+    /// Sets how long the dispatcher, the handlers' threads and blocking receives keep looking
+    /// before they sleep: at most one second, default zero.
+    ///
+    /// These threads always look about seven times, within a few microseconds. A longer time lowers
+    /// the latency at low rates, because no thread has to be woken, which takes tens of
+    /// microseconds. Each of these threads then occupies a processor for this time after each
+    /// event. The option pays only if there are more processors than such threads. A task never
+    /// spins. A deadline or the end of the bus ends the wait even while a thread spins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = BusOptions::default().spin(Duration::from_micros(20));
+    /// assert_eq!(options.get_spin(), Duration::from_micros(20));
+    /// ```
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.spin = time;
+        self
+    }
+
+    /// Sets the name of the dispatcher's thread. Default `eventcast`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().thread_name("orders"))?;
+    /// let (tx, names) = mpsc::channel();
+    /// // A filter runs on the dispatcher.
+    /// let watcher = bus.watch_builder().filter(move |_: &u8| {
+    ///     tx.send(thread::current().name().map(str::to_owned)).is_ok()
+    /// });
+    /// let watcher = watcher.watch()?;
+    /// bus.publisher().publish(1)?;
+    /// assert_eq!(names.recv()?.as_deref(), Some("orders"));
+    /// drop(watcher);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.thread_name);
+        self
+    }
+
+    /// Returns the largest number of entries that wait for the dispatcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::default().get_incoming_len(), 1000);
+    /// ```
+    pub fn get_incoming_len(&self) -> usize {
+        self.incoming_len
+    }
+
+    /// Returns the largest number of events that wait for a watcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::default().get_queue_len(), 1000);
+    /// ```
+    pub fn get_queue_len(&self) -> usize {
+        self.queue_len
+    }
+
+    /// Returns the policy for a watcher whose queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{BusOptions, OverflowPolicy};
+    ///
+    /// assert_eq!(BusOptions::default().get_overflow(), OverflowPolicy::DropIncoming);
+    /// ```
+    pub fn get_overflow(&self) -> OverflowPolicy {
+        self.overflow
+    }
+
+    /// Returns the largest number of events that the dispatcher offers at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::default().get_max_batch(), 256);
+    /// ```
+    pub fn get_max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// Returns how long a thread keeps looking before it sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert!(BusOptions::default().get_spin().is_zero());
+    /// ```
+    pub fn get_spin(&self) -> Duration {
+        self.spin
+    }
+
+    /// Returns the name of the dispatcher's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::default().get_thread_name(), "eventcast");
+    /// ```
+    pub fn get_thread_name(&self) -> &str {
+        &self.thread_name
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        check_len("incoming_len", self.incoming_len, MAX_QUEUE, "entries")?;
+        check_queue_len(self.queue_len)?;
+        check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
+        check_spin(self.spin)?;
+        check_name("thread_name", &self.thread_name)
+    }
+}

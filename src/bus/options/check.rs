@@ -1,0 +1,69 @@
+//! The checks of options, with the limits of their values.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::BuildError;
+use crate::escape::escape;
+
+/// The largest length of a queue, in events or entries.
+pub(super) const MAX_QUEUE: usize = 1 << 24;
+/// The longest time for which a thread may spin.
+const MAX_SPIN: Duration = Duration::from_secs(1);
+/// The largest length of a batch, in events.
+pub(super) const MAX_BATCH: usize = 1 << 16;
+/// The largest size of an incoming queue, in bytes: 4 GiB.
+const MAX_INCOMING: u64 = 1 << 32;
+
+/// Checks that there is memory for an incoming queue of this many entries, which takes its memory
+/// at once.
+pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
+    // The queue keeps a mark with each entry.
+    let size = size_of::<(usize, E)>();
+    let most = MAX_INCOMING / size as u64;
+    let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_len", entries, allowed));
+    if entries as u64 > most {
+        return refuse(format_args!("up to {most} entries of {size} bytes, which the queue takes at once"));
+    }
+    // Allocated and freed again, because a failed allocation of the queue itself would end the
+    // process.
+    let mut room: Vec<(usize, E)> = Vec::new();
+    let granted = room.try_reserve_exact(entries);
+    std::hint::black_box(&mut room);
+    if granted.is_err() {
+        return refuse(format_args!("as many entries of {size} bytes as the system has memory for"));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_queue_len(events: usize) -> Result<(), BuildError> {
+    check_len("queue_len", events, MAX_QUEUE, "events")
+}
+
+/// Checks a name, which must not contain NUL. Names become thread names, which the system ends at
+/// the first NUL.
+pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
+    if name.contains('\0') {
+        return Err(BuildError::new(option, escape(name), "a name without NUL"));
+    }
+    Ok(())
+}
+
+pub(super) fn check_len(
+    option: &'static str,
+    value: usize,
+    max: usize,
+    unit: &str,
+) -> Result<(), BuildError> {
+    if value == 0 || value > max {
+        return Err(BuildError::new(option, value, format_args!("1 to {max} {unit}")));
+    }
+    Ok(())
+}
+
+pub(super) fn check_spin(spin: Duration) -> Result<(), BuildError> {
+    if spin > MAX_SPIN {
+        return Err(BuildError::new("spin", format_args!("{spin:?}"), format_args!("up to {MAX_SPIN:?}")));
+    }
+    Ok(())
+}

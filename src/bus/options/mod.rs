@@ -1,0 +1,9 @@
+//! Options of a bus and of its watchers: plain data, checked when a bus or a watcher is built.
+
+mod bus;
+mod check;
+mod watch;
+
+pub use self::bus::BusOptions;
+pub(super) use self::check::{check_incoming, check_name, check_queue_len};
+pub use self::watch::WatchOptions;

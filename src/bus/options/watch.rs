@@ -1,0 +1,194 @@
+//! The options of a watcher, as far as they are plain data.
+
+use crate::policy::OverflowPolicy;
+#[cfg(feature = "serde")]
+use crate::serde_object::object_only;
+
+/// Options of one watcher, as far as they are plain data. An option that is left out keeps the
+/// value in the [builder](crate::WatchBuilder::options), which begins with the value of the bus's
+/// options.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, BusOptions, OverflowPolicy, WatchOptions};
+///
+/// let bus = Broadcaster::<u8>::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
+/// let view = WatchOptions::default().name("view").queue_len(64);
+/// let watcher = bus.watch_builder().options(view).watch()?;
+/// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", Some(OverflowPolicy::Wait)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+#[cfg_attr(
+    feature = "serde",
+    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not
+exist is an error. A value out of range, such as a queue of zero, is an error that names the option
+when the watcher is made:
+
+```
+use eventcast::{Broadcaster, WatchOptions};
+
+let bus = Broadcaster::<u8>::new()?;
+let read = |json: &str| serde_json::from_str::<WatchOptions>(json);
+let options = read(r#"{"queue_len": 64, "overflow": {"wait_for": "50ms"}}"#)?;
+assert!(bus.watch_builder().options(options).watch().is_ok());
+
+assert!(read(r#"{"queue": 64}"#).is_err());
+let error = bus.watch_builder().options(read(r#"{"queue_len": 0}"#)?).watch().unwrap_err();
+assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+# Ok::<(), Box<dyn std::error::Error>>(())
+```"##
+)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(remote = "Self", default, deny_unknown_fields, expecting = "a watcher's options, as an object")
+)]
+#[must_use = "options do nothing until a watcher is built with them"]
+pub struct WatchOptions {
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(crate) name: Option<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(crate) queue_len: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(crate) overflow: Option<OverflowPolicy>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(crate) stop_on_panic: Option<bool>,
+}
+
+#[cfg(feature = "serde")]
+object_only!(WatchOptions);
+
+impl WatchOptions {
+    /// Sets the name. See [`WatchBuilder::name`](crate::WatchBuilder::name).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, WatchOptions};
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let watcher = bus.watch_builder().options(WatchOptions::default().name("view")).watch()?;
+    /// assert_eq!(watcher.stats().name, "view");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the queue length. See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, WatchOptions};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let watcher = bus.watch_builder().options(WatchOptions::default().queue_len(2)).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.shutdown();
+    /// assert_eq!(watcher.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn queue_len(mut self, events: usize) -> Self {
+        self.queue_len = Some(events);
+        self
+    }
+
+    /// Sets the overflow policy. See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy, WatchOptions};
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let options = WatchOptions::default().overflow(OverflowPolicy::Wait);
+    /// assert_eq!(bus.watch_builder().options(options).watch()?.stats().policy, Some(OverflowPolicy::Wait));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.overflow = Some(policy);
+        self
+    }
+
+    /// Sets whether a panic of the handler ends its watcher. See
+    /// [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, WatchOptions};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let options = WatchOptions::default().stop_on_panic(true);
+    /// let handle = bus.watch_builder().options(options).spawn(|_| panic!("at once"))?;
+    /// bus.publisher().publish(1)?;
+    /// assert!(handle.join(Duration::from_secs(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_on_panic(mut self, stops: bool) -> Self {
+        self.stop_on_panic = Some(stops);
+        self
+    }
+
+    /// Returns the name, or `None` if it is left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::WatchOptions;
+    ///
+    /// assert_eq!(WatchOptions::default().get_name(), None);
+    /// assert_eq!(WatchOptions::default().name("view").get_name(), Some("view"));
+    /// ```
+    pub fn get_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the queue length, or `None` if it is left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::WatchOptions;
+    ///
+    /// assert_eq!(WatchOptions::default().get_queue_len(), None);
+    /// assert_eq!(WatchOptions::default().queue_len(64).get_queue_len(), Some(64));
+    /// ```
+    pub fn get_queue_len(&self) -> Option<usize> {
+        self.queue_len
+    }
+
+    /// Returns the overflow policy, or `None` if it is left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{OverflowPolicy, WatchOptions};
+    ///
+    /// assert_eq!(WatchOptions::default().get_overflow(), None);
+    /// assert_eq!(WatchOptions::default().overflow(OverflowPolicy::Wait).get_overflow(), Some(OverflowPolicy::Wait));
+    /// ```
+    pub fn get_overflow(&self) -> Option<OverflowPolicy> {
+        self.overflow
+    }
+
+    /// Returns whether a panic of the handler ends its watcher, or `None` if it is left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::WatchOptions;
+    ///
+    /// assert_eq!(WatchOptions::default().get_stop_on_panic(), None);
+    /// assert_eq!(WatchOptions::default().stop_on_panic(true).get_stop_on_panic(), Some(true));
+    /// ```
+    pub fn get_stop_on_panic(&self) -> Option<bool> {
+        self.stop_on_panic
+    }
+}

@@ -1,0 +1,74 @@
+//! The registration of a watcher: its mailbox, and the way of the sender to the dispatcher.
+
+use crate::bus::incoming::{Entry, Refused};
+use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
+use crate::bus::options::{check_name, check_queue_len};
+use crate::bus::state::{Refusal, WatcherState};
+use crate::error::{BuildError, WatchError};
+use crate::sync::{Arc, Parker};
+
+use super::builder::WatchBuilder;
+
+impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
+    /// Registers a watcher, and waits for room in the incoming queue. `is_handler` says whether the
+    /// library runs the reader.
+    pub(super) fn register(self, is_handler: bool) -> Result<MailboxReceiver<T>, WatchError> {
+        let incoming = self.incoming;
+        let (receiver, entry) = self.prepare(is_handler)?;
+        registered(receiver, incoming.push(entry, None))
+    }
+
+    /// Registers a watcher that its owner reads, as a task.
+    pub(super) async fn register_async(self) -> Result<MailboxReceiver<T>, WatchError> {
+        let incoming = self.incoming;
+        let (receiver, entry) = self.prepare(false)?;
+        registered(receiver, incoming.push_async(entry, None).await)
+    }
+
+    /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
+    /// the sender as an entry for the dispatcher.
+    fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Entry<T>), WatchError> {
+        check_queue_len(self.queue_len)?;
+        if u32::try_from(self.prefix.len()).is_err() {
+            return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
+        }
+        if let Some(name) = &self.name {
+            check_name("name", name)?;
+        }
+        let lifecycle = &self.incoming.lifecycle;
+        let parker = Parker::new();
+        let state = lifecycle.registry.add(|number| {
+            let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
+            WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
+        });
+        let queue = Arc::new(SliceQueue::new(self.queue_len, self.overflow));
+        let (reader_tells, dispatcher_tells) = self.on_abandon;
+        let receiver = MailboxReceiver::new(
+            state.clone(),
+            lifecycle.clone(),
+            queue.clone(),
+            parker,
+            self.prefix,
+            reader_tells,
+        );
+        let sender = Box::new(MailboxSender::new(state, queue, self.filter, self.on_drop, dispatcher_tells));
+        Ok((receiver, Entry::Register(sender)))
+    }
+}
+
+/// Returns the receiver if the sender was pushed. Otherwise undoes the registration and returns an
+/// error.
+fn registered<T>(
+    receiver: MailboxReceiver<T>,
+    pushed: Result<(), Refused<T>>,
+) -> Result<MailboxReceiver<T>, WatchError> {
+    let Err(Refused(entry, refusal)) = pushed else { return Ok(receiver) };
+    receiver.lifecycle.registry.remove(&receiver.state);
+    if let Entry::Register(sender) = entry {
+        sender.close(&receiver.lifecycle);
+    }
+    Err(match refusal {
+        Refusal::Full => WatchError::WouldDeadlock,
+        Refusal::Stopped => WatchError::Stopped,
+    })
+}
