@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use eventcast::correlator::{Aggregation, SpamFilter};
-use eventcast::sink::MemorySinkOptions;
+use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
-    BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, MemorySinkStats, RecorderStats,
-    RecordingStats, SinkFailure, TeeStats, WatcherStats,
+    BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, JsonLinesStats, MemorySinkStats,
+    RecorderStats, RecordingStats, SinkFailure, TeeStats, WatcherStats,
 };
 use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
 use serde::Serialize;
@@ -106,6 +106,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         CorrelatorStats = CorrelatorStats::default(),
         MemorySinkStats = MemorySinkStats::default(),
         TeeStats = TeeStats::default(),
+        JsonLinesStats = JsonLinesStats::default(),
     };
     #[cfg(feature = "sqlite-system")]
     let code = with(code, &keys_of! { SqliteSinkStats = eventcast::stats::SqliteSinkStats::default() });
@@ -125,6 +126,7 @@ fn configuration_keys_are_those_of_the_document() {
         SpamFilter = SpamFilter::default(),
         RetryPolicy = RetryPolicy::default(),
         MemorySinkOptions = MemorySinkOptions::default(),
+        JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),
     };
     #[cfg(feature = "sqlite-system")]
     let code = {
