@@ -16,6 +16,17 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 
 /// The reason why an event was lost.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::LossReason;
+/// use eventcast::stats::DropReason;
+///
+/// assert_eq!(LossReason::QueueFull.to_string(), "incoming queue full");
+/// let overflow = LossReason::Dropped(DropReason::Incoming);
+/// assert!(overflow.to_string().starts_with("dropped, "));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -66,6 +77,26 @@ impl fmt::Display for LossReason {
 ///
 /// `Display` and `Debug` show the object and the reason, but not the message, which may hold data
 /// that does not belong in a log.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::LossReason;
+/// use eventcast::{EventBroadcaster, ObjectReference};
+/// use std::sync::mpsc;
+///
+/// let (tx, losses) = mpsc::channel();
+/// let hook = move |loss: &eventcast::record::Loss<'_>| {
+///     tx.send((loss.reason(), loss.count(), loss.events().len(), loss.to_string())).unwrap();
+/// };
+/// let events = EventBroadcaster::builder().on_loss(hook).build()?;
+/// events.close();
+/// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "a secret");
+/// let (reason, count, known, text) = losses.recv()?;
+/// assert_eq!((reason, count, known), (LossReason::Stopped, 1, 1));
+/// assert_eq!(text, "kubelet: 1 event lost (broadcaster closed): Pod/web-0 Started");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Loss<'a> {
     reason: LossReason,
@@ -122,6 +153,35 @@ impl<'a> Loss<'a> {
     /// Returns the cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's
     /// answer, the text of a panic, or the deadline that passed. Returns `None` for every other
     /// loss.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
+    /// use std::sync::mpsc;
+    ///
+    /// struct Closed;
+    ///
+    /// impl EventSink for Closed {
+    ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         Err(SinkError::rejected("the archive is closed"))
+    ///     }
+    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event)
+    ///     }
+    /// }
+    ///
+    /// let (tx, causes) = mpsc::channel();
+    /// let hook = move |loss: &eventcast::record::Loss<'_>| {
+    ///     tx.send(loss.cause().map(|cause| cause.to_string())).unwrap();
+    /// };
+    /// let events = EventBroadcaster::builder().on_loss(hook).build()?;
+    /// events.start_recording_to_sink(Closed)?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.shutdown();
+    /// assert!(causes.recv()?.unwrap().contains("the archive is closed"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cause(&self) -> Option<&'a (dyn Error + 'static)> {
         self.cause
     }

@@ -19,6 +19,24 @@ use crate::record::event::Timestamp;
 /// - The recording counts an outcome before it counts the event as delivered.
 /// - An event may be counted on another one that waits for its next attempt. The counted event is
 ///   then delivered already, and gets its outcome together with the one that waits.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+///
+/// let events = EventBroadcaster::new()?;
+/// let recording = events.recording().name("store").start(MemorySink::new())?;
+/// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+/// for _ in 0..3 {
+///     about_pod.warning("BackOff", "restarting");
+/// }
+/// events.shutdown();
+/// let stats = recording.stats();
+/// assert_eq!(stats.handled(), stats.watcher.delivered);
+/// assert_eq!(stats.to_string(), "store: created 1, updated 2, skipped 0");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -67,6 +85,18 @@ pub struct RecordingStats {
 }
 
 /// The failure of an attempt to store an event that may work later.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Timestamp;
+/// use eventcast::stats::SinkFailure;
+///
+/// let mut failure = SinkFailure::default();
+/// (failure.text, failure.attempts) = ("no answer".to_owned(), 3);
+/// assert_eq!(failure.since, Timestamp::UNIX_EPOCH);
+/// assert_eq!(failure.to_string(), "3 attempts since 1970-01-01T00:00:00Z: no answer");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -2,10 +2,22 @@
 
 use std::fmt;
 
+use crate::bus::{Delivery, WatchHandle};
+use crate::error::WatchError;
 use crate::escape::{escape, escape_message};
 use crate::record::event::Event;
 
+use super::EventBroadcaster;
+
 /// The form of the lines of a log. Every form escapes control characters and invisible characters.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::LogFormat;
+///
+/// assert_eq!(LogFormat::default(), LogFormat::Columns);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -27,8 +39,117 @@ pub enum LogFormat {
     Klog,
 }
 
+impl EventBroadcaster {
+    /// Calls `log` with a line for each event, in the form [`LogFormat::Columns`]. Also calls `log`
+    /// with a line for each gap, in which events were lost because `log` was too slow.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WatchBuilder::spawn`](crate::WatchBuilder::spawn).
+    ///
+    /// # Blocking
+    ///
+    /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
+    /// use std::{sync::mpsc, time::SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
+    /// let (tx, lines) = mpsc::channel();
+    /// events.start_logging(move |line| tx.send(line.to_owned()).unwrap())?;
+    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// events.shutdown();
+    /// assert_eq!(lines.recv()?, "1970-01-01T00:00:00Z  Warning  BackOff  pod/web-0  restarting");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "StartLogging")]
+    pub fn start_logging(&self, log: impl FnMut(&str) + Send + 'static) -> Result<WatchHandle, WatchError> {
+        self.start_logging_as(LogFormat::Columns, log)
+    }
+
+    /// Does the same as [`start_logging`](Self::start_logging), with lines of another form.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WatchBuilder::spawn`](crate::WatchBuilder::spawn).
+    ///
+    /// # Blocking
+    ///
+    /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::record::LogFormat;
+    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
+    /// use std::sync::mpsc;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let (tx, lines) = mpsc::channel();
+    /// events.start_logging_as(LogFormat::Klog, move |line| tx.send(line.to_owned()).unwrap())?;
+    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// events.shutdown();
+    /// assert_eq!(lines.recv()?, "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start_logging_as(
+        &self,
+        format: LogFormat,
+        mut log: impl FnMut(&str) + Send + 'static,
+    ) -> Result<WatchHandle, WatchError> {
+        self.watch_builder().name("logging").spawn(move |delivery| match delivery {
+            Delivery::Event(event) => log(&Line(format, event).to_string()),
+            Delivery::Lagged(count) => log(&format!("({count} events lost here)")),
+        })
+    }
+
+    /// Records each event with `tracing`, at this level.
+    ///
+    /// - Each event becomes a `tracing` event named `Event occurred`, with client-go's fields
+    ///   `object`, `fieldPath`, `kind`, `apiVersion`, `type`, `reason` and `message`. Control
+    ///   characters are escaped.
+    /// - Each gap becomes a `tracing` event named `Events lost`, with its `count`.
+    ///
+    /// The handler uses the subscriber of its own thread, which is the global one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WatchBuilder::spawn`](crate::WatchBuilder::spawn).
+    ///
+    /// # Blocking
+    ///
+    /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let log = events.start_structured_logging(tracing::Level::INFO)?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.shutdown();
+    /// assert_eq!(log.stats().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tracing")]
+    #[doc(alias = "StartStructuredLogging")]
+    pub fn start_structured_logging(&self, level: tracing::Level) -> Result<WatchHandle, WatchError> {
+        self.watch_builder()
+            .name("structured-logging")
+            .spawn(move |delivery| structured::log(level, delivery))
+    }
+}
+
 /// An event on one line, with control characters escaped.
-pub(super) struct Line<'a>(pub(super) LogFormat, pub(super) &'a Event);
+struct Line<'a>(LogFormat, &'a Event);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,7 +186,7 @@ fn write_klog(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
 }
 
 #[cfg(feature = "tracing")]
-pub(super) mod structured {
+mod structured {
     use tracing::Level;
 
     use crate::bus::Delivery;
@@ -73,7 +194,7 @@ pub(super) mod structured {
     use crate::record::event::Event;
 
     /// Records a delivery with client-go's field names.
-    pub(crate) fn log(level: Level, delivery: Delivery<&Event>) {
+    pub(super) fn log(level: Level, delivery: Delivery<&Event>) {
         // The level is part of the macro's static data.
         macro_rules! at {
             ($level:expr) => {

@@ -2,31 +2,28 @@
 
 mod builder;
 mod logging;
+mod stats;
 
 use std::fmt;
 use std::slice;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::bus::{Broadcaster, Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
-use crate::counters::{BusStats, DropReason};
+use crate::counters::DropReason;
 use crate::error::{BuildError, FlushError, WatchError};
 use crate::record::correlator::CorrelatorOptions;
 use crate::record::delivery::{RecordingBuilder, RecordingHandle, Recordings, RetryPolicy};
 use crate::record::event::{Event, EventSource};
 use crate::record::loss::{Loss, LossHook, LossReason};
-use crate::record::recorder::{Recorder, RecorderContext, RecorderStats};
+use crate::record::recorder::{Recorder, RecorderContext};
 use crate::record::sink::EventSink;
-use crate::record::stats::RecordingStats;
 use crate::report::ShutdownReport;
 use crate::sync::{Arc, Mutex, thread};
 
-use logging::Line;
-
 pub use builder::EventBroadcasterBuilder;
 pub use logging::LogFormat;
+pub use stats::EventBroadcasterStats;
 
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
 /// client-go's event broadcaster does.
@@ -93,6 +90,20 @@ impl EventBroadcaster {
     /// # Errors
     ///
     /// Returns an error if the system cannot start a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
+    /// drop(events);
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "NewBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {
         Self::builder().build()
@@ -100,6 +111,21 @@ impl EventBroadcaster {
 
     /// Returns a recorder that records in the name of `source`: a component's name, or a
     /// component's name and a host's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventSource, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let mut watcher = events.watch_builder().watch()?;
+    /// let recorder = events.new_recorder(EventSource::from("kubelet").on_host("node-1"));
+    /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.close();
+    /// let event = watcher.events().next().unwrap();
+    /// assert_eq!((event.source.component.as_str(), event.source.host.as_str()), ("kubelet", "node-1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "NewRecorder")]
     pub fn new_recorder(&self, source: impl Into<EventSource>) -> Recorder {
         Recorder::new(self.shared.bus.publisher(), source.into(), self.shared.recorder.clone())
@@ -111,6 +137,22 @@ impl EventBroadcaster {
     /// The watcher's losses are reported to `on_loss`, and so is an event at which its handler
     /// panics. If the watcher gets its own [`on_drop`](WatchBuilder::on_drop), the losses that this
     /// hook learns of are not reported to `on_loss`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let builder = events.watch_builder().name("alerts");
+    /// let mut alerts = builder.filter(|event| event.event_type() == Some(EventType::Warning)).watch()?;
+    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// about_pod.normal("Started", "up");
+    /// about_pod.warning("BackOff", "restarting");
+    /// events.close();
+    /// assert_eq!(alerts.events().map(|event| event.reason).collect::<Vec<_>>(), ["BackOff"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
@@ -139,6 +181,21 @@ impl EventBroadcaster {
     /// # Blocking
     ///
     /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, ObjectReference};
+    /// use std::sync::mpsc;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let (tx, reasons) = mpsc::channel();
+    /// events.start_event_watcher(move |event| tx.send(event.reason.clone()).unwrap())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.shutdown();
+    /// assert_eq!(reasons.recv()?, "Started");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "StartEventWatcher")]
     pub fn start_event_watcher(
         &self,
@@ -151,100 +208,6 @@ impl EventBroadcaster {
         })
     }
 
-    /// Calls `log` with a line for each event, in the form [`LogFormat::Columns`]. Also calls `log`
-    /// with a line for each gap, in which events were lost because `log` was too slow.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`WatchBuilder::spawn`].
-    ///
-    /// # Blocking
-    ///
-    /// Waits only while the incoming queue is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::testing::FakeClock;
-    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
-    /// use std::{sync::mpsc, time::SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
-    /// let (tx, lines) = mpsc::channel();
-    /// events.start_logging(move |line| tx.send(line.to_owned()).unwrap())?;
-    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
-    /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
-    /// events.shutdown();
-    /// assert_eq!(lines.recv()?, "1970-01-01T00:00:00Z  Warning  BackOff  pod/web-0  restarting");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "StartLogging")]
-    pub fn start_logging(&self, log: impl FnMut(&str) + Send + 'static) -> Result<WatchHandle, WatchError> {
-        self.start_logging_as(LogFormat::Columns, log)
-    }
-
-    /// Does the same as [`start_logging`](Self::start_logging), with lines of another form.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`WatchBuilder::spawn`].
-    ///
-    /// # Blocking
-    ///
-    /// Waits only while the incoming queue is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::record::LogFormat;
-    /// use eventcast::{EventBroadcaster, EventType, ObjectReference};
-    /// use std::sync::mpsc;
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// let (tx, lines) = mpsc::channel();
-    /// events.start_logging_as(LogFormat::Klog, move |line| tx.send(line.to_owned()).unwrap())?;
-    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
-    /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
-    /// events.shutdown();
-    /// assert_eq!(lines.recv()?, "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn start_logging_as(
-        &self,
-        format: LogFormat,
-        mut log: impl FnMut(&str) + Send + 'static,
-    ) -> Result<WatchHandle, WatchError> {
-        self.watch_builder().name("logging").spawn(move |delivery| match delivery {
-            Delivery::Event(event) => log(&Line(format, event).to_string()),
-            Delivery::Lagged(count) => log(&format!("({count} events lost here)")),
-        })
-    }
-
-    /// Records each event with `tracing`, at this level.
-    ///
-    /// - Each event becomes a `tracing` event named `Event occurred`, with client-go's fields
-    ///   `object`, `fieldPath`, `kind`, `apiVersion`, `type`, `reason` and `message`. Control
-    ///   characters are escaped.
-    /// - Each gap becomes a `tracing` event named `Events lost`, with its `count`.
-    ///
-    /// The handler uses the subscriber of its own thread, which is the global one.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`WatchBuilder::spawn`].
-    ///
-    /// # Blocking
-    ///
-    /// Waits only while the incoming queue is full.
-    #[cfg(feature = "tracing")]
-    #[doc(alias = "StartStructuredLogging")]
-    pub fn start_structured_logging(&self, level: tracing::Level) -> Result<WatchHandle, WatchError> {
-        self.watch_builder()
-            .name("structured-logging")
-            .spawn(move |delivery| logging::structured::log(level, delivery))
-    }
-
     /// Starts a recording, which writes events to a sink on a separate thread. The recording
     /// correlates the events, keeps their order, and retries a write if that can help.
     ///
@@ -255,6 +218,24 @@ impl EventBroadcaster {
     /// # Blocking
     ///
     /// Waits only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(store.clone())?;
+    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// for _ in 0..3 {
+    ///     about_pod.warning("BackOff", "restarting");
+    /// }
+    /// events.shutdown();
+    /// assert_eq!(store.events()[0].count, 3);
+    /// assert_eq!((recording.stats().created, recording.stats().updated), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "StartRecordingToSink")]
     pub fn start_recording_to_sink(&self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
         self.recording().start(sink)
@@ -262,6 +243,22 @@ impl EventBroadcaster {
 
     /// Returns a builder for a recording with its own correlator, retries, queue, policy, filter
     /// and name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.recording().name("alerts");
+    /// let is_warning = |event: &eventcast::Event| event.event_type() == Some(EventType::Warning);
+    /// recording.filter(is_warning).start(store.clone())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// assert_eq!(events.shutdown().recordings[0].watcher.name, "alerts");
+    /// assert!(store.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recording(&self) -> RecordingBuilder<'_> {
         RecordingBuilder::new(
             self.watch_builder(),
@@ -281,12 +278,40 @@ impl EventBroadcaster {
     /// # Blocking
     ///
     /// Waits at most `timeout`. In an async task, use `flush_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.flush(Duration::from_secs(10))?;
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
         self.shared.bus.flush(timeout)
     }
 
     /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
     /// still handled, and recordings try each event that is left once. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, ObjectReference, Recorded};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// assert!(about_pod.normal("Started", "up").is_accepted());
+    /// events.close();
+    /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
     pub fn close(&self) {
         self.shared.bus.close();
     }
@@ -304,6 +329,21 @@ impl EventBroadcaster {
     /// Waits as long as necessary: without end, if a sink or a handler does not return. A sink that
     /// fails does not make the call wait, because recordings try each event once and report it as
     /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) returns in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let report = events.shutdown();
+    /// assert!(report.complete);
+    /// assert_eq!(report.recordings[0].created, 1);
+    /// assert_eq!(events.shutdown(), report);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
         self.report(self.shared.bus.shutdown())
@@ -320,6 +360,20 @@ impl EventBroadcaster {
     ///
     /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
     /// this method could wait for a sink or a handler that needs this same thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_event_watcher(|event| assert_eq!(event.reason, "Started"))?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let report = events.shutdown_timeout(Duration::from_secs(10));
+    /// assert!(report.complete, "{report}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         self.report(self.shared.bus.shutdown_timeout(timeout))
     }
@@ -329,6 +383,21 @@ impl EventBroadcaster {
     /// # Errors
     ///
     /// Returns the errors of [`flush`](Self::flush).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(store.clone())?;
+    /// events.new_recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
+    /// futures::executor::block_on(events.flush_async(Duration::from_secs(10)))?;
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         self.shared.bus.flush_async(timeout)
     }
@@ -391,33 +460,5 @@ impl Drop for Shared {
 impl fmt::Debug for EventBroadcaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventBroadcaster").field("bus", &self.shared.bus).finish_non_exhaustive()
-    }
-}
-
-/// The counts of what an event broadcaster has done so far, in events.
-///
-/// Whenever the broadcaster is quiet, the number of recorders' calls is `bus.accepted` +
-/// `recorder.refused()`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct EventBroadcasterStats {
-    /// The accepted events, and what became of them at each watcher.
-    pub bus: BusStats,
-    /// The events that recorders refused or cut.
-    pub recorder: RecorderStats,
-    /// The counters of each recording, in the order in which the recordings were started. If there
-    /// were many recordings, the first entry is named `departed` and is the sum of those that ended
-    /// long ago.
-    pub recordings: Vec<RecordingStats>,
-}
-
-impl fmt::Display for EventBroadcasterStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.bus, self.recorder)?;
-        for recording in &self.recordings {
-            write!(f, "; {recording}")?;
-        }
-        Ok(())
     }
 }

@@ -15,6 +15,16 @@ use super::timestamp::Timestamp;
 use super::wire_fields;
 
 /// The type of an event: whether it is in order or asks for attention.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::EventType;
+///
+/// assert_eq!("Warning".parse(), Ok(EventType::Warning));
+/// assert_eq!(EventType::Warning.to_string(), EventType::Warning.as_str());
+/// assert_eq!(format!("{:8}|", EventType::Normal), "Normal  |");
+/// ```
 #[doc(alias = "ValidateEventType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -85,6 +95,18 @@ impl From<EventType> for Text {
 }
 
 /// The number of times that an event of the newer events API was seen, and the last such time.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::event::EventSeries;
+/// use eventcast::{Event, Timestamp};
+///
+/// let mut event = Event::default();
+/// event.set_series(EventSeries::new(3, Timestamp::UNIX_EPOCH));
+/// let json = event.to_json();
+/// assert!(json.contains(r#""series":{"count":3,"lastObservedTime":"1970-01-01T00:00:00.000000Z"}"#));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", expecting = "a series, as a JSON object")]
 #[non_exhaustive]
@@ -206,6 +228,19 @@ impl Event {
 
     /// Returns the event's type. Returns `None` if `type_` is not one of the two types that a
     /// recorder accepts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventType};
+    ///
+    /// let mut event = Event::default();
+    /// assert_eq!(event.event_type(), None);
+    /// event.type_ = "Normal".into();
+    /// assert_eq!(event.event_type(), Some(EventType::Normal));
+    /// event.type_ = "normal".into();
+    /// assert_eq!(event.event_type(), None);
+    /// ```
     pub fn event_type(&self) -> Option<EventType> {
         [EventType::Normal, EventType::Warning].into_iter().find(|t| t.as_str() == self.type_)
     }
@@ -217,6 +252,19 @@ impl Event {
     }
 
     /// Sets [`kind`](Self::kind).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::from_json(r#"{"kind": "Event", "apiVersion": "v1"}"#)?;
+    /// assert_eq!((event.kind().as_str(), event.api_version().as_str()), ("Event", "v1"));
+    /// event.set_kind("");
+    /// event.set_api_version("");
+    /// assert!(event.to_json().starts_with(r#"{"metadata":{}"#));
+    /// # Ok::<(), eventcast::event::EventJsonError>(())
+    /// ```
     pub fn set_kind(&mut self, kind: impl Into<Text>) {
         let kind = kind.into();
         let is_some = !kind.is_empty();
@@ -242,6 +290,17 @@ impl Event {
     }
 
     /// Sets [`action`](Self::action).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.set_action("Binding");
+    /// assert_eq!(event.action(), "Binding");
+    /// assert!(event.to_json().contains(r#""action":"Binding""#));
+    /// ```
     pub fn set_action(&mut self, action: impl Into<Text>) {
         let action = action.into();
         let is_some = !action.is_empty();
@@ -255,6 +314,18 @@ impl Event {
     }
 
     /// Sets [`event_time`](Self::event_time).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// event.set_event_time(Timestamp::UNIX_EPOCH);
+    /// assert!(event.to_json().contains(r#""eventTime":"1970-01-01T00:00:00.000000Z""#));
+    /// event.set_event_time(None);
+    /// assert_eq!(event, Event::default());
+    /// ```
     pub fn set_event_time(&mut self, at: impl Into<Option<Timestamp>>) {
         let at = at.into();
         self.set(at, at.is_some(), |rare| &mut rare.event_time);
@@ -267,6 +338,19 @@ impl Event {
     }
 
     /// Sets [`series`](Self::series).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventSeries;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// event.set_series(EventSeries::new(3, Timestamp::UNIX_EPOCH));
+    /// assert_eq!(event.series().map(|series| series.count), Some(3));
+    /// event.set_series(None);
+    /// assert_eq!(event, Event::default());
+    /// ```
     pub fn set_series(&mut self, series: impl Into<Option<EventSeries>>) {
         let series = series.into();
         self.set(series, series.is_some(), |rare| &mut rare.series);
@@ -279,6 +363,18 @@ impl Event {
     }
 
     /// Sets [`related`](Self::related).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, ObjectReference};
+    ///
+    /// let mut event = Event::default();
+    /// event.set_related(ObjectReference::new("Node", "node-1"));
+    /// assert_eq!(event.related().map(|node| node.to_string()), Some("Node/node-1".to_owned()));
+    /// event.set_related(None);
+    /// assert_eq!(event, Event::default());
+    /// ```
     pub fn set_related(&mut self, related: impl Into<Option<ObjectReference>>) {
         let related = related.into();
         let is_some = related.is_some();

@@ -39,6 +39,19 @@ impl Event {
     /// # Errors
     ///
     /// Returns only the writer's own errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let event = Event::default();
+    /// let mut body = Vec::new();
+    /// event.write_json(&mut body)?;
+    /// assert_eq!(body, event.to_json().into_bytes());
+    /// assert!(event.write_json(&mut [0; 8][..]).is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn write_json(&self, mut writer: impl io::Write) -> io::Result<()> {
         writer.write_all(self.to_json().as_bytes())
     }
@@ -83,6 +96,19 @@ impl Event {
 }
 
 /// The error for text that is not the JSON of an event. It says what is wrong, and where.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Event;
+///
+/// let error = Event::from_json("{\"reason\":\n7}").unwrap_err();
+/// assert_eq!((error.line(), error.column()), (2, 1));
+/// assert_eq!(
+///     error.to_string(),
+///     "not the JSON of an event: invalid type: integer `7`, expected a string at line 2 column 1"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventJsonError {
     line: usize,

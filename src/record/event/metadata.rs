@@ -82,6 +82,17 @@ impl ObjectMeta {
     }
 
     /// Sets [`generate_name`](Self::generate_name).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.set_generate_name("web-0.");
+    /// assert_eq!(event.metadata.generate_name(), "web-0.");
+    /// assert!(event.to_json().contains(r#"{"generateName":"web-0."}"#));
+    /// ```
     pub fn set_generate_name(&mut self, generate_name: impl Into<Text>) {
         self.set(generate_name.into(), |rare| &mut rare.generate_name);
     }
@@ -102,6 +113,19 @@ impl ObjectMeta {
     }
 
     /// Sets [`uid`](Self::uid).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::ObjectMeta;
+    ///
+    /// let mut metadata = ObjectMeta::default();
+    /// metadata.set_uid("7f3a");
+    /// metadata.set_resource_version("12");
+    /// metadata.set_self_link("/api/v1/namespaces/default/events/web-0.17a6");
+    /// assert_eq!((metadata.uid().as_str(), metadata.resource_version().as_str()), ("7f3a", "12"));
+    /// assert!(metadata.self_link().ends_with("/web-0.17a6"));
+    /// ```
     pub fn set_uid(&mut self, uid: impl Into<Text>) {
         self.set(uid.into(), |rare| &mut rare.uid);
     }
@@ -123,6 +147,19 @@ impl ObjectMeta {
     }
 
     /// Sets [`creation_timestamp`](Self::creation_timestamp).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.set_creation_timestamp(Some("2024-01-31T08:15:00.9Z".parse()?));
+    /// assert!(event.to_json().contains(r#""creationTimestamp":"2024-01-31T08:15:00Z""#));
+    /// event.metadata.set_creation_timestamp(None);
+    /// assert_eq!(event, Event::default());
+    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// ```
     pub fn set_creation_timestamp(&mut self, at: impl Into<Option<Timestamp>>) {
         let at = at.into();
         if at.is_some() || self.rare.is_some() {
@@ -136,6 +173,18 @@ impl ObjectMeta {
     }
 
     /// Returns the labels, to be changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::ObjectMeta;
+    ///
+    /// let mut metadata = ObjectMeta::default();
+    /// metadata.labels_mut().insert("team".into(), "blue".into());
+    /// assert_eq!(metadata.labels().get("team").map(|team| team.as_str()), Some("blue"));
+    /// metadata.labels_mut().clear();
+    /// assert_eq!(metadata, ObjectMeta::default());
+    /// ```
     pub fn labels_mut(&mut self) -> &mut BTreeMap<Text, Text> {
         &mut self.rare_mut().labels
     }
@@ -146,6 +195,17 @@ impl ObjectMeta {
     }
 
     /// Returns the annotations, to be changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::ObjectMeta;
+    ///
+    /// let mut metadata = ObjectMeta::default();
+    /// metadata.annotations_mut().insert("pid".into(), "17".into());
+    /// assert_eq!(metadata.annotations()["pid"], "17");
+    /// assert!(metadata.labels().is_empty());
+    /// ```
     pub fn annotations_mut(&mut self) -> &mut BTreeMap<Text, Text> {
         &mut self.rare_mut().annotations
     }

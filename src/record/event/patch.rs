@@ -59,6 +59,19 @@ impl EventPatch {
     /// client-go computes this patch as the difference from an event whose count is 0, whose last
     /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore
     /// left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventPatch;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// event.last_timestamp = Some(Timestamp::UNIX_EPOCH);
+    /// assert_eq!(EventPatch::new(&event).as_str(), "{}");
+    /// event.count = 2;
+    /// assert_eq!(EventPatch::new(&event).to_string(), r#"{"count":2}"#);
+    /// ```
     pub fn new(event: &Event) -> Self {
         let Event { count, last_timestamp, message, .. } = event;
         let patch = PatchOut { count: *count, last_timestamp: *last_timestamp, message };

@@ -98,6 +98,17 @@ impl ObjectReference {
     }
 
     /// Sets the namespace.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::ObjectReference;
+    ///
+    /// let node = ObjectReference::new("Node", "node-1");
+    /// assert_eq!(node.to_string(), "Node/node-1");
+    /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("shop");
+    /// assert_eq!(pod.to_string(), "Pod/shop/web-0");
+    /// ```
     pub fn in_namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
         self
@@ -238,6 +249,18 @@ pub struct EventSource {
 
 impl EventSource {
     /// Sets the machine's name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    /// use eventcast::{EventSource, ObjectReference};
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let recorder = fake.recorder_for(EventSource::from("kubelet").on_host("node-1"));
+    /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// assert_eq!(fake.take()[0].reporting_instance, "node-1");
+    /// ```
     pub fn on_host(mut self, host: impl Into<Text>) -> Self {
         self.host = host.into();
         self

@@ -48,6 +48,16 @@ impl Text {
     }
 
     /// Returns the text as a `str`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Text;
+    ///
+    /// let reason = Text::from("BackOff");
+    /// assert_eq!(reason.as_str(), "BackOff");
+    /// assert!(reason.starts_with("Back"), "a text derefs to a `str`");
+    /// ```
     #[inline]
     pub fn as_str(&self) -> &str {
         self.0.as_str()

@@ -64,6 +64,18 @@ impl Timestamp {
     /// Creates a time that is `seconds` after 1970 and `nanoseconds` after that. Returns `None` if
     /// the nanoseconds make a second or more, or if the time is outside [`MIN`](Self::MIN) to
     /// [`MAX`](Self::MAX).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    ///
+    /// let at = Timestamp::new(1_700_000_000, 250_000_000).unwrap();
+    /// assert_eq!(at.to_string(), "2023-11-14T22:13:20.25Z");
+    /// assert_eq!(Timestamp::new(0, 0), Some(Timestamp::UNIX_EPOCH));
+    /// assert_eq!(Timestamp::new(0, 1_000_000_000), None);
+    /// assert_eq!(Timestamp::new(Timestamp::MAX.seconds() + 1, 0), None);
+    /// ```
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         let at = Self::raw(seconds, nanoseconds);
         (i128::from(nanoseconds) < NANOS_PER_SECOND && (Self::MIN..=Self::MAX).contains(&at)).then_some(at)
@@ -80,6 +92,17 @@ impl Timestamp {
     }
 
     /// Returns the nanoseconds since 1970.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    ///
+    /// let at: Timestamp = "1969-12-31T23:59:59.75Z".parse()?;
+    /// assert_eq!((at.seconds(), at.subsec_nanoseconds()), (-1, 750_000_000));
+    /// assert_eq!(at.unix_nanoseconds(), -250_000_000);
+    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// ```
     pub fn unix_nanoseconds(self) -> i128 {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
     }
@@ -92,16 +115,49 @@ impl Timestamp {
     }
 
     /// Returns the time that is later by `duration`, at most [`MAX`](Self::MAX).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    /// use std::time::Duration;
+    ///
+    /// let at = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(90));
+    /// assert_eq!(at.to_string(), "1970-01-01T00:01:30Z");
+    /// assert_eq!(at.saturating_add(Duration::MAX), Timestamp::MAX);
+    /// ```
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self::clamped(self.unix_nanoseconds().saturating_add(nanos_of(duration)))
     }
 
     /// Returns the time that is earlier by `duration`, at least [`MIN`](Self::MIN).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    /// use std::time::Duration;
+    ///
+    /// let at = Timestamp::UNIX_EPOCH.saturating_sub(Duration::from_millis(1));
+    /// assert_eq!(at.to_string(), "1969-12-31T23:59:59.999Z");
+    /// assert_eq!(at.saturating_sub(Duration::MAX), Timestamp::MIN);
+    /// ```
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self::clamped(self.unix_nanoseconds().saturating_sub(nanos_of(duration)))
     }
 
     /// Returns the duration from `earlier` to this time. Returns zero if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    /// use std::time::Duration;
+    ///
+    /// let later = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_millis(1500));
+    /// assert_eq!(later.duration_since(Timestamp::UNIX_EPOCH), Duration::from_millis(1500));
+    /// assert_eq!(Timestamp::UNIX_EPOCH.duration_since(later), Duration::ZERO);
+    /// ```
     pub fn duration_since(self, earlier: Self) -> Duration {
         if self <= earlier {
             return Duration::ZERO;
@@ -112,6 +168,16 @@ impl Timestamp {
     }
 
     /// Returns the time without its fraction of a second, as Kubernetes stores most times.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Timestamp;
+    ///
+    /// let at: Timestamp = "2024-01-31T08:15:00.9Z".parse()?;
+    /// assert_eq!(at.whole_seconds().to_string(), "2024-01-31T08:15:00Z");
+    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// ```
     pub fn whole_seconds(self) -> Self {
         Self::raw(self.seconds, 0)
     }
@@ -215,6 +281,15 @@ fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
 }
 
 /// The error for a text that is not an RFC 3339 time of the years 0000 to 9999.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Timestamp;
+///
+/// let error = "2024-02-30T00:00:00Z".parse::<Timestamp>().unwrap_err();
+/// assert!(error.to_string().starts_with("invalid time `2024-02-30T00:00:00Z`: expected RFC 3339"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimestampError {
     /// The text, escaped and cut to 64 characters.

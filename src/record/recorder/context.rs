@@ -69,6 +69,20 @@ pub struct RecorderStats {
 
 impl RecorderStats {
     /// Returns the sum of all refusals.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let recorder = FakeRecorder::new(1).recorder();
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// for reason in ["Started", "Started", ""] {
+    ///     recorder.normal(&pod, reason, "up");
+    /// }
+    /// let stats = recorder.stats();
+    /// assert_eq!((stats.full, stats.empty_reason, stats.refused()), (1, 1, 2));
+    /// ```
     pub fn refused(&self) -> u64 {
         self.full + self.stopped + self.disabled + self.empty_reason + self.scrub_panics
     }

@@ -38,6 +38,21 @@ pub struct EventDraft<'r> {
 impl Recorder {
     /// Creates a draft of an event with more than the other methods take: labels, a related object,
     /// an action, or several such values. [`record`](EventDraft::record) records the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let disk = eventcast::ObjectReference::new("Disk", "sda");
+    /// let draft = fake.recorder();
+    /// let draft = draft.draft(&disk, Warning, "AlmostFull").message("97 % are used");
+    /// assert!(fake.take().is_empty());
+    /// assert!(draft.record().is_accepted());
+    /// assert_eq!(fake.take_lines(), ["Warning AlmostFull 97 % are used"]);
+    /// ```
     pub fn draft(
         &self,
         object: impl Into<ObjectReference>,
@@ -50,6 +65,20 @@ impl Recorder {
 
 impl ObjectRecorder {
     /// Creates a draft about this object. See [`Recorder::draft`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let about_disk = fake.recorder().for_object(eventcast::ObjectReference::new("Disk", "sda"));
+    /// about_disk.draft(Normal, "Mounted").label("team", "blue").record();
+    /// let event = &fake.take()[0];
+    /// assert_eq!(event.involved_object, *about_disk.object());
+    /// assert_eq!(event.metadata.labels()["team"], "blue");
+    /// ```
     pub fn draft(&self, type_: EventType, reason: impl Into<Text>) -> EventDraft<'_> {
         self.recorder.draft(self.object(), type_, reason)
     }
@@ -70,36 +99,110 @@ impl<'r> EventDraft<'r> {
     }
 
     /// Sets the message, as text or as `format_args!(..)`, which is formatted at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").message(format_args!("on node {}", 1)).record();
+    /// assert_eq!(fake.take()[0].message, "on node 1");
+    /// ```
     pub fn message(mut self, message: impl Into<Text>) -> Self {
         self.event.message = message.into();
         self
     }
 
     /// Sets an annotation. The last value of a key counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").annotation("try", "1").annotation("try", "2").record();
+    /// assert_eq!(fake.take()[0].metadata.annotations()["try"], "2");
+    /// ```
     pub fn annotation(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
         self.event.metadata.annotations_mut().insert(key.into(), value.into());
         self
     }
 
     /// Sets a label. The last value of a key counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").label("team", "red").label("team", "blue").record();
+    /// assert_eq!(fake.take()[0].metadata.labels()["team"], "blue");
+    /// ```
     pub fn label(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
         self.event.metadata.labels_mut().insert(key.into(), value.into());
         self
     }
 
     /// Sets a second object that had a part in the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").related(eventcast::ObjectReference::new("Node", "n1")).record();
+    /// assert_eq!(fake.take()[0].related().unwrap().name, "n1");
+    /// ```
     pub fn related(mut self, object: impl Into<ObjectReference>) -> Self {
         self.event.set_related(object.into());
         self
     }
 
     /// Sets the action that was taken about the object: one word in `CamelCase`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").action("Binding").record();
+    /// assert_eq!(fake.take()[0].action(), "Binding");
+    /// ```
     pub fn action(mut self, action: impl Into<Text>) -> Self {
         self.event.set_action(action);
         self
     }
 
     /// Sets the time when the event happened, if not now. See [`Recorder::past_eventf`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(1);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().draft(&pod, Normal, "Scheduled").at(eventcast::Timestamp::UNIX_EPOCH).record();
+    /// let event = &fake.take()[0];
+    /// assert_eq!(event.first_timestamp, Some(eventcast::Timestamp::UNIX_EPOCH));
+    /// assert_eq!(event.first_timestamp, event.last_timestamp);
+    /// ```
     pub fn at(mut self, at: Timestamp) -> Self {
         self.event.first_timestamp = Some(at);
         self.event.last_timestamp = Some(at);
@@ -107,6 +210,16 @@ impl<'r> EventDraft<'r> {
     }
 
     /// Records the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventType, ObjectReference, Recorded, Recorder};
+    ///
+    /// let recorder = Recorder::disabled();
+    /// let draft = recorder.draft(ObjectReference::new("Pod", "web-0"), EventType::Normal, "Started");
+    /// assert_eq!(draft.record(), Recorded::Disabled);
+    /// ```
     pub fn record(self) -> Recorded {
         match self.recorder.check(&self.event) {
             Ok(()) => self.recorder.publish(self.event),

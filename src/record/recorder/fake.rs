@@ -40,6 +40,18 @@ pub struct FakeRecorder {
 impl FakeRecorder {
     /// Creates a fake that keeps up to `capacity` events until they are taken. With a capacity of
     /// zero, every event is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    /// use eventcast::{ObjectReference, Recorded};
+    ///
+    /// let recorder = FakeRecorder::new(1).recorder();
+    /// let pod = ObjectReference::new("Pod", "web-0");
+    /// assert!(recorder.normal(&pod, "Started", "up").is_accepted());
+    /// assert_eq!(recorder.normal(&pod, "Started", "up"), Recorded::Full);
+    /// ```
     #[doc(alias = "NewFakeRecorder")]
     pub fn new(capacity: usize) -> Self {
         Self::with_clock(capacity, Clock::system())
@@ -47,6 +59,19 @@ impl FakeRecorder {
 
     /// Creates the same fake on a clock. With a [`FakeClock`](crate::testing::FakeClock), times and
     /// names are the same in every run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::{FakeClock, FakeRecorder};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let fake = FakeRecorder::with_clock(1, clock.clock());
+    /// clock.advance(Duration::from_secs(90));
+    /// fake.recorder().normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// assert_eq!(fake.take()[0].last_timestamp.unwrap().to_string(), "1970-01-01T00:01:30Z");
+    /// ```
     pub fn with_clock(capacity: usize, clock: Clock) -> Self {
         let queue = Arc::new(FakeQueue { events: Mutex::new(VecDeque::new()), capacity });
         let context = Arc::new(RecorderContext::with_clock(clock));
@@ -60,12 +85,37 @@ impl FakeRecorder {
     }
 
     /// Returns a recorder that records here in the name of a source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(2);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().normal(&pod, "Started", "up");
+    /// fake.recorder_for("kubelet").normal(&pod, "Started", "up");
+    /// let components: Vec<_> = fake.take().into_iter().map(|event| event.source.component).collect();
+    /// assert_eq!(components, ["", "kubelet"]);
+    /// ```
     pub fn recorder_for(&self, source: impl Into<EventSource>) -> Recorder {
         let context = self.recorder.context().clone();
         Recorder::on(Destination::Fake(self.queue.clone()), source.into(), context)
     }
 
     /// Takes out all recorded events, in order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(2);
+    /// fake.recorder().normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let taken = fake.take();
+    /// assert_eq!((taken.len(), taken[0].reason.as_str()), (1, "Started"));
+    /// assert!(fake.take().is_empty());
+    /// ```
     pub fn take(&self) -> Vec<Event> {
         self.queue.events.lock().drain(..).collect()
     }
@@ -73,6 +123,18 @@ impl FakeRecorder {
     /// Takes out all recorded events, as client-go's fake recorder writes them:
     /// `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations. Nothing
     /// is escaped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(2);
+    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
+    /// fake.recorder().annotated_eventf(&pod, [("n", "3")], Warning, "BackOff", format_args!("again"));
+    /// assert_eq!(fake.take_lines(), ["Warning BackOff again map[n:3]"]);
+    /// ```
     pub fn take_lines(&self) -> Vec<String> {
         self.take().iter().map(line).collect()
     }

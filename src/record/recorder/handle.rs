@@ -93,6 +93,23 @@ impl Recorder {
     }
 
     /// Records an event.
+    ///
+    /// The object is a reference, or a type of yours that converts into one. An object in an `Arc`
+    /// or a `Box` is passed as `&*object`, because no conversion from `&Arc<T>` exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    /// use std::sync::Arc;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let pod = Arc::new(ObjectReference::new("Pod", "web-0"));
+    /// assert!(fake.recorder().event(&*pod, Warning, "BackOff", "restarting").is_accepted());
+    /// assert_eq!(fake.take()[0].involved_object, *pod);
+    /// ```
     pub fn event(
         &self,
         object: impl Into<ObjectReference>,
@@ -128,6 +145,17 @@ impl Recorder {
     }
 
     /// Records an event of the type [`Warning`](EventType::Warning): something asks for attention.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// fake.recorder().warning(ObjectReference::new("Door", "front"), "Jammed", "after two tries");
+    /// assert_eq!(fake.take_lines(), ["Warning Jammed after two tries"]);
+    /// ```
     pub fn warning(
         &self,
         object: impl Into<ObjectReference>,
@@ -139,6 +167,19 @@ impl Recorder {
 
     /// Records an event with a formatted message: `format_args!("restart {n}")`. The message is not
     /// formatted if the broadcaster is closed, the recorder is disabled or the reason is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let (pod, seconds) = (ObjectReference::new("Pod", "web-0"), 3);
+    /// fake.recorder().eventf(&pod, Normal, "Ready", format_args!("after {seconds} s"));
+    /// assert_eq!(fake.take_lines(), ["Normal Ready after 3 s"]);
+    /// ```
     pub fn eventf(
         &self,
         object: impl Into<ObjectReference>,
@@ -150,6 +191,20 @@ impl Recorder {
     }
 
     /// Records an event with annotations and a formatted message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let pod = ObjectReference::new("Pod", "web-0");
+    /// let annotations = [("pid", "17"), ("user", "web")];
+    /// fake.recorder().annotated_eventf(&pod, annotations, Normal, "Started", format_args!("up"));
+    /// assert_eq!(fake.take()[0].metadata.annotations()["pid"], "17");
+    /// ```
     pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
         &self,
         object: impl Into<ObjectReference>,
@@ -167,6 +222,19 @@ impl Recorder {
 
     /// Records an event that happened at another time. This time becomes its first and last
     /// timestamp. Its name and the windows of the correlator follow the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::testing::FakeRecorder;
+    /// use eventcast::{ObjectReference, Timestamp};
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let node = ObjectReference::new("Node", "node-1");
+    /// fake.recorder().past_eventf(&node, Timestamp::UNIX_EPOCH, Warning, "Rebooted", format_args!(""));
+    /// assert_eq!(fake.take()[0].last_timestamp, Some(Timestamp::UNIX_EPOCH));
+    /// ```
     pub fn past_eventf(
         &self,
         object: impl Into<ObjectReference>,
@@ -182,12 +250,35 @@ impl Recorder {
     }
 
     /// Returns a recorder for one object, whose reference is made once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
+    /// about_pod.warning("BackOff", "restarting");
+    /// assert_eq!(fake.take()[0].involved_object, *about_pod.object());
+    /// ```
     pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
         ObjectRecorder { recorder: self.clone(), object: object.into() }
     }
 
     /// Returns the counts of events that this recorder, and all others of its broadcaster, have
     /// refused or cut so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let recorder = FakeRecorder::new(0).recorder();
+    /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// assert_eq!(recorder.clone().stats().full, 1);
+    /// ```
     pub fn stats(&self) -> RecorderStats {
         self.shared.context.stats()
     }
@@ -302,6 +393,18 @@ impl ObjectRecorder {
     }
 
     /// Records an event of the type `Normal` about this object. See [`Recorder::normal`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
+    /// about_pod.normal("Started", "up");
+    /// about_pod.warning("BackOff", "restarting");
+    /// assert_eq!(fake.take_lines(), ["Normal Started up", "Warning BackOff restarting"]);
+    /// ```
     pub fn normal(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
         self.recorder.normal(&self.object, reason, message)
     }
@@ -317,6 +420,18 @@ impl ObjectRecorder {
     }
 
     /// Records an event about this object. See [`Recorder::annotated_eventf`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Normal;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
+    /// about_pod.annotated_eventf([("pid", "17")], Normal, "Started", format_args!("up"));
+    /// assert_eq!(fake.take_lines(), ["Normal Started up map[pid:17]"]);
+    /// ```
     pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
         &self,
         annotations: impl IntoIterator<Item = (K, V)>,
@@ -328,6 +443,19 @@ impl ObjectRecorder {
     }
 
     /// Records an event about this object. See [`Recorder::past_eventf`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventType::Warning;
+    /// use eventcast::Timestamp;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let about_node = fake.recorder().for_object(eventcast::ObjectReference::new("Node", "n1"));
+    /// about_node.past_eventf(Timestamp::UNIX_EPOCH, Warning, "Rebooted", format_args!(""));
+    /// assert_eq!(fake.take()[0].first_timestamp, Some(Timestamp::UNIX_EPOCH));
+    /// ```
     pub fn past_eventf(
         &self,
         at: Timestamp,

@@ -54,6 +54,20 @@ impl Recorded {
     /// # Errors
     ///
     /// Returns every outcome except [`Accepted`](Self::Accepted) as an error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::record::RecordError;
+    /// use eventcast::{Recorded, Recorder};
+    ///
+    /// fn note(recorder: &Recorder) -> Result<(), RecordError> {
+    ///     recorder.normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up").into_result()
+    /// }
+    ///
+    /// assert_eq!(note(&Recorder::disabled()).map_err(RecordError::outcome), Err(Recorded::Disabled));
+    /// assert_eq!(Recorded::Accepted.into_result(), Ok(()));
+    /// ```
     pub fn into_result(self) -> Result<(), RecordError> {
         if self.is_accepted() { Ok(()) } else { Err(RecordError(self)) }
     }
@@ -73,6 +87,16 @@ impl fmt::Display for Recorded {
 }
 
 /// The error for an event that was not recorded.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Recorded;
+///
+/// let error = Recorded::EmptyReason.into_result().unwrap_err();
+/// assert_eq!(error.outcome(), Recorded::EmptyReason);
+/// assert_eq!(error.to_string(), "cannot record the event: the reason is empty");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordError(Recorded);
 

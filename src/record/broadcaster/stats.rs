@@ -1,0 +1,53 @@
+//! The counters of an event broadcaster, as values.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::BusStats;
+use crate::record::recorder::RecorderStats;
+use crate::record::stats::RecordingStats;
+
+/// The counts of what an event broadcaster has done so far, in events.
+///
+/// Whenever the broadcaster is quiet, the number of recorders' calls is `bus.accepted` +
+/// `recorder.refused()`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventBroadcaster, ObjectReference};
+///
+/// let events = EventBroadcaster::new()?;
+/// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+/// for reason in ["Started", "", "Killing"] {
+///     about_pod.normal(reason, "");
+/// }
+/// events.shutdown();
+/// let stats = events.stats();
+/// assert_eq!((stats.bus.accepted, stats.recorder.refused()), (2, 1));
+/// # Ok::<(), eventcast::error::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct EventBroadcasterStats {
+    /// The accepted events, and what became of them at each watcher.
+    pub bus: BusStats,
+    /// The events that recorders refused or cut.
+    pub recorder: RecorderStats,
+    /// The counters of each recording, in the order in which the recordings were started. If there
+    /// were many recordings, the first entry is named `departed` and is the sum of those that ended
+    /// long ago.
+    pub recordings: Vec<RecordingStats>,
+}
+
+impl fmt::Display for EventBroadcasterStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.bus, self.recorder)?;
+        for recording in &self.recordings {
+            write!(f, "; {recording}")?;
+        }
+        Ok(())
+    }
+}
