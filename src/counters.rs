@@ -120,12 +120,48 @@ impl DropCounts {
         }
     }
 
+    /// Returns each reason with its count, also the reasons with a count of zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::stats::{DropCounts, DropReason};
+    ///
+    /// let mut dropped = DropCounts::default();
+    /// dropped.oldest = 2;
+    /// let lost: Vec<_> = dropped.by_reason().filter(|(_, events)| *events > 0).collect();
+    /// assert_eq!(lost, [(DropReason::Oldest, 2)]);
+    /// ```
+    pub fn by_reason(&self) -> impl Iterator<Item = (DropReason, u64)> + use<> {
+        let reasons = [
+            (DropReason::Incoming, self.incoming),
+            (DropReason::Oldest, self.oldest),
+            (DropReason::TimedOut, self.timed_out),
+            (DropReason::Stopped, self.stopped),
+            (DropReason::Abandoned, self.abandoned),
+        ];
+        reasons.into_iter()
+    }
+
     fn add(&mut self, other: &Self) {
         self.incoming += other.incoming;
         self.oldest += other.oldest;
         self.timed_out += other.timed_out;
         self.stopped += other.stopped;
         self.abandoned += other.abandoned;
+    }
+}
+
+/// Shows the total, and the reasons whose count is not zero: `5 (oldest 3, stopped 2)`.
+impl fmt::Display for DropCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.total())?;
+        let mut between = " (";
+        for (reason, count) in self.by_reason().filter(|(_, count)| *count > 0) {
+            write!(f, "{between}{reason} {count}")?;
+            between = ", ";
+        }
+        f.write_str(if between == ", " { ")" } else { "" })
     }
 }
 
@@ -144,7 +180,7 @@ impl DropCounts {
 /// bus.shutdown();
 /// let stats = watcher.stats();
 /// assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued);
-/// let text = "watcher-0 (drop_incoming): offered 3, delivered 0, dropped 2, queued 1, lag 1";
+/// let text = "watcher-0 (drop_incoming): offered 3, delivered 0, dropped 2 (incoming 2), queued 1, lag 1";
 /// assert_eq!(stats.to_string(), text);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -228,12 +264,11 @@ impl WatcherStats {
 
 impl fmt::Display for WatcherStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offered, delivered, queued, lag, .. } = self;
+        let Self { offered, delivered, dropped, queued, lag, .. } = self;
         write!(f, "{}", escape(&self.name))?;
         if let Some(policy) = self.policy {
             write!(f, " ({policy})")?;
         }
-        let dropped = self.dropped.total();
         write!(
             f,
             ": offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}"
@@ -276,7 +311,8 @@ pub struct BusStats {
     /// Events handed back to a publisher because the bus was closed.
     pub rejected_stopped: u64,
     /// One entry for each watcher that is registered now, in the order of registration. Handlers
-    /// that have ended with the bus stay listed.
+    /// that have ended with the bus stay listed. A watcher that was dropped is not listed, so look
+    /// for its name in `departed_by_name` as well, or ask the watcher itself before its drop.
     pub watchers: Vec<WatcherStats>,
     /// The sum over all departed watchers, which are no longer listed. It has no policy.
     pub departed: WatcherStats,

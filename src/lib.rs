@@ -80,6 +80,10 @@ assert_eq!(store.events().len(), 4);
 //! | a gauge | `DropOldest`, with a queue of one | only the newest event stays |
 //! | a remote client | [`DropIncoming`](OverflowPolicy::DropIncoming), the default | the event is lost, and the client sees the gap |
 //!
+//! [`publish`](Publisher::publish) waits for room in the incoming queue, and
+//! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` has every event
+//! that was accepted. It must be read without long pauses, because the others wait with it.
+//!
 //! [`WatcherStats`](stats::WatcherStats) says how full a queue has been, and what it lost.
 //!
 //! # Threads of the bus

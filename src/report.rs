@@ -8,6 +8,10 @@ use crate::record::stats::RecordingStats;
 
 /// The result of a shutdown. Every call returns the same report.
 ///
+/// The report shows the bus at its end. A watcher that you read yourself keeps its queued events,
+/// so a complete report may show such a watcher with events in its queue. After you have read them,
+/// [`Watcher::stats`](crate::Watcher::stats) has the final counters.
+///
 /// # Examples
 ///
 /// ```

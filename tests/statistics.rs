@@ -6,6 +6,7 @@ mod support;
 use std::time::Duration;
 
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::stats::DropCounts;
 use eventcast::{Broadcaster, BusOptions};
 use support::{LONG, assert_balanced, bus, hold};
 
@@ -80,7 +81,10 @@ fn departed_watchers_add_up() {
     assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (9, 3, 6));
     assert_eq!((departed.queued, departed.lag, departed.policy), (0, 0, None));
     let text = stats.to_string();
-    assert!(text.ends_with("; departed: offered 9, delivered 3, dropped 6, queued 0, lag 0"), "{text}");
+    assert!(
+        text.ends_with("; departed: offered 9, delivered 3, dropped 6 (stopped 6), queued 0, lag 0"),
+        "{text}"
+    );
 }
 
 /// The sum of the watchers of one name has no policy either, because each may have its own.
@@ -97,6 +101,16 @@ fn a_sum_by_name_has_no_policy() {
 }
 
 #[test]
+fn losses_are_shown_by_reason() {
+    let mut dropped = DropCounts::default();
+    assert_eq!((dropped.to_string(), dropped.by_reason().count()), ("0".to_owned(), 5));
+    (dropped.oldest, dropped.timed_out, dropped.abandoned) = (3, 2, 1);
+    assert_eq!(dropped.to_string(), "6 (oldest 3, timed out 2, abandoned 1)");
+    assert!(dropped.by_reason().all(|(reason, events)| dropped.by(reason) == events));
+    assert_eq!(dropped.by_reason().map(|(_, events)| events).sum::<u64>(), dropped.total());
+}
+
+#[test]
 fn statistics_are_written_on_one_line() {
     let bus = bus(100, 2);
     let watcher = bus.watch_builder().name("view").overflow(DropOldest).watch().unwrap();
@@ -105,7 +119,7 @@ fn statistics_are_written_on_one_line() {
     assert_eq!(
         bus.stats().to_string(),
         "published 3, accepted 3, rejected 0 (full 0, stopped 0); \
-         view (drop_oldest): offered 3, delivered 0, dropped 1, queued 2, lag 2"
+         view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
     );
     drop(watcher);
 }

@@ -353,10 +353,11 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         self.shared.incoming.lifecycle.shutdown(deadline, give_up)
     }
 
-    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. The
-    /// shutdown and its timeout begin when the future is first polled. If the future is dropped
-    /// after that, the bus stays closed. If the future is dropped before the reserved last tenth of
-    /// the timeout, nothing has been given up.
+    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. A server
+    /// whose clients read watchers shuts the bus down first. The clients' streams then end, and the
+    /// server's own shutdown does not wait for them. The shutdown and its timeout begin when the
+    /// future is first polled. If the future is dropped after that, the bus stays closed. If the
+    /// future is dropped before the reserved last tenth of the timeout, nothing has been given up.
     ///
     /// A thread of the bus keeps the deadline, and lives as long as the future waits. If the system
     /// starts no thread, the poll blocks until the end or the deadline.

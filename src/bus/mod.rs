@@ -7,8 +7,8 @@
 //! - A handler receives on a thread of the bus, which [`WatchHandle`] stops, or on any thread or
 //!   task that runs a [`Runner`].
 //!
-//! The rest of this page says how the bus works inside, for those who change it and for those who
-//! doubt it. A program needs none of it.
+//! <details>
+//! <summary>How the bus works inside, for those who change it or doubt it</summary>
 //!
 //! # The way of an event
 //!
@@ -132,6 +132,8 @@
 //! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
 //! that under load no thread sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses
 //! no processor time.
+//!
+//! </details>
 
 mod broadcaster;
 mod dispatcher;

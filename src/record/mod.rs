@@ -8,7 +8,8 @@
 //! - [`Loss`] is an event that somebody lost, as the hook
 //!   [`on_loss`](EventBroadcasterBuilder::on_loss) hears of it.
 //!
-//! The rest of this page says how the recorder is built, for those who change it.
+//! <details>
+//! <summary>How the recorder is built, for those who change it</summary>
 //!
 //! # The way of an event
 //!
@@ -34,6 +35,8 @@
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //! | `Requests::is_stalled` | request | relaxed | the other requests of its batch | relaxed | no data: it saves requests |
 //! | `Progress::0` | request | relaxed RMW | waiting thread | relaxed | no data: that something moves |
+//!
+//! </details>
 
 pub(crate) mod broadcaster;
 pub(crate) mod correlator;

@@ -207,6 +207,11 @@ impl EventBroadcasterBuilder {
     /// - Events that a watcher discards when it is dropped, or when it ends because its handler
     ///   [panicked](crate::WatchBuilder::stop_on_panic).
     /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
+    /// - Events that a correlator's spam filter skips, which is a decision and not a loss.
+    ///   [`on_skip`](CorrelatorOptions::on_skip) hears of them.
+    ///
+    /// A flood of losses calls the hook as often. Show a [`Loss`] itself, which names the place and
+    /// the object, or count and show a sum now and then.
     ///
     /// Without the hook, the feature `tracing` warns, at most once a second for each reason.
     ///

@@ -161,7 +161,7 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the budget of each source and object. `None` switches the filter off.
+    /// Sets the budget of each source, object and type. `None` switches the filter off.
     ///
     /// # Examples
     ///
@@ -339,7 +339,7 @@ impl CorrelatorOptions {
         self.aggregation
     }
 
-    /// Returns the budget of each source and object, or `None` if there is no filter.
+    /// Returns the budget of each source, object and type, or `None` if there is no filter.
     pub fn get_spam_filter(&self) -> Option<SpamFilter> {
         self.spam_filter
     }

@@ -53,7 +53,10 @@ pub struct Aggregation {
     pub(super) own_names: bool,
 }
 
-/// The budget for the events of one source about one object.
+/// The budget for the events of one source about one object, of one type.
+///
+/// All reasons of that type share the budget, so a flood of one reason uses it up for the others.
+/// [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a budget of its own.
 ///
 /// With the default budget, 25 events pass at once, and then one in five minutes. All others are
 /// skipped: a sink never gets them. A recording counts them in
