@@ -340,6 +340,13 @@ impl BusStats {
     }
 }
 
+/// Returns the text between the parts of statistics: on one line, or, with `{:#}`, on lines of
+/// their own.
+pub(crate) fn between(f: &fmt::Formatter<'_>) -> &'static str {
+    if f.alternate() { "\n  " } else { "; " }
+}
+
+/// Shows one line. With `{:#}`, each watcher has a line of its own.
 impl fmt::Display for BusStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -351,11 +358,12 @@ impl fmt::Display for BusStats {
             self.rejected_full,
             self.rejected_stopped
         )?;
+        let between = between(f);
         for watcher in &self.watchers {
-            write!(f, "; {watcher}")?;
+            write!(f, "{between}{watcher}")?;
         }
         if self.departed.offered > 0 {
-            write!(f, "; {}", self.departed)?;
+            write!(f, "{between}{}", self.departed)?;
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use crate::counters::BusStats;
 #[cfg(feature = "recorder")]
+use crate::counters::between;
+#[cfg(feature = "recorder")]
 use crate::record::stats::RecordingStats;
 
 /// The result of a shutdown. Every call returns the same report.
@@ -30,7 +32,9 @@ use crate::record::stats::RecordingStats;
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Whether all accepted events have been offered, and handled by every handler. If `false`,
-    /// `bus` says what was abandoned and what is still queued.
+    /// `bus` says what was abandoned and what is still queued. An event that a sink refused is
+    /// handled too, so `true` does not mean that everything is stored. `RecordingStats::lost` says
+    /// how many events are not.
     pub complete: bool,
     /// The counters at the end, including those of each handler and recording.
     pub bus: BusStats,
@@ -51,12 +55,14 @@ impl ShutdownReport {
     }
 }
 
+/// Shows one line. With `{:#}`, each watcher and each recording has a line of its own.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", if self.complete { "complete" } else { "incomplete" }, self.bus)?;
+        f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;
+        self.bus.fmt(f)?;
         #[cfg(feature = "recorder")]
         for recording in &self.recordings {
-            write!(f, "; {recording}")?;
+            write!(f, "{}{recording}", between(f))?;
         }
         Ok(())
     }

@@ -121,6 +121,13 @@ fn statistics_are_written_on_one_line() {
         "published 3, accepted 3, rejected 0 (full 0, stopped 0); \
          view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
     );
+    assert_eq!(
+        format!("{:#}", bus.stats()),
+        "published 3, accepted 3, rejected 0 (full 0, stopped 0)\n  \
+         view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
+    );
+    let report = bus.shutdown();
+    assert_eq!(format!("{report:#}"), format!("complete: {:#}", bus.stats()));
     drop(watcher);
 }
 

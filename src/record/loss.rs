@@ -75,8 +75,9 @@ impl fmt::Display for LossReason {
 
 /// One or more events that were lost together, as `on_loss` receives them.
 ///
-/// `Display` and `Debug` show the object and the reason, but not the message, which may hold data
-/// that does not belong in a log.
+/// `Display` and `Debug` show the place, the number of events, the reason of the loss, the object
+/// and the reason of the first event, and the cause. They do not show the event's message, which
+/// may hold data that does not belong in a log.
 ///
 /// # Examples
 ///

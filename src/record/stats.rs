@@ -48,7 +48,8 @@ pub struct RecordingStats {
     pub created: u64,
     /// Events that were counted on a stored event.
     pub updated: u64,
-    /// Events that the spam filter held back. They are counted with the next one that is stored.
+    /// Events that the spam filter held back. If an equal event passes later, its count includes
+    /// them. Until then, nothing in the store shows them.
     pub skipped: u64,
     /// Events given up because the sink already had an event of this name.
     pub already_existed: u64,
@@ -127,7 +128,40 @@ impl fmt::Display for SinkFailure {
 }
 
 impl RecordingStats {
-    /// Returns the sum of all outcomes.
+    /// Returns the number of events that are not in the store and that nobody chose to leave out:
+    /// those that the full queue, the end or the sink cost. Events that the spam filter skipped are
+    /// not among them. Zero means that everything else was stored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
+    ///
+    /// struct Closed;
+    ///
+    /// impl EventSink for Closed {
+    ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         Err(SinkError::rejected("the archive is closed"))
+    ///     }
+    ///
+    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event)
+    ///     }
+    /// }
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(Closed)?;
+    /// events.new_recorder("doc").normal(&ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+    /// let report = events.shutdown();
+    /// assert!(report.complete);
+    /// assert_eq!(report.recordings[0].lost(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lost(&self) -> u64 {
+        self.watcher.dropped.total() + self.already_existed + self.rejected + self.exhausted + self.abandoned
+    }
+
+    /// Returns the sum of all outcomes, among them those of events that are lost.
     pub fn handled(&self) -> u64 {
         self.created
             + self.updated

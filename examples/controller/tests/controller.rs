@@ -141,14 +141,17 @@ fn the_program_records_what_it_finds_and_ends_at_a_signal() {
     let file = File::new("kubeconfig", &server.kubeconfig());
     let program = Running::start(&["--kubeconfig", file.path()]);
     let logged = [program.stderr.recv_timeout(LONG).unwrap(), program.stderr.recv_timeout(LONG).unwrap()];
-    assert!(logged.iter().any(|line| line.contains("reason: 'Due' drink it")), "{logged:?}");
-    assert!(logged.iter().any(|line| line.contains("reason: 'Invalid' at: ")), "{logged:?}");
+    assert!(logged.iter().any(|line| line.ends_with("  Normal   Due  reminder/tea  drink it")), "{logged:?}");
+    assert!(
+        logged.iter().any(|line| line.contains("  Warning  Invalid  reminder/coffee  at: ")),
+        "{logged:?}"
+    );
     // A reminder that comes while the program watches.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
     }
     server.put_object(COLLECTION, object("cake", "2100-01-01T00:00:00Z"));
-    program.wait_for("reason: 'Scheduled' due at 2100-01-01T00:00:00Z");
+    program.wait_for("Scheduled  reminder/cake  due at 2100-01-01T00:00:00Z");
     kill_process(Pid::from_child(&program.child), Signal::INT).unwrap();
     let (code, stdout, stderr) = program.end();
     assert_eq!(code, Some(0), "{stdout}{stderr:#?}");

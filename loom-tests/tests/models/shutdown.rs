@@ -104,7 +104,7 @@ fn close_releases_a_publisher_that_waits_for_room() {
 /// Two shutdowns race. Both return, with the same report.
 fn two_shutdowns_agree() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
@@ -153,7 +153,7 @@ fn flush_waits_for_the_handler() {
 /// handled.
 fn flush_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
@@ -172,7 +172,7 @@ fn flush_against_shutdown() {
 /// flush is complete.
 fn an_awaited_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let (flushed, publisher) = (bus.clone(), bus.publisher());
         rest(&bus);
         begin();
@@ -187,7 +187,7 @@ fn an_awaited_flush_against_a_publish() {
 /// thread, or the thread finds the flush complete.
 fn a_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let (flushed, publisher) = (bus.clone(), bus.publisher());
         rest(&bus);
         begin();

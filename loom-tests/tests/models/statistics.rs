@@ -20,7 +20,7 @@ fn check(stats: &BusStats) {
 /// snapshot. Nobody reads the watcher.
 fn against_an_offer(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up().first(30_000), move || {
-        let bus = loom::sync::Arc::new(bus(2, 1, policy));
+        let bus = bus(2, 1, policy);
         let watcher = bus.watch().unwrap();
         let (looked_at, publisher) = (bus.clone(), bus.publisher());
         rest(&bus);
@@ -55,7 +55,7 @@ fn statistics_against_a_wait_that_is_over() {
 /// The stop makes the dispatcher count the event that found no room.
 fn statistics_against_a_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
+        let bus = bus(2, 1, OverflowPolicy::Wait);
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
@@ -71,7 +71,7 @@ fn statistics_against_a_stop() {
 /// A shutdown by deadline takes a snapshot while the event that found no room is abandoned.
 fn statistics_against_giving_up() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::Wait));
+        let bus = bus(2, 1, OverflowPolicy::Wait);
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
@@ -86,7 +86,7 @@ fn statistics_against_giving_up() {
 /// A thread takes a snapshot while a reader takes the event.
 fn statistics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
@@ -107,7 +107,7 @@ fn statistics_against_a_reader() {
 /// stays counted.
 fn statistics_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 2, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
@@ -136,7 +136,7 @@ fn statistics_against_a_drop() {
 /// The event is not lost before it was offered.
 fn statistics_against_a_drop_and_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = loom::sync::Arc::new(bus(2, 1, OverflowPolicy::DropIncoming));
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();

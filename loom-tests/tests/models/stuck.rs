@@ -13,13 +13,12 @@ use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
 use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
-use loom::sync::Arc;
 
 /// A close races with a publisher that waits for room that nobody will make. The close releases the
 /// publisher.
 fn close_against_a_publisher_behind_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = Arc::new(bus(1, 1, OverflowPolicy::Wait));
+        let bus = bus(1, 1, OverflowPolicy::Wait);
         let stuck = bus.watch().unwrap();
         rest(&bus);
         begin();
@@ -89,7 +88,7 @@ fn giving_up_against_a_stuck_dispatcher() {
 /// with the same report.
 fn two_shutdowns_against_a_handler_that_hangs() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
+        let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);
         begin();
@@ -108,7 +107,7 @@ fn two_shutdowns_against_a_handler_that_hangs() {
 fn giving_up_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
+        let bus = bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);
         begin();
@@ -134,7 +133,7 @@ fn giving_up_against_a_flush() {
 fn a_deadline_against_a_later_one() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let bus = Arc::new(bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming));
+        let bus = bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);
         begin();

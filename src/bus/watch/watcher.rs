@@ -43,7 +43,9 @@ use super::stop_handle::StopHandle;
 /// # Ending
 ///
 /// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), and after the end of
-/// the bus. The queued events stay readable. Then every receive returns the end.
+/// the bus. The queued events stay readable. Then every receive returns the end. The end of the bus
+/// comes after its last event has found room in the queue of every watcher that it waits for. Read
+/// two watchers with the policy `Wait` side by side, because one alone does not reach its end.
 ///
 /// The drop of a watcher empties the queue at once. The events in the queue count as dropped
 /// (stopped), or as abandoned after a shutdown by deadline.
@@ -325,8 +327,12 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.batch(next).ok_or(error)
     }
 
-    /// Stops the watcher. The bus offers it nothing more. The queued events stay readable, then
-    /// comes the end. Never waits.
+    /// Stops the watcher. The bus offers it nothing more. The events in its queue stay readable,
+    /// then comes the end. Never waits.
+    ///
+    /// Events that were published, and that the dispatcher has not offered yet, are not in the
+    /// queue. To read everything that was accepted, close the bus and read to the end, or
+    /// [flush](crate::Broadcaster::flush) before the stop.
     ///
     /// # Examples
     ///

@@ -100,7 +100,7 @@ impl EventBroadcasterBuilder {
     /// let bus = BusOptions::default().overflow(OverflowPolicy::Wait);
     /// let events = EventBroadcaster::builder().bus(bus).build()?;
     /// let watcher = events.watch_builder().watch()?;
-    /// assert_eq!(watcher.stats().policy, OverflowPolicy::Wait);
+    /// assert_eq!(watcher.stats().policy, Some(OverflowPolicy::Wait));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn bus(mut self, options: BusOptions) -> Self {

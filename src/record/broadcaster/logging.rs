@@ -41,7 +41,8 @@ pub enum LogFormat {
 
 impl EventBroadcaster {
     /// Calls `log` with a line for each event, in the form [`LogFormat::Columns`]. Also calls `log`
-    /// with a line for each gap, in which events were lost because `log` was too slow.
+    /// with a line for each gap, in which events were lost because `log` was too slow. In
+    /// statistics and losses this handler has the name `logging`.
     ///
     /// # Errors
     ///

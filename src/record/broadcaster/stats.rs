@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::BusStats;
+use crate::counters::{BusStats, between};
 use crate::record::recorder::RecorderStats;
 use crate::record::stats::RecordingStats;
 
@@ -42,11 +42,14 @@ pub struct EventBroadcasterStats {
     pub recordings: Vec<RecordingStats>,
 }
 
+/// Shows one line. With `{:#}`, each watcher and each recording has a line of its own.
 impl fmt::Display for EventBroadcasterStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.bus, self.recorder)?;
+        self.bus.fmt(f)?;
+        let between = between(f);
+        write!(f, "{between}{}", self.recorder)?;
         for recording in &self.recordings {
-            write!(f, "; {recording}")?;
+            write!(f, "{between}{recording}")?;
         }
         Ok(())
     }

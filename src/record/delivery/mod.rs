@@ -134,7 +134,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let events = EventBroadcaster::new()?;
     /// let recording = events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
-    /// assert_eq!(recording.stats().watcher.policy, OverflowPolicy::DropOldest);
+    /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {

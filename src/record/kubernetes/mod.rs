@@ -40,7 +40,8 @@ const IN_FLIGHT: usize = 8;
 /// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
 /// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
 /// strategic merge patch with count, last time and message, and an [`update`](EventSink::update) by
-/// PUT. The role under which the program runs needs `create`, `patch` and `update` on events.
+/// PUT. The role under which the program runs needs `create` and `patch` on events, and `update` if
+/// the program itself calls [`update`](EventSink::update), which recordings do not.
 /// `docs/kubernetes.md` in the repository has the manifest, and describes what else to know about
 /// running in a cluster.
 ///

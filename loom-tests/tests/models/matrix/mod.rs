@@ -8,7 +8,6 @@ mod publishing;
 mod user_code;
 mod watching;
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use eventcast::stats::WatcherStats;
@@ -18,21 +17,6 @@ use eventcast_loom_tests::table::{ENDS, WHOLE};
 use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 
 type Bus = Broadcaster<Payload>;
-
-/// A handle to the bus. Its drop is a step of the model if it may be the last handle.
-#[derive(Clone)]
-struct Handle {
-    // Dropped first, so that the order of the steps is the order of the drops.
-    _step: Option<loom::sync::Arc<()>>,
-    bus: std::sync::Arc<Bus>,
-}
-
-impl Deref for Handle {
-    type Target = Bus;
-    fn deref(&self) -> &Bus {
-        &self.bus
-    }
-}
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -58,7 +42,7 @@ const COLUMNS: [(End, &str); 5] = [
 impl End {
     /// Ends the bus on another thread, and returns the handle. Returns `None` if the last handle
     /// was dropped.
-    fn run(self, bus: Handle) -> Option<Handle> {
+    fn run(self, bus: Bus) -> Option<Bus> {
         match self {
             Self::Close => {
                 let closed = bus.clone();
@@ -96,7 +80,7 @@ struct Row<S, R> {
     /// about to wake up for the event. Otherwise the dispatcher sleeps.
     is_full: bool,
     policy: OverflowPolicy,
-    set_up: fn(&Handle) -> S,
+    set_up: fn(&Bus) -> S,
     act: fn(S) -> R,
     /// The check of the result, when both threads have ended. The report is `None` if there is no
     /// handle to ask for it, and incomplete if a shutdown abandoned the bus.
@@ -107,12 +91,9 @@ impl<S: 'static, R: 'static> Row<S, R> {
     fn against(&self, end: End) {
         let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
         // With this limit, a batch of two events takes two places in the incoming queue.
-        let bus = Handle {
-            _step: (end == End::LastHandle).then(|| loom::sync::Arc::new(())),
-            bus: std::sync::Arc::new(Bus::with_options(options.max_batch(1)).unwrap()),
-        };
+        let bus = Bus::with_options(options.max_batch(1)).unwrap();
         let prepared = (self.set_up)(&bus);
-        rest(&*bus);
+        rest(&bus);
         if self.is_full {
             bus.publisher().try_publish(Payload::new(0)).unwrap();
         }

@@ -7,9 +7,9 @@ use eventcast::testing::Payload;
 use eventcast::{Delivery, OverflowPolicy, ShutdownReport, WatchHandle};
 
 use super::watching::check_departed;
-use super::{End, Handle, Row, settled};
+use super::{Bus, End, Row, settled};
 
-fn runner(bus: &Handle, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
+fn runner(bus: &Bus, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
     bus.watch_builder().stop_on_panic(true).runner(Box::new(handle) as Handler).unwrap()
 }
 
@@ -80,7 +80,7 @@ pub(super) fn a_filter_that_panics(end: End) {
 }
 
 /// A value that shuts the bus down when the dispatcher drops it.
-struct ShutsDown(Handle);
+struct ShutsDown(Bus);
 
 impl Drop for ShutsDown {
     fn drop(&mut self) {

@@ -7,7 +7,7 @@ use eventcast::testing::{Payload, block_on, rest};
 use eventcast::{OverflowPolicy, ShutdownReport, Watcher};
 use eventcast_loom_tests::{numbers, select};
 
-use super::{End, Handle, Row, SECOND, settled};
+use super::{Bus, End, Row, SECOND, settled};
 
 /// Checks that the registration was too late, or that the watcher sees the end and nothing else.
 /// The event that filled the queue came before the registration.
@@ -72,7 +72,7 @@ pub(super) fn a_registration_that_is_given_up(end: End) {
 
 /// Returns a watcher for which the dispatcher is about to wait. The watcher's queue holds one
 /// event, and another event is on its way.
-fn full_watcher(bus: &Handle) -> Watcher<Payload> {
+fn full_watcher(bus: &Bus) -> Watcher<Payload> {
     let watcher = bus.watch().unwrap();
     rest(bus);
     bus.publisher().try_publish(Payload::new(1)).unwrap();

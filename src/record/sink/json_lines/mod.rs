@@ -66,6 +66,8 @@ pub use options::JsonLinesOptions;
 /// - The file has the permissions that the process gives to new files.
 /// - If another program renames the file, the sink writes to the renamed file until its next
 ///   rotation. A program that copies the file and cuts it to zero does no harm.
+/// - If another program removes the file, the sink goes on writing to the removed file, and these
+///   lines are lost. Rename it instead.
 /// - If two processes append to one file of a local disk, no line is lost, as long as neither of
 ///   them rotates.
 ///
