@@ -26,7 +26,6 @@ pub fn contenders() -> Vec<Contender<Flood>> {
 }
 
 /// Returns options with queues of the common length, and without loss.
-#[must_use]
 pub fn options() -> BusOptions {
     BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait)
 }

@@ -47,7 +47,7 @@
 //! [`Watcher`]. [`Publisher`] has the ways to publish.
 #![cfg_attr(
     feature = "recorder",
-    doc = r##"
+    doc = r#"
 # The recorder in ten lines
 
 ```
@@ -67,7 +67,7 @@ assert_eq!(store.events().len(), 4);
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
 
-[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] says what becomes of repeats."##
+[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] says what becomes of repeats."#
 )]
 //!
 //! # Which policy for what

@@ -19,7 +19,7 @@ use crate::error::OverflowPolicyError;
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"# Examples
+    doc = r#"# Examples
 
 ```
 use eventcast::OverflowPolicy;
@@ -30,7 +30,7 @@ assert_eq!(policy, OverflowPolicy::WaitFor(Duration::from_millis(250)));
 assert_eq!(policy.to_string(), "wait_for:250ms");
 assert!("sometimes".parse::<OverflowPolicy>().is_err());
 # Ok::<(), eventcast::error::OverflowPolicyError>(())
-```"##
+```"#
 )]
 #[doc(alias = "FullChannelBehavior")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

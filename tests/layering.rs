@@ -122,7 +122,7 @@ fn the_root_has_no_logic() {
 fn files_stay_readable() {
     for (path, text) in sources() {
         let lines = text.lines().count();
-        assert!(lines <= 500, "{} has {lines} lines: a file has one idea, and at most 500 lines", path);
+        assert!(lines <= 500, "{path} has {lines} lines: a file has one idea, and at most 500 lines");
     }
 }
 

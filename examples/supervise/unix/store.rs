@@ -13,6 +13,7 @@ use std::path::Path;
 
 #[cfg(feature = "sqlite-system")]
 use eventcast::sink::{EventQuery, EventTable};
+#[cfg(feature = "sqlite-system")]
 use eventcast::{Event, SqliteSink, Timestamp};
 use eventcast::{EventBroadcaster, MemorySink};
 
