@@ -374,6 +374,7 @@ impl EventBroadcaster {
     /// assert!(report.complete, "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "the report says whether something was lost"]
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
         self.report(self.shared.bus.shutdown_timeout(timeout))
     }
