@@ -43,6 +43,38 @@ fn without_files_to_keep_a_full_file_is_emptied() {
     assert_eq!(sink.stats().rotations, 2);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_new_file_has_the_permissions_of_the_one_before_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    let sink = JsonLinesSink::with_options(folder.file(FILE), two_lines(1)).unwrap();
+    fs::set_permissions(folder.file(FILE), fs::Permissions::from_mode(0o600)).unwrap();
+    create(&sink, "a b c");
+    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
+    let mode = fs::metadata(folder.file(FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Another program put a folder where the file was. The sink leaves it alone, and goes on with its
+/// own file.
+#[test]
+fn what_is_not_a_file_is_not_put_aside() {
+    let folder = Folder::new();
+    for keep in [0, 1] {
+        let (file, moved) = (folder.file(FILE), folder.file("moved"));
+        let sink = JsonLinesSink::with_options(&file, two_lines(keep)).unwrap();
+        create(&sink, "a b");
+        fs::rename(&file, &moved).unwrap();
+        fs::create_dir(&file).unwrap();
+        create(&sink, "c");
+        assert_eq!((sink.stats().lines, sink.stats().failed_rotations), (3, 1));
+        assert_eq!(files_in(&fs::read_to_string(&moved).unwrap()), "a b c");
+        fs::remove_dir(&file).unwrap();
+    }
+}
+
 #[test]
 fn an_event_that_is_larger_than_a_file_has_its_own() {
     let folder = Folder::new();

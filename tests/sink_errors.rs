@@ -26,27 +26,25 @@ fn each_kind_of_io_error_says_what_to_do_next() {
         ErrorKind::TimedOut,
         ErrorKind::UnexpectedEof,
         ErrorKind::WriteZero,
+        ErrorKind::WouldBlock,
+        ErrorKind::ResourceBusy,
     ] {
         assert_eq!(of(kind.into()), (Retry, true), "{kind}");
     }
     for kind in [
         ErrorKind::Interrupted,
-        ErrorKind::WouldBlock,
-        ErrorKind::ResourceBusy,
         ErrorKind::Deadlock,
         ErrorKind::ExecutableFileBusy,
         ErrorKind::AlreadyExists,
         ErrorKind::DirectoryNotEmpty,
+        ErrorKind::IsADirectory,
+        ErrorKind::NotADirectory,
+        ErrorKind::InvalidData,
         ErrorKind::Other,
     ] {
         assert_eq!(of(kind.into()), (Retry, false), "{kind}");
     }
-    for kind in [
-        ErrorKind::InvalidInput,
-        ErrorKind::InvalidData,
-        ErrorKind::Unsupported,
-        ErrorKind::ArgumentListTooLong,
-    ] {
+    for kind in [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::ArgumentListTooLong] {
         assert_eq!(of(kind.into()), (Rejected, false), "{kind}");
     }
     // An error of a disk has no kind of its own.

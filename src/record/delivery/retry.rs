@@ -96,8 +96,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets the number of attempts for an event in all. 1 or more, default 12. An attempt that
-    /// finds the store itself unreachable does not count.
+    /// Sets the number of attempts for an event in all. 1 or more, default 12. A probe of a store
+    /// that is unreachable does not count.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self

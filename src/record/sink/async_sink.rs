@@ -285,9 +285,10 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 /// - With futures there are no I/O and no timers, so this is for clients that have threads of their
 ///   own.
 ///
-/// The function may return before the future is ready, for example at a timeout. The future is then
-/// dropped, and the operation fails with [`SinkError::unreachable`], so it may be tried again:
-/// `move |future| { let _ = handle.block_on(async { timeout(LIMIT, future).await }); }`.
+/// A limit for each operation belongs into the methods of the [`AsyncEventSink`], as the example of
+/// [`new`](Self::new) shows. The function may also return before the future is ready. The future is
+/// then dropped, and its operations fail with [`SinkError::unreachable`], so they may be tried
+/// again. A batch of up to 256 operations is one such future.
 ///
 /// If a future panics, the recording gives the event up, as [`EventSink`] says. If the future of a
 /// batch panics outside its operations, the recording performs each operation again on its own.
@@ -367,12 +368,14 @@ where
     /// use eventcast::sink::{AsyncEventSink, Blocking};
     /// use eventcast::{Event, EventSink, SinkError};
     /// use std::time::Duration;
+    /// use tokio::time::timeout;
     ///
     /// struct Silent;
     ///
     /// impl AsyncEventSink for Silent {
     ///     async fn create(&self, _: &Event) -> Result<Event, SinkError> {
-    ///         std::future::pending().await
+    ///         let answer = timeout(Duration::from_millis(1), std::future::pending()).await;
+    ///         answer.map_err(|_| SinkError::unreachable("no answer in time"))
     ///     }
     ///
     ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -382,9 +385,7 @@ where
     ///
     /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     /// let handle = runtime.handle().clone();
-    /// let sink = Blocking::new(Silent, move |future| {
-    ///     let _ = handle.block_on(async { tokio::time::timeout(Duration::from_millis(1), future).await });
-    /// });
+    /// let sink = Blocking::new(Silent, move |future| handle.block_on(future));
     /// assert!(sink.create(&Event::default()).unwrap_err().is_unreachable());
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -325,14 +325,16 @@ impl SinkError {
 ///
 /// | kind of the I/O error | becomes |
 /// |---|---|
-/// | `Interrupted`, `WouldBlock`, `ResourceBusy`, `Deadlock`, `ExecutableFileBusy` | [`retry`](SinkError::retry): the next moment may differ |
-/// | `AlreadyExists`, `DirectoryNotEmpty` | [`retry`](SinkError::retry): a path is taken, perhaps that of one event |
+/// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`retry`](SinkError::retry): the next moment may differ |
+/// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`retry`](SinkError::retry): a path is taken, perhaps that of one event |
+/// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`retry`](SinkError::retry): the next answer may differ |
 /// | `Other`, as `io::Error::other` makes it | [`retry`](SinkError::retry): nobody knows what it is about |
-/// | `InvalidInput`, `InvalidData`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
-/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, or a failing disk | [`unreachable`](SinkError::unreachable): no other event would fare better |
+/// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, `WouldBlock`, or a failing disk | [`unreachable`](SinkError::unreachable): no other event would fare better |
 ///
 /// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
 ///   rejected event is lost at once.
+/// - `WouldBlock` is how Unix reports that a socket's timeout has passed.
 /// - `NotFound` is about a path, such as a folder that is not mounted yet. It does not become
 ///   [`not_found`](SinkError::not_found), and `AlreadyExists` does not become
 ///   [`already_exists`](SinkError::already_exists). These two are about events, and only the sink
@@ -352,7 +354,7 @@ impl SinkError {
 /// }
 /// assert!(store().unwrap_err().is_unreachable());
 ///
-/// let error = SinkError::from(io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"));
+/// let error = SinkError::from(io::Error::new(io::ErrorKind::InvalidInput, "a name with NUL"));
 /// assert_eq!(error.kind(), SinkErrorKind::Rejected);
 /// ```
 impl From<io::Error> for SinkError {
@@ -360,16 +362,15 @@ impl From<io::Error> for SinkError {
         use io::ErrorKind as Kind;
         match error.kind() {
             Kind::Interrupted
-            | Kind::WouldBlock
-            | Kind::ResourceBusy
             | Kind::Deadlock
             | Kind::ExecutableFileBusy
             | Kind::AlreadyExists
             | Kind::DirectoryNotEmpty
+            | Kind::IsADirectory
+            | Kind::NotADirectory
+            | Kind::InvalidData
             | Kind::Other => Self::retry(error),
-            Kind::InvalidInput | Kind::InvalidData | Kind::Unsupported | Kind::ArgumentListTooLong => {
-                Self::rejected(error)
-            }
+            Kind::InvalidInput | Kind::Unsupported | Kind::ArgumentListTooLong => Self::rejected(error),
             _ => Self::unreachable(error),
         }
     }

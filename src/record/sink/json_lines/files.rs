@@ -39,16 +39,27 @@ pub(super) fn open(path: &Path) -> io::Result<Opened> {
 ///   moves only the files up to that number, so it removes none.
 /// - If the new file could not be opened, there is no file at `path`. The later call only opens it.
 pub(super) fn rotate(path: &Path, keep: u32) -> io::Result<Opened> {
-    if path.try_exists()? {
-        if keep == 0 {
-            // Not removed: if the next step failed, the sink would write to a file without a name.
-            OpenOptions::new().write(true).truncate(true).open(path)?;
-        } else {
-            make_room(path, keep)?;
-            fs::rename(path, numbered(path, 1))?;
-        }
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return open(path),
+        Err(error) => return Err(error),
+    };
+    // Another program may have put something else there, which is not the sink's to move.
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    open(path)
+    if keep == 0 {
+        // Not removed: if the next step failed, the sink would write to a file without a name.
+        OpenOptions::new().write(true).truncate(true).open(path)?;
+        return open(path);
+    }
+    make_room(path, keep)?;
+    fs::rename(path, numbered(path, 1))?;
+    let opened = open(path)?;
+    // The process owns the file that it has just created, so this fails only where files have no
+    // permissions.
+    let _ = opened.file.set_permissions(found.permissions());
+    Ok(opened)
 }
 
 /// Moves the rotated files to the next number, up to the first number that is free. If none is

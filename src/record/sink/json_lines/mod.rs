@@ -53,7 +53,8 @@ pub use options::JsonLinesOptions;
 /// The sink does not wait for the disk (`fsync`), so a loss of power may take the last lines.
 ///
 /// A crash or a full disk can break a line off. The next line then begins with a newline, also in a
-/// file that a new sink opens, so at most one line is unreadable.
+/// file that a new sink opens, so at most one line is unreadable. A failure may also leave an empty
+/// line.
 ///
 /// With [`max_bytes`](JsonLinesOptions::max_bytes) the sink rotates: it renames a full
 /// `events.jsonl` to `events.jsonl.1`, the file with that number to `events.jsonl.2`, and so on.
@@ -63,13 +64,14 @@ pub use options::JsonLinesOptions;
 /// event is lost by this.
 ///
 /// - The sink resolves links when it opens the file. The rotated files are beside the real file.
-/// - The file has the permissions that the process gives to new files.
+/// - The first file has the permissions that the process gives to new files. A rotated one passes
+///   its permissions on to the next file.
 /// - If another program renames the file, the sink writes to the renamed file until its next
 ///   rotation. A program that copies the file and cuts it to zero does no harm.
 /// - If another program removes the file, the sink goes on writing to the removed file, and these
 ///   lines are lost. Rename it instead.
 /// - If two processes append to one file of a local disk, no line is lost, as long as neither of
-///   them rotates.
+///   them rotates and no write is cut short, as by a full disk.
 ///
 /// # Reading
 ///
@@ -135,7 +137,7 @@ pub struct JsonLinesStats {
     pub lines: u64,
     /// The number of bytes written, including those of lines that were broken off.
     pub bytes: u64,
-    /// The number of files that the sink has put aside because they were full.
+    /// The number of times that the sink began a new file because the last one was full.
     pub rotations: u64,
     /// The number of attempts to do so that failed. While they fail, the file grows beyond its
     /// limit.
@@ -353,13 +355,11 @@ impl Output {
 
     /// Begins a new file, or counts a failure to do so.
     fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
-        if self.is_torn {
-            // Without an end, a reader of several files would join this line and the first one of
-            // the new file. If the newline cannot be written, the line stays as it is.
-            let _ = self.write("\n", stats);
-        }
+        // Without an end, a reader of several files would join a torn line and the first line of
+        // the new file.
+        let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
         let Some(Rotation { path, keep, .. }) = &self.rotation else { return };
-        match files::rotate(path, *keep) {
+        match ended.and_then(|()| files::rotate(path, *keep)) {
             Ok(Opened { file, size, is_torn }) => {
                 (self.out, self.size, self.is_torn) = (Box::new(file), size, is_torn);
                 stats.lock().rotations += 1;
@@ -398,4 +398,39 @@ fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
         }
     }
     (written.min(bytes.len()), Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JsonLinesStats, Mutex, Output, Rotation};
+    use std::io::{self, Write};
+    use std::path::PathBuf;
+
+    /// An output on a full disk.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A rename needs no room, so it could succeed on a full disk. A reader of both files would
+    /// then join the torn line and the first line of the new file.
+    #[test]
+    fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {
+        let rotation = Rotation { path: PathBuf::from("/nowhere/events.jsonl"), max_bytes: 1, keep: 1 };
+        let mut output = Output { out: Box::new(Full), is_torn: true, size: 7, rotation: Some(rotation) };
+        let stats = Mutex::new(JsonLinesStats::default());
+        let error = output.append("{}\n".to_owned(), &stats).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(output.is_torn);
+        let stats = stats.lock();
+        assert_eq!((stats.lines, stats.rotations, stats.failed_rotations), (0, 0, 1));
+        assert_eq!(stats.last_rotation_failure.as_deref(), Some("no storage space"));
+    }
 }

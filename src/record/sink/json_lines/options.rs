@@ -76,7 +76,7 @@ impl JsonLinesOptions {
     }
 
     /// Sets how many rotated files the sink keeps beside the current one: 0 to 1000, with 5 as the
-    /// default. With 0, the sink removes a full file. Without [`max_bytes`](Self::max_bytes) this
+    /// default. With 0, the sink empties a full file. Without [`max_bytes`](Self::max_bytes) this
     /// option means nothing.
     ///
     /// # Examples
