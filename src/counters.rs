@@ -84,7 +84,7 @@ pub struct DropCounts {
 }
 
 impl DropCounts {
-    /// Returns the sum over all reasons.
+    /// Returns the sum over all reasons. It saturates at the highest number.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl DropCounts {
     /// assert_eq!(dropped.total(), 5);
     /// ```
     pub fn total(&self) -> u64 {
-        self.incoming + self.oldest + self.timed_out + self.stopped + self.abandoned
+        self.by_reason().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// Returns the count for one reason.

@@ -21,6 +21,7 @@ use crate::escape::escape_to;
 /// ```
 #[doc(alias = "SendError")]
 #[doc(alias = "TrySendError")]
+#[doc(alias = "SendTimeoutError")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {

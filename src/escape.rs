@@ -91,7 +91,7 @@ pub fn needs_escape(c: char) -> bool {
 /// A text that displays itself with every character escaped that a terminal obeys or does not show.
 ///
 /// [`escape`], [`escape_to`] and `escape_message` create it. It borrows the text, and allocates
-/// nothing.
+/// nothing. It shows the text without regard to a width, so pad its `to_string`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,

@@ -8,7 +8,8 @@ use crate::counters::between;
 #[cfg(feature = "recorder")]
 use crate::record::stats::RecordingStats;
 
-/// The result of a shutdown. Every call returns the same report.
+/// The result of a shutdown. Every call returns the same report, except a call on a thread of the
+/// bus, which does not wait.
 ///
 /// The report shows the bus at its end. A watcher that you read yourself keeps its queued events,
 /// so a complete report may show such a watcher with events in its queue. After you have read them,

@@ -65,7 +65,8 @@ fn a_text_that_is_not_a_policy_is_shown() {
     assert!(error.len() < 150, "{error}");
 }
 
-/// The words of a configuration file are those of a command line.
+/// A configuration file has the words of a command line. It may write a limit in another way, such
+/// as `1m30s` for `90s`, and either reads both.
 #[cfg(feature = "serde")]
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {

@@ -158,18 +158,15 @@ impl RecordingStats {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lost(&self) -> u64 {
-        self.watcher.dropped.total() + self.already_existed + self.rejected + self.exhausted + self.abandoned
+        let outcomes = [self.already_existed, self.rejected, self.exhausted, self.abandoned];
+        outcomes.into_iter().fold(self.watcher.dropped.total(), u64::saturating_add)
     }
 
     /// Returns the sum of all outcomes, among them those of events that are lost.
     pub fn handled(&self) -> u64 {
-        self.created
-            + self.updated
-            + self.skipped
-            + self.already_existed
-            + self.rejected
-            + self.exhausted
-            + self.abandoned
+        let stored = [self.created, self.updated, self.skipped];
+        let lost = [self.already_existed, self.rejected, self.exhausted, self.abandoned];
+        stored.into_iter().chain(lost).fold(0, u64::saturating_add)
     }
 
     /// Adds another recording's figures, for a total.

@@ -177,7 +177,9 @@ impl<T> MailboxReceiver<T> {
     /// Returns the number of events that are left to receive: those in the queue and in the current
     /// slice, less those that the caller borrows.
     pub(crate) fn unread(&self) -> u64 {
-        (self.state.queued() + self.prefix as u64).saturating_sub(self.borrowed as u64)
+        let counted = (self.state.queued() + self.prefix as u64).saturating_sub(self.borrowed as u64);
+        // The dispatcher counts a slice after it has sent it, and the reader may have it already.
+        counted.max(self.events().len().saturating_sub(self.borrowed) as u64)
     }
 
     /// Marks the first `events` events of the current slice as borrowed until the next call.

@@ -320,7 +320,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// the incoming queue without blocking a thread.
     ///
     /// When the future is ready, the registration has its place in the order of events. If the
-    /// future is dropped before it is ready, nothing remains of the registration.
+    /// future is dropped before it is ready, the bus offers nothing, and the
+    /// statistics may count the watcher as one that has departed.
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 //! The iterators of a watcher: over its deliveries, and over its events alone.
 
+use std::iter::FusedIterator;
+
 use super::delivery::Delivery;
 use super::watcher::Watcher;
 
@@ -84,6 +86,11 @@ impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
         self.watcher.recv().ok()
     }
 }
+
+// After the end, every receive returns the end.
+impl<T: Clone + Send + Sync + 'static> FusedIterator for Events<'_, T> {}
+impl<T: Clone + Send + Sync + 'static> FusedIterator for IntoIter<T> {}
+impl<T: Clone + Send + Sync + 'static> FusedIterator for Iter<'_, T> {}
 
 impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
     type Item = Delivery<T>;

@@ -236,7 +236,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 
     /// Waits for events, and receives events that came together as one slice, without cloning.
     ///
-    /// The slice is a part of a batch of the dispatcher. It has one event if the policy is
+    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
+    /// dispatcher. Such a part has one event if the policy is
     /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and about a quarter of the queue's length
     /// at most if the dispatcher has waited for room.
     ///
@@ -375,6 +376,9 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 
     /// Returns the number of events that can be received now. This is a snapshot, because the
     /// dispatcher may add events at any moment.
+    ///
+    /// While the dispatcher offers events to this watcher, and while a hook of the watcher runs,
+    /// the count may not yet have what the dispatcher has just sent or taken back.
     ///
     /// The count is [`WatcherStats::queued`], less the events of the last receive that are still
     /// borrowed, plus the events of a [prefix](crate::WatchBuilder::prefix) that have not been
