@@ -26,7 +26,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// reference count. The drop of the last handle closes the bus and waits for nobody.
 /// [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers and watchers do
 /// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus keeps it
-/// open until its watcher ends or somebody closes the bus. Give it a [`Publisher`] instead.
+/// open until its watcher ends or somebody closes the bus. Let such code own a [`Publisher`].
 ///
 /// # Which policy for which watcher
 ///

@@ -35,8 +35,8 @@ pub use stats::EventBroadcasterStats;
 /// A clone is another handle of the same broadcaster, and costs one reference count. Recorders,
 /// watchers and the handles of handlers and recordings do not keep the broadcaster open.
 ///
-/// A handler, a filter, a sink or a hook that owns a handle does keep it open. The drop of another
-/// handle is then not the last one, and does not wait. Give it a [`Recorder`] instead.
+/// A handler, a filter, a sink or a hook that owns a handle keeps the broadcaster open. The drop of
+/// another handle is then not the last one, and does not wait. Let such code own a [`Recorder`].
 ///
 /// The drop of the last handle closes the broadcaster. This drop waits at most
 /// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
