@@ -1,0 +1,59 @@
+//! Durations as people write them: `500us`, `250ms`, `5s`, `1m30s`, `1.5h`. The form is jiff's
+//! friendly format, as in the library's configuration.
+
+use std::time::Duration;
+
+use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
+
+use super::text::quoted;
+
+const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
+
+/// Reads the duration of `option`. Returns what `option` must be, if the text is not a duration.
+pub(crate) fn parse(option: &str, text: &str) -> Result<Duration, String> {
+    let parsed = SpanParser::new().parse_unsigned_duration(text);
+    parsed.map_err(|_| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))
+}
+
+/// Returns a duration in the form that [`parse`] reads, in whole milliseconds.
+pub(crate) fn show(duration: Duration) -> String {
+    PRINTER.unsigned_duration_to_string(&Duration::from_millis(duration.as_millis() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, show};
+    use std::time::Duration;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, millis) in [
+            ("0s", 0),
+            ("2000us", 2),
+            ("500ms", 500),
+            ("0.5s", 500),
+            ("5 s", 5_000),
+            ("1m30s", 90_000),
+            ("1.5m", 90_000),
+            ("1h 5m", 3_900_000),
+        ] {
+            assert_eq!(parse("--for", text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for text in ["5", "", "s", "-5s", "1.2.3s", "1e3s", "infs", "5d", "1y", "99999999999999999999h"] {
+            let expected = format!("--for must be a duration such as 250ms or 1m30s, got '{text}'");
+            assert_eq!(parse("--for", text), Err(expected));
+        }
+        assert!(parse("--for", "\u{1b}[31m").unwrap_err().ends_with(r"got '\u{1b}[31m'"));
+    }
+
+    #[test]
+    fn shows_what_it_reads() {
+        for text in ["0s", "100ms", "10s", "1m30s", "2m", "1h", "1s500ms"] {
+            assert_eq!(show(parse("--for", text).unwrap()), text);
+        }
+    }
+}

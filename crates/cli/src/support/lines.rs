@@ -1,0 +1,58 @@
+//! The lines of an input that nobody has checked: counted, bounded, UTF-8.
+
+use std::io::{self, BufRead, Read as _};
+
+/// The longest line, in bytes. Every server limits an event to about a megabyte.
+const MAX_LINE: u64 = 16 << 20;
+
+/// Returns what is wrong with the JSON of a line. The caller names the number of the line.
+pub(crate) fn json_error(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
+}
+
+pub(crate) struct Lines<R> {
+    reader: R,
+    number: usize,
+}
+
+/// A line with its number, counted from 1, or what is wrong with it.
+pub(crate) type Line = (usize, Result<String, String>);
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, number: 0 }
+    }
+
+    /// Returns the next line, without its end, or `None` after the last one.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
+        let mut bytes = Vec::new();
+        // One byte more, to distinguish a line of just this length from one that goes on.
+        if self.reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let is_whole = bytes.last() == Some(&b'\n');
+        if is_whole {
+            bytes.pop();
+        }
+        if !is_whole && bytes.len() as u64 > MAX_LINE {
+            self.skip_line()?;
+            return Ok(Some((self.number, Err(format!("is longer than {} MiB", MAX_LINE >> 20)))));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1));
+        Ok(Some((self.number, text)))
+    }
+
+    fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let (len, is_over) = (end.map_or(buffer.len(), |at| at + 1), end.is_some() || buffer.is_empty());
+            self.reader.consume(len);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}

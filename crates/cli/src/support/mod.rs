@@ -1,0 +1,8 @@
+//! The parts that several commands share: values on the command line, output, text for a terminal.
+
+pub(crate) mod duration;
+pub(crate) mod lines;
+pub(crate) mod number;
+pub(crate) mod output;
+pub(crate) mod table;
+pub(crate) mod text;

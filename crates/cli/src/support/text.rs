@@ -1,0 +1,66 @@
+//! Text from outside in messages for a terminal.
+
+use std::fmt::Write as _;
+
+use eventcast::escape::{escape, needs_escape};
+
+/// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
+/// not be seen. Quotes and backslashes stay as typed.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", plain(text))
+}
+
+/// Returns the text as [`quoted`] does, without the quotes around it.
+pub(crate) fn plain(text: &str) -> String {
+    escape(text).to_string()
+}
+
+/// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
+/// itself lets most of them stand.
+pub(crate) fn harmless_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Outside of strings, the only such characters are the newlines between lines.
+        if needs_escape(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{harmless_json, plain, quoted};
+
+    #[test]
+    fn other_scripts_stay_and_what_is_obeyed_does_not() {
+        assert_eq!(plain("e\u{301} हिन्दी 'x' \"y\" \\"), "e\u{301} हिन्दी 'x' \"y\" \\");
+        assert_eq!(plain("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
+    }
+
+    #[test]
+    fn json_keeps_its_content() {
+        let json =
+            serde_json::to_string_pretty(&["\u{9b}31m\u{202e}\u{7f}\u{1b} é \"\n \u{200b}\u{e0041}\u{fe0f}"])
+                .unwrap();
+        let shown = harmless_json(&json);
+        assert!(
+            !shown.contains(['\u{9b}', '\u{202e}', '\u{7f}', '\u{200b}', '\u{e0041}', '\u{fe0f}']),
+            "{shown}"
+        );
+        assert_eq!(
+            serde_json::from_str::<Vec<String>>(&shown).unwrap(),
+            serde_json::from_str::<Vec<String>>(&json).unwrap()
+        );
+    }
+
+    #[test]
+    fn only_what_does_harm_is_escaped() {
+        assert_eq!(quoted(r#"a 'b" \ 起動"#), r#"'a 'b" \ 起動'"#);
+        assert_eq!(plain("\u{1b}[2J\r\n\u{202e}"), r"\u{1b}[2J\r\n\u{202e}");
+    }
+}
