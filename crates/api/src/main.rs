@@ -1,0 +1,140 @@
+//! Compares the public API of the published libraries with the files that hold it, `docs/api*.txt`.
+//! A change of the API is then a change of such a file, which a reviewer sees. `--write` writes
+//! the files.
+//!
+//! The items come from rustdoc's JSON. A stable rustdoc writes it only with `RUSTC_BOOTSTRAP`.
+//! cargo runs this program in the place of rustdoc, and only there the variable is set: build
+//! scripts that look at it would build half of the dependencies again.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
+
+use std::collections::BTreeSet;
+use std::env;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde::Deserialize;
+
+type Done<T> = Result<T, Box<dyn Error>>;
+
+/// Each published library, and the file of its API.
+const LIBRARIES: [(&str, &str); 1] = [("eventcast", "docs/api.txt")];
+/// Set for the program when it runs in the place of rustdoc.
+const AS_RUSTDOC: &str = "EVENTCAST_API_AS_RUSTDOC";
+/// The format of rustdoc's JSON that the crate `public-api` reads.
+const FORMAT: u32 = 57;
+
+fn main() -> ExitCode {
+    let done = if env::var_os(AS_RUSTDOC).is_some() { run_rustdoc() } else { check_all() };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("eventcast-api: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_rustdoc() -> Done<bool> {
+    let status = Command::new("rustdoc").args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status()?;
+    Ok(status.success())
+}
+
+fn check_all() -> Done<bool> {
+    let write = match env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [] => false,
+        [flag] if flag == "--write" => true,
+        _ => return Err("unexpected argument: the only one is --write".into()),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut is_same = true;
+    for (library, file) in LIBRARIES {
+        let file = root.join(file);
+        let Some(api) = public_api(&root, library)? else { continue };
+        if write {
+            fs::write(&file, api)?;
+        } else {
+            is_same &= compare(&file, &api)?;
+        }
+    }
+    Ok(is_same)
+}
+
+/// Returns the API of a library, one item in a line, or `None` if this rustdoc writes another
+/// format. The run then says that it has skipped the comparison.
+fn public_api(root: &Path, library: &str) -> Done<Option<String>> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .current_dir(root)
+        .args(["rustdoc", "--quiet", "--locked", "--package", library, "--lib", "--all-features"])
+        .args(["--", "-Z", "unstable-options", "--output-format", "json"])
+        .env("RUSTDOC", env::current_exe()?)
+        .env(AS_RUSTDOC, "1")
+        .status()?;
+    if !built.success() {
+        return Err(format!("cannot document {library}: cargo rustdoc failed").into());
+    }
+    let json = target(root)?.join("doc").join(format!("{}.json", library.replace('-', "_")));
+    let format = format(&json)?;
+    if format != FORMAT {
+        skip(&format!("the public API of {library}: rustdoc writes format {format}, and {FORMAT} is known"))?;
+        return Ok(None);
+    }
+    let api = public_api::Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .build()?;
+    let mut text = String::new();
+    for item in api.items() {
+        writeln!(text, "{item}")?;
+    }
+    Ok(Some(text))
+}
+
+/// Returns cargo's target folder.
+fn target(root: &Path) -> Done<PathBuf> {
+    // This program lies in `target/<profile>/`.
+    let program = env::current_exe()?;
+    let folder = program.ancestors().nth(2).ok_or("cannot find the target folder")?;
+    Ok(root.join(folder))
+}
+
+fn format(json: &Path) -> Done<u32> {
+    #[derive(Deserialize)]
+    struct Header {
+        format_version: u32,
+    }
+    Ok(serde_json::from_slice::<Header>(&fs::read(json)?)?.format_version)
+}
+
+/// Prints what is skipped, and repeats it in the last lines of `.ci/run`.
+fn skip(text: &str) -> Done<()> {
+    println!("skipped: {text}");
+    if let Some(file) = env::var_os("EVENTCAST_SKIPPED") {
+        use std::io::Write as _;
+        writeln!(fs::OpenOptions::new().append(true).open(file)?, "{text}")?;
+    }
+    Ok(())
+}
+
+/// Prints the lines that came and those that went. Returns whether there are none.
+fn compare(file: &Path, now: &str) -> Done<bool> {
+    let known =
+        fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let (known, now): (BTreeSet<&str>, BTreeSet<&str>) = (known.lines().collect(), now.lines().collect());
+    for gone in known.difference(&now) {
+        println!("-{gone}");
+    }
+    for new in now.difference(&known) {
+        println!("+{new}");
+    }
+    let is_same = known == now;
+    if !is_same {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        println!("the public API is not that of docs/{name}: run `cargo api --write` if the change is meant");
+    }
+    Ok(is_same)
+}
