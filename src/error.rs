@@ -423,14 +423,6 @@ impl BuildError {
         Self { option: "thread_name", text, source: Some(source.into()) }
     }
 
-    /// Creates the error for a configuration of which no client can be made. `why` is the reason,
-    /// already escaped.
-    #[cfg(feature = "kube-5")]
-    pub(crate) fn client(url: &str, why: String) -> Self {
-        let text = format!("cannot make a client for {}", escape(url));
-        Self { option: "config", text, source: Some(why.into()) }
-    }
-
     /// Creates the error for a file that cannot be opened.
     #[cfg(feature = "recorder")]
     pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {

@@ -174,8 +174,6 @@ pub mod correlator {
 /// Sinks: the contract of a store, the stores that come with the library, and how they are read.
 #[cfg(feature = "recorder")]
 pub mod sink {
-    #[cfg(feature = "kube-5")]
-    pub use crate::record::kubernetes::KubernetesSink;
     pub use crate::record::sink::{
         AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, JsonLinesOptions, JsonLinesSink,
         MemoryEvents, MemorySink, MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Tee,
@@ -221,9 +219,6 @@ pub use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Tim
 #[cfg(feature = "recorder")]
 #[doc(inline)]
 pub use crate::record::{EventBroadcaster, EventDraft, Recorded, Recorder, RetryPolicy};
-#[cfg(feature = "kube-5")]
-#[doc(inline)]
-pub use crate::sink::KubernetesSink;
 #[cfg(feature = "sqlite-system")]
 #[doc(inline)]
 pub use crate::sink::SqliteSink;
@@ -241,7 +236,4 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]
     mod from_client_go {}
-    #[cfg(feature = "kube-5")]
-    #[doc = include_str!("../docs/kubernetes.md")]
-    mod kubernetes {}
 }

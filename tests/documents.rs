@@ -85,7 +85,7 @@ fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
     // The search of rustdoc ignores case and underscores.
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let mut known = HashSet::new();
-    for (_, text) in texts("src") {
+    for (_, text) in texts("src").into_iter().chain(texts("crates")) {
         for keyword in
             ["pub struct ", "pub enum ", "pub trait ", "pub fn ", "    fn ", "    pub ", "doc(alias = \""]
         {

@@ -33,8 +33,6 @@
 //! | `Bounded::bounds` | holder of the shard's lock | relaxed, before `len` | `lowest` | relaxed, after `len` | no data: a lower bound |
 //! | `Bounded::evicted` | evicting thread | relaxed RMW | `stats` | relaxed | a count |
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
-//! | `Requests::is_stalled` | request | relaxed | the other requests of its batch | relaxed | no data: it saves requests |
-//! | `Progress::0` | request | relaxed RMW | waiting thread | relaxed | no data: that something moves |
 //!
 //! </details>
 
@@ -42,8 +40,6 @@ pub(crate) mod broadcaster;
 pub(crate) mod correlator;
 pub(crate) mod delivery;
 pub(crate) mod event;
-#[cfg(feature = "kube-5")]
-pub(crate) mod kubernetes;
 pub(crate) mod loss;
 pub(crate) mod recorder;
 pub(crate) mod sink;

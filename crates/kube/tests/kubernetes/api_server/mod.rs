@@ -3,7 +3,6 @@
 //!
 //! `store.rs` has the rules for events, `status.rs` the words, and this file the connections, the
 //! permissions and the faults.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 mod status;
 mod store;
@@ -11,7 +10,6 @@ mod store;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -22,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, broadcast};
 
-pub use status::Answer;
+pub(crate) use status::Answer;
 use store::Store;
 
 /// The limit of a request's body, in bytes.
@@ -33,13 +31,13 @@ const MAX_MANAGER: usize = 128;
 
 /// The tokens of three users: the first may do everything, the second may only create events, and
 /// the third may do nothing. The server knows no other token.
-pub const ADMIN: &str = "admin-token";
-pub const CREATOR: &str = "creator-token";
-pub const NOBODY: &str = "nobody-token";
+pub(crate) const ADMIN: &str = "admin-token";
+pub(crate) const CREATOR: &str = "creator-token";
+pub(crate) const NOBODY: &str = "nobody-token";
 
 /// A fault of the server at one request, instead of its work or after it.
 #[derive(Clone)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Sends this answer with these headers, and does nothing else.
     Answer(u16, Vec<(&'static str, String)>, String),
     /// Closes the connection instead of doing the work.
@@ -56,12 +54,12 @@ pub enum Fault {
 
 impl Fault {
     /// Returns a failure without headers, in the words of a `Status`.
-    pub fn status(code: u16, body: &Value) -> Self {
+    pub(crate) fn status(code: u16, body: &Value) -> Self {
         Self::Answer(code, Vec::new(), body.to_string())
     }
 
     /// Returns the answer of the admission plugin `EventRateLimit`, with these additional headers.
-    pub fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
+    pub(crate) fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
         let answer = status::too_many_requests();
         Self::Answer(answer.code, headers, answer.body.to_string())
     }
@@ -69,30 +67,29 @@ impl Fault {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    pub method: Method,
-    pub path: String,
-    pub query: String,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Seen {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
     /// Whether the client asks to watch changes. The watch has then begun.
-    pub is_watch: bool,
+    pub(crate) is_watch: bool,
 }
 
 impl Seen {
     /// Returns the method and the namespace, such as `POST default`. For an event that exists, its
     /// name follows.
-    pub fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         let rest = self.path.strip_prefix("/api/v1/namespaces/").unwrap_or(&self.path);
         format!("{} {}", self.method, rest.replacen("/events", "", 1))
     }
 }
 
-pub struct Shared {
+pub(crate) struct Shared {
     store: Mutex<Store>,
     faults: Mutex<VecDeque<Fault>>,
     seen: Mutex<Vec<Seen>>,
-    latency: Mutex<Duration>,
     /// Whether a client without credentials may do everything.
     is_open: Mutex<bool>,
     /// The number of requests that are under way, and the most that were under way at once.
@@ -101,7 +98,7 @@ pub struct Shared {
 }
 
 /// An API server that runs on its own thread until it is dropped.
-pub struct ApiServer {
+pub(crate) struct ApiServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     runtime: Option<Runtime>,
@@ -112,7 +109,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ApiServer {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("api-server").enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -121,7 +118,6 @@ impl ApiServer {
             store: Mutex::new(Store::new()),
             faults: Mutex::default(),
             seen: Mutex::default(),
-            latency: Mutex::default(),
             is_open: Mutex::default(),
             busy: Mutex::default(),
             changes: broadcast::channel(1000).0,
@@ -131,12 +127,12 @@ impl ApiServer {
         Self { address, shared, runtime: Some(runtime) }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Returns a kubeconfig for the administrator.
-    pub fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {"server": self.url()}}],
@@ -147,45 +143,41 @@ impl ApiServer {
     }
 
     /// Adds faults for the requests to come, one for each request, in this order.
-    pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.faults).extend(faults);
     }
 
-    pub fn set_latency(&self, latency: Duration) {
-        *lock(&self.shared.latency) = latency;
-    }
-
     /// Lets a client without credentials do everything from now on.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         *lock(&self.shared.is_open) = true;
     }
 
     /// Returns the requests that came since the last call.
-    pub fn take_seen(&self) -> Vec<Seen> {
+    pub(crate) fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut lock(&self.shared.seen))
     }
 
-    pub fn seen_count(&self) -> usize {
+    pub(crate) fn seen_count(&self) -> usize {
         lock(&self.shared.seen).len()
     }
 
     /// Returns the most requests that were under way at once.
-    pub fn most_busy(&self) -> usize {
+    pub(crate) fn most_busy(&self) -> usize {
         lock(&self.shared.busy).1
     }
 
     /// Returns all stored events, in the order of namespace and name.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         lock(&self.shared.store).events()
     }
 
     /// Removes an event, as if its time to live had ended.
-    pub fn expire(&self, namespace: &str, name: &str) {
+    pub(crate) fn expire(&self, namespace: &str, name: &str) {
         assert!(lock(&self.shared.store).delete(namespace, name).code < 300, "{name} is not there");
     }
 
     /// Stores an object so that clients can list and watch it.
-    pub fn put_object(&self, collection: &str, object: Value) {
+    pub(crate) fn put_object(&self, collection: &str, object: Value) {
         let object = lock(&self.shared.store).put_object(collection, object);
         let _ = self.shared.changes.send(object);
     }
@@ -222,10 +214,6 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let fault = lock(&shared.faults).pop_front();
     lock(&shared.seen).push(seen.clone());
     let _busy = Busy::new(&shared);
-    let latency = *lock(&shared.latency);
-    if !latency.is_zero() {
-        tokio::time::sleep(latency).await;
-    }
     match &fault {
         Some(Fault::Answer(code, headers, body)) => {
             let mut response = Response::builder().status(*code);

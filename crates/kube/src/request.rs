@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
+use eventcast::escape::escape_to;
+use eventcast::sink::{SinkErrorKind, SinkOp};
+use eventcast::{Event, SinkError};
 use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::escape::escape_to;
-use crate::record::event::Event;
-use crate::record::sink::{SinkError, SinkErrorKind, SinkOp};
-
-use super::answer::{self, Answer, Failure};
-use super::verb::Verb;
+use crate::answer::{self, Answer, Failure};
+use crate::verb::Verb;
 
 /// The longest name of a field manager that a server accepts, in bytes.
 const MAX_MANAGER: usize = 128;
@@ -23,7 +22,7 @@ const MAX_MANAGER: usize = 128;
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// One operation, ready to be sent.
-pub(super) struct Job {
+pub(crate) struct Job {
     verb: Verb,
     /// The path of the events of the namespace.
     collection: String,
@@ -36,47 +35,48 @@ pub(super) struct Job {
 }
 
 /// The outcome of a job.
-pub(super) struct JobResult {
-    pub(super) answer: Result<Event, SinkError>,
+pub(crate) struct JobResult {
+    pub(crate) answer: Result<Event, SinkError>,
     /// Whether no answer came within the time allowed, so that the next request would fare no
     /// better.
-    pub(super) is_stalled: bool,
+    pub(crate) is_stalled: bool,
 }
 
 impl Job {
     /// Turns an operation into a job. Returns an error if a name cannot be in a path. The API
     /// server does not allow such a name either. `manager` is the sink's field manager, or `None`
     /// to use the event's own.
-    pub(super) fn new(op: &SinkOp, manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn new(op: &SinkOp, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
             SinkOp::Create(event) => Self::create(event, manager),
             SinkOp::Update(event) => Self::update(event, manager),
             SinkOp::Patch(event, patch) => Self::patch(event, patch.as_bytes(), manager),
+            _ => Err(SinkError::rejected("this version of eventcast-kube does not have the operation")),
         }
     }
 
-    pub(super) fn create(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn create(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
         let item = item(&collection, event).ok();
         let (query, body) = (query(event, manager), event.to_json().into_bytes());
         Ok(Self { verb: Verb::Create, collection, item, query, body })
     }
 
-    pub(super) fn update(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn update(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
         let item = Some(item(&collection, event)?);
         let (query, body) = (query(event, manager), event.to_json().into_bytes());
         Ok(Self { verb: Verb::Update, collection, item, query, body })
     }
 
-    pub(super) fn patch(event: &Event, patch: &[u8], manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn patch(event: &Event, patch: &[u8], manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
         let item = Some(item(&collection, event)?);
         Ok(Self { verb: Verb::Patch, collection, item, query: query(event, manager), body: patch.to_vec() })
     }
 
     /// Sends the request, and returns what the answer means.
-    pub(super) async fn run(self, client: &Client, timeout: Duration) -> JobResult {
+    pub(crate) async fn run(self, client: &Client, timeout: Duration) -> JobResult {
         let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
             (Verb::Update | Verb::Patch, Some(item)) => item,

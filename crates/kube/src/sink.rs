@@ -1,33 +1,27 @@
-//! Kubernetes as a store, and Kubernetes objects as the objects of events.
+//! The sink: a batch of operations as requests, a few of them at once.
 //!
 //! `request` turns an operation into a request, `answer` says what the answer means, and `runtime`
 //! runs both. Events travel as their own JSON in both directions, so nothing is lost in types that
 //! know fewer fields or more.
 
-mod answer;
-mod reference;
-mod request;
-mod runtime;
-mod verb;
-
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use eventcast::event::EventPatch;
+use eventcast::sink::SinkOp;
+use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::error::BuildError;
-use crate::escape::escape;
-use crate::record::event::{Event, EventPatch};
-use crate::record::sink::{EventSink, SinkError, SinkOp};
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex};
-
-use request::Job;
-use runtime::{Progress, Runtime};
+use crate::request::Job;
+use crate::runtime::Runtime;
 
 /// The time that a request may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const IN_FLIGHT: usize = 8;
 
 /// A Kubernetes cluster as a store. Events become core/v1 Events there, which `kubectl get events`
-/// and `kubectl describe` show. Feature `kube-5`.
+/// and `kubectl describe` show.
 ///
 /// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
 /// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
@@ -75,7 +69,8 @@ const IN_FLIGHT: usize = 8;
 /// # Examples
 ///
 /// ```no_run
-/// use eventcast::{EventBroadcaster, KubernetesSink};
+/// use eventcast::EventBroadcaster;
+/// use eventcast_kube::KubernetesSink;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let events = EventBroadcaster::new()?;
@@ -120,7 +115,8 @@ impl KubernetesSink {
     ///
     /// ```
     /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::{Event, EventSink, KubernetesSink};
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_kube::KubernetesSink;
     ///
     /// // Nobody listens there.
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
@@ -136,12 +132,11 @@ impl KubernetesSink {
             config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
         }
         let url = config.cluster_url.to_string();
-        let runtime = Runtime::own().map_err(|error| BuildError::thread(runtime::THREAD, error))?;
+        let runtime = Runtime::own().map_err(|source| BuildError::Thread { source })?;
         let client = {
             // A client spawns a task on the runtime where it is made.
             let _entered = runtime.handle().enter();
-            Client::try_from(config)
-                .map_err(|error| BuildError::client(&url, escape(&answer::chain(&error)).to_string()))?
+            Client::try_from(config).map_err(|error| BuildError::Client { url, source: Box::new(error) })?
         };
         Ok(Self::from_parts(client, runtime))
     }
@@ -155,7 +150,7 @@ impl KubernetesSink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::KubernetesSink;
+    /// use eventcast_kube::KubernetesSink;
     /// use tokio::runtime::Handle;
     ///
     /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -179,7 +174,7 @@ impl KubernetesSink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::KubernetesSink;
+    /// use eventcast_kube::KubernetesSink;
     /// use std::time::Duration;
     ///
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
@@ -198,7 +193,7 @@ impl KubernetesSink {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::KubernetesSink;
+    /// use eventcast_kube::KubernetesSink;
     ///
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
     /// let sink = KubernetesSink::new(config)?.in_flight(0);
@@ -221,7 +216,7 @@ impl KubernetesSink {
     /// # Examples
     ///
     /// ```no_run
-    /// use eventcast::KubernetesSink;
+    /// use eventcast_kube::KubernetesSink;
     ///
     /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
     /// let config = kube::Config::infer().await?;
@@ -256,67 +251,59 @@ impl KubernetesSink {
             }));
         }
         let tasks = self.in_flight.min(waiting.len());
-        let batch = Arc::new(Requests {
-            waiting: Mutex::new(waiting),
-            is_stalled: AtomicBool::new(false),
-            progress: Progress::default(),
-        });
+        let (sender, answered) = mpsc::channel();
+        let batch = Arc::new(Batch { waiting: Mutex::new(waiting), answers: sender });
         let spawn = |_| self.runtime.spawn(batch.clone().work(self.client.clone(), self.timeout));
         let tasks: Vec<_> = (0..tasks).map(spawn).collect();
-        let mut patience = self.patience();
-        for task in tasks {
-            match runtime::wait(task, &batch.progress, patience) {
-                Some(given) => given.into_iter().for_each(|(place, answer)| answers[place] = answer),
-                // If the runtime does not run one of the tasks, it runs none of them.
-                None => patience = Duration::ZERO,
-            }
+        // From here on only the tasks hold the sender, so the channel ends with them.
+        drop(batch);
+        let patience = self.patience();
+        while let Ok((place, answer)) = answered.recv_timeout(patience) {
+            answers[place] = answer;
         }
-        if batch.is_stalled() {
-            for (place, _) in batch.waiting.lock().drain(..) {
-                answers[place] = Err(SinkError::unreachable("not sent: the server does not answer"));
-            }
-        }
+        // If no answer came for so long, no thread runs the runtime. Else the tasks have ended, and
+        // this does nothing.
+        tasks.iter().for_each(JoinHandle::abort);
         answers
     }
 }
 
 const NOT_RUN: &str = "the runtime for requests has ended, or nobody runs it";
 
+/// The place of a job in its batch, and the answer to the job.
+type Answered = (usize, Result<Event, SinkError>);
+
 /// The jobs that a few tasks share.
-struct Requests {
+struct Batch {
     /// The jobs that are not begun, each with its place in the batch.
     waiting: Mutex<VecDeque<(usize, Job)>>,
-    /// Whether a request got no answer in time.
-    is_stalled: AtomicBool,
-    progress: Progress,
+    answers: mpsc::Sender<Answered>,
 }
 
-impl Requests {
+impl Batch {
     /// Runs one job after the other, until there are no more. If the server gives no answer in
     /// time, the tasks send no further jobs, so a batch takes a few times the timeout at most.
-    async fn work(
-        self: Arc<Self>,
-        client: Client,
-        timeout: Duration,
-    ) -> Vec<(usize, Result<Event, SinkError>)> {
-        let mut answers = Vec::new();
-        while !self.is_stalled() {
-            let next = self.waiting.lock().pop_front();
-            let Some((place, job)) = next else { break };
+    async fn work(self: Arc<Self>, client: Client, timeout: Duration) {
+        while let Some((place, job)) = self.next() {
             let outcome = job.run(&client, timeout).await;
-            self.progress.step();
             if outcome.is_stalled {
-                // Relaxed: a late look sends one request more.
-                self.is_stalled.store(true, Ordering::Relaxed);
+                let unsent: Vec<_> = self.waiting.lock().drain(..).collect();
+                for (place, _) in unsent {
+                    self.answer(place, Err(SinkError::unreachable("not sent: the server does not answer")));
+                }
             }
-            answers.push((place, outcome.answer));
+            self.answer(place, outcome.answer);
         }
-        answers
     }
 
-    fn is_stalled(&self) -> bool {
-        // Relaxed: as for the store in `work`.
-        self.is_stalled.load(Ordering::Relaxed)
+    /// Removes the job that is next.
+    fn next(&self) -> Option<(usize, Job)> {
+        self.waiting.lock().pop_front()
+    }
+
+    fn answer(&self, place: usize, answer: Result<Event, SinkError>) {
+        // An error means that the caller no longer waits.
+        let _ = self.answers.send((place, answer));
     }
 }
 

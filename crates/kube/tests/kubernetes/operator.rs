@@ -1,57 +1,38 @@
-//! Tests of the operator: what it records about a reminder, and the whole program against an API
-//! server in this process.
+//! The example `operator` against an API server: the events that it records, and its words where
+//! there is no cluster.
 
-#[path = "../../../tests/support/api_server/mod.rs"]
-mod api_server;
-#[path = "../src/reminder.rs"]
-mod reminder;
-
+use std::env::consts::EXE_SUFFIX;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use api_server::ApiServer;
-use eventcast::testing::{FakeClock, FakeRecorder};
-use kube::runtime::controller::Action;
-use reminder::{Ctx, Reminder, ReminderSpec, reconcile};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use super::api_server::ApiServer;
 
 const LONG: Duration = Duration::from_secs(180);
 const COLLECTION: &str = "/apis/eventcast.example.com/v1/reminders";
 
-fn reminder(at: &str) -> Arc<Reminder> {
-    let spec = ReminderSpec { at: at.to_owned(), message: "drink it".to_owned() };
-    let mut reminder = Reminder::new("tea", spec);
-    reminder.metadata.namespace = Some("default".to_owned());
-    Arc::new(reminder)
-}
-
-#[test]
-fn a_reminder_is_scheduled_and_then_due() {
-    let fake = FakeRecorder::new(16);
-    // 2026-11-21T12:00:00Z
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_262_400));
-    let ctx = Arc::new(Ctx { recorder: fake.recorder(), clock: clock.clock() });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let reconciled = |at: &str| runtime.block_on(reconcile(reminder(at), ctx.clone())).unwrap();
-
-    let minute = Duration::from_secs(60);
-    assert_eq!(reconciled("2026-11-21T12:01:00Z"), Action::requeue(minute));
-    assert_eq!(fake.take_lines(), ["Normal Scheduled due at 2026-11-21T12:01:00Z"]);
-    clock.advance(minute);
-    assert_eq!(reconciled("2026-11-21T12:01:00Z"), Action::await_change());
-    let events = fake.take();
-    assert_eq!(events[0].involved_object.to_string(), "Reminder/default/tea");
-    assert_eq!(events[0].involved_object.api_version, "eventcast.example.com/v1");
-    assert_eq!((events[0].reason.as_str(), events[0].message.as_str()), ("Due", "drink it"));
-    assert_eq!(reconciled("at noon\u{1b}[2J"), Action::await_change());
-    let lines = fake.take_lines();
-    assert!(lines[0].starts_with("Warning Invalid at: ") && !lines[0].contains('\u{1b}'), "{lines:?}");
+/// Returns the program of the example, which `cargo test` builds. (`cargo test --test kubernetes`
+/// alone does not.) Panics if the program is missing or older than its sources.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join(format!("examples/operator{EXE_SUFFIX}"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/operator");
+    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let files = fs::read_dir(sources).unwrap().map(|file| file.unwrap().path());
+    let newest: Option<SystemTime> = files.filter_map(|file| changed(&file)).max();
+    assert!(
+        changed(&program) >= newest,
+        "{} is missing or older than its sources: run `cargo build -p eventcast-kube --example operator` first",
+        program.display()
+    );
+    program
 }
 
 /// A program whose stderr is read as it comes.
@@ -62,7 +43,7 @@ struct Running {
 
 impl Running {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_controller"))
+        let mut child = Command::new(program())
             .args(args)
             // The program must find nothing of the machine that it runs on.
             .env_remove("KUBECONFIG")
@@ -102,25 +83,15 @@ impl Running {
     }
 }
 
-/// A kubeconfig in a file that is removed when this value is dropped.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str, text: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        fs::write(&path, text).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
+/// Returns a file with this text, which is removed when the value is dropped.
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
 }
 
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+fn path(file: &NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
 }
 
 #[cfg(unix)]
@@ -138,8 +109,8 @@ fn the_program_records_what_it_finds_and_ends_at_a_signal() {
     };
     server.put_object(COLLECTION, object("tea", "2020-01-01T00:00:00Z"));
     server.put_object(COLLECTION, object("coffee", "at noon"));
-    let file = File::new("kubeconfig", &server.kubeconfig());
-    let program = Running::start(&["--kubeconfig", file.path()]);
+    let file = file(&server.kubeconfig());
+    let program = Running::start(&["--kubeconfig", path(&file)]);
     let logged = [program.stderr.recv_timeout(LONG).unwrap(), program.stderr.recv_timeout(LONG).unwrap()];
     assert!(logged.iter().any(|line| line.ends_with("  Normal   Due  reminder/tea  drink it")), "{logged:?}");
     assert!(
@@ -176,24 +147,24 @@ fn shown(event: &Value) -> [String; 4] {
 #[test]
 fn without_a_cluster_it_says_so_and_ends() {
     let gone = ApiServer::start().kubeconfig();
-    let gone = File::new("gone", &gone);
+    let gone = file(&gone);
     let foreign = ApiServer::start();
-    let foreign_file = File::new("foreign", &foreign.kubeconfig());
-    let broken = File::new("broken", "clusters: [\u{1b}");
+    let foreign_file = file(&foreign.kubeconfig());
+    let broken = file("clusters: [\u{1b}");
     for (args, code, words) in [
-        (&["--kubeconfig", gone.path()][..], 1, "controller: cannot reach a cluster at http://127.0.0.1:"),
+        (&["--kubeconfig", path(&gone)][..], 1, "operator: cannot reach a cluster at http://127.0.0.1:"),
         (
-            &["--kubeconfig", foreign_file.path()],
+            &["--kubeconfig", path(&foreign_file)],
             1,
-            "does not have the resource: run 'controller --crd | kubectl apply -f -'",
+            "does not have the resource: run 'operator --crd | kubectl apply -f -'",
         ),
-        (&["--kubeconfig", broken.path()], 1, "controller: cannot find a cluster: "),
-        (&["--kubeconfig", "/nonexistent/file"], 1, "controller: cannot find a cluster: "),
-        (&[], 1, "controller: cannot find a cluster: "),
+        (&["--kubeconfig", path(&broken)], 1, "operator: cannot find a cluster: "),
+        (&["--kubeconfig", "/nonexistent/file"], 1, "operator: cannot find a cluster: "),
+        (&[], 1, "operator: cannot find a cluster: "),
         (&[], 1, ": name one with --kubeconfig or KUBECONFIG"),
-        (&["--kubeconfig"], 2, "controller: --kubeconfig needs a file"),
-        (&["--namespace"], 2, "controller: --namespace needs a name"),
-        (&["--what"], 2, "controller: "),
+        (&["--kubeconfig"], 2, "a value is required for '--kubeconfig <FILE>'"),
+        (&["--namespace"], 2, "a value is required for '--namespace <NAME>'"),
+        (&["--what\u{1b}[2J"], 2, "unexpected argument '--what\\u{1b}[2J' found"),
     ] {
         let (status, stdout, stderr) = Running::start(args).end();
         assert_eq!((status, stdout.as_str()), (Some(code), ""), "{args:?}: {stderr:#?}");
@@ -206,7 +177,7 @@ fn without_a_cluster_it_says_so_and_ends() {
 fn it_prints_its_help_and_the_definition_of_its_resource() {
     let (code, help, _) = Running::start(&["--help"]).end();
     assert_eq!(code, Some(0));
-    assert!(help.contains("Usage: controller [OPTIONS]"), "{help}");
+    assert!(help.contains("Usage: operator [OPTIONS]"), "{help}");
     let (code, crd, _) = Running::start(&["--crd"]).end();
     assert_eq!(code, Some(0));
     let crd: Value = serde_json::from_str(&crd).unwrap();

@@ -1,12 +1,14 @@
-//! A cluster to write events to: the server of `support/api_server`, or the cluster that
+//! A cluster to write events to: the server of `api_server`, or the cluster that
 //! `EVENTCAST_TEST_KUBECONFIG` names.
 
 use std::env;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use eventcast::event::EventPatch;
-use eventcast::{Event, KubernetesSink, ObjectReference, Text};
+use eventcast::{Event, EventSink, ObjectReference, Text};
+use eventcast_kube::KubernetesSink;
 use http::{Method, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -44,14 +46,19 @@ impl Cluster {
     pub(crate) fn new() -> Self {
         match env::var_os("EVENTCAST_TEST_KUBECONFIG") {
             None => Self::fake(),
-            Some(file) => Self::with(None, |runtime| {
-                let kubeconfig = Kubeconfig::read_from(&file).expect("EVENTCAST_TEST_KUBECONFIG");
-                let options = KubeConfigOptions::default();
-                runtime
-                    .block_on(Config::from_custom_kubeconfig(kubeconfig, &options))
-                    .expect("a configuration in EVENTCAST_TEST_KUBECONFIG")
-            }),
+            Some(file) => Self::of_kubeconfig(Path::new(&file)),
         }
+    }
+
+    /// Makes a namespace in the cluster that a kubeconfig names.
+    pub(crate) fn of_kubeconfig(file: &Path) -> Self {
+        Self::with(None, |runtime| {
+            let kubeconfig = Kubeconfig::read_from(file).expect("a kubeconfig");
+            let options = KubeConfigOptions::default();
+            runtime
+                .block_on(Config::from_custom_kubeconfig(kubeconfig, &options))
+                .expect("a configuration in the kubeconfig")
+        })
     }
 
     /// Starts the server of this process, whatever the environment says, for behaviour that no real
@@ -248,4 +255,16 @@ fn account(role: Role) -> String {
 
 fn token(token: &str) -> AuthInfo {
     serde_json::from_value(json!({ "token": token })).unwrap()
+}
+
+/// The way to a real cluster, with the server of this process in its place.
+#[test]
+fn a_kubeconfig_leads_to_its_cluster() {
+    let server = ApiServer::start();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, server.kubeconfig()).unwrap();
+    let cluster = Cluster::of_kubeconfig(file.path());
+    let stored = cluster.sink().create(&cluster.event("web-0.1")).unwrap();
+    assert_eq!(cluster.stored("web-0.1"), Some(stored));
+    assert_eq!(server.events().len(), 1);
 }

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 /// An answer: an object, or a `Status`.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub code: u16,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
 }
 
 impl Answer {
-    pub fn new(code: u16, body: Value) -> Self {
+    pub(crate) fn new(code: u16, body: Value) -> Self {
         Self { code, body }
     }
 }
@@ -28,17 +28,17 @@ fn failure(code: u16, reason: &str, message: &str, details: &Value) -> Answer {
     Answer::new(code, body)
 }
 
-pub fn not_found(kind: &str, name: &str) -> Answer {
+pub(crate) fn not_found(kind: &str, name: &str) -> Answer {
     let message = format!("{kind} \"{name}\" not found");
     failure(404, "NotFound", &message, &json!({"name": name, "kind": kind}))
 }
 
-pub fn already_exists(kind: &str, name: &str) -> Answer {
+pub(crate) fn already_exists(kind: &str, name: &str) -> Answer {
     let message = format!("{kind} \"{name}\" already exists");
     failure(409, "AlreadyExists", &message, &json!({"name": name, "kind": kind}))
 }
 
-pub fn conflict(name: &str) -> Answer {
+pub(crate) fn conflict(name: &str) -> Answer {
     let message = format!(
         "Operation cannot be fulfilled on events \"{name}\": the object has been modified; please apply your changes \
          to the latest version and try again"
@@ -46,13 +46,13 @@ pub fn conflict(name: &str) -> Answer {
     failure(409, "Conflict", &message, &json!({"name": name, "kind": "events"}))
 }
 
-pub fn invalid(name: &str, field: &str, why: &str) -> Answer {
+pub(crate) fn invalid(name: &str, field: &str, why: &str) -> Answer {
     let message = format!("Event \"{name}\" is invalid: {field}: {why}");
     let cause = json!({"reason": "FieldValueInvalid", "message": why, "field": field});
     failure(422, "Invalid", &message, &json!({"name": name, "kind": "Event", "causes": [cause]}))
 }
 
-pub fn terminating(namespace: &str, name: &str) -> Answer {
+pub(crate) fn terminating(namespace: &str, name: &str) -> Answer {
     let message = format!(
         "events \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being \
          terminated"
@@ -64,7 +64,7 @@ pub fn terminating(namespace: &str, name: &str) -> Answer {
     failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events", "causes": [cause]}))
 }
 
-pub fn forbidden(user: &str, verb: &str, namespace: &str, name: &str) -> Answer {
+pub(crate) fn forbidden(user: &str, verb: &str, namespace: &str, name: &str) -> Answer {
     let what = if name.is_empty() { "events".to_owned() } else { format!("events \"{name}\"") };
     let message = format!(
         "{what} is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
@@ -73,38 +73,38 @@ pub fn forbidden(user: &str, verb: &str, namespace: &str, name: &str) -> Answer 
     failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events"}))
 }
 
-pub fn unauthorized() -> Answer {
+pub(crate) fn unauthorized() -> Answer {
     failure(401, "Unauthorized", "Unauthorized", &Value::Null)
 }
 
-pub fn bad_request(message: &str) -> Answer {
+pub(crate) fn bad_request(message: &str) -> Answer {
     failure(400, "BadRequest", message, &Value::Null)
 }
 
-pub fn method_not_allowed() -> Answer {
+pub(crate) fn method_not_allowed() -> Answer {
     let message = "the server does not allow this method on the requested resource";
     failure(405, "MethodNotAllowed", message, &json!({}))
 }
 
-pub fn unsupported_media_type(accepted: &str) -> Answer {
+pub(crate) fn unsupported_media_type(accepted: &str) -> Answer {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {accepted}"
     );
     failure(415, "UnsupportedMediaType", &message, &json!({}))
 }
 
-pub fn too_large(limit: usize) -> Answer {
+pub(crate) fn too_large(limit: usize) -> Answer {
     let message = format!("Request entity too large: limit is {limit}");
     failure(413, "RequestEntityTooLarge", &message, &json!({}))
 }
 
 /// Returns etcd's answer, passed on without a reason.
-pub fn etcd_too_large() -> Answer {
+pub(crate) fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
 /// Returns the answer of the connection to etcd, passed on without a reason.
-pub fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
+pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     let message = format!(
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
     );
@@ -112,12 +112,12 @@ pub fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
 }
 
 /// Returns the store's own answer, passed on without a reason.
-pub fn version_on_create() -> Answer {
+pub(crate) fn version_on_create() -> Answer {
     failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
 }
 
 /// Returns the answer of the admission plugin `EventRateLimit`.
-pub fn too_many_requests() -> Answer {
+pub(crate) fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";
     failure(429, "TooManyRequests", message, &json!({}))
 }

@@ -1,11 +1,11 @@
 //! The output of `kubectl` for the stored events. Skipped where there is no `kubectl`.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use eventcast::EventSink;
 use eventcast::event::EventPatch;
+use tempfile::NamedTempFile;
 
 use super::cluster::Cluster;
 
@@ -26,14 +26,13 @@ fn kubectl_events_shows_what_was_recorded() {
     let (mut event, _) = cluster.patch_of("web-0.1");
     event.count = 3;
     sink.patch(&event, &EventPatch::new(&event)).unwrap();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubectl-{}", std::process::id()));
+    let file = NamedTempFile::new().unwrap();
     fs::write(&file, cluster.server().kubeconfig()).unwrap();
     let events = |more: &[&str]| {
-        kubectl(&[&["--kubeconfig", file.to_str().unwrap(), "events"], more].concat()).unwrap()
+        kubectl(&[&["--kubeconfig", file.path().to_str().unwrap(), "events"], more].concat()).unwrap()
     };
     let output = events(&["--namespace", &cluster.namespace]);
     let all = events(&["--all-namespaces"]);
-    fs::remove_file(&file).unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");

@@ -15,7 +15,7 @@ const MAX_SENT: usize = 2 << 20;
 const MAX_TIMED_MESSAGE: usize = 1024;
 const MAX_TIMED_TEXT: usize = 128;
 
-pub struct Store {
+pub(crate) struct Store {
     /// The namespaces by name, and whether each is terminating.
     namespaces: BTreeMap<String, bool>,
     events: BTreeMap<(String, String), Value>,
@@ -23,11 +23,11 @@ pub struct Store {
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
     /// The field manager of the current request.
-    pub manager: String,
+    pub(crate) manager: String,
 }
 
 impl Store {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let namespaces = ["default", "kube-system"].map(|name| (name.to_owned(), false)).into();
         Self {
             namespaces,
@@ -38,7 +38,7 @@ impl Store {
         }
     }
 
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         self.events.values().cloned().collect()
     }
 
@@ -47,7 +47,7 @@ impl Store {
         self.version.to_string()
     }
 
-    pub fn collection(
+    pub(crate) fn collection(
         &mut self,
         method: &Method,
         namespace: &str,
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    pub fn item(
+    pub(crate) fn item(
         &mut self,
         method: &Method,
         namespace: &str,
@@ -93,7 +93,7 @@ impl Store {
         }
     }
 
-    pub fn list(&self, namespace: &str) -> Answer {
+    pub(crate) fn list(&self, namespace: &str) -> Answer {
         let items = self.events.iter().filter(|((ns, _), _)| namespace.is_empty() || ns == namespace);
         let items: Vec<_> = items.map(|(_, event)| event.clone()).collect();
         Answer::new(
@@ -207,7 +207,7 @@ impl Store {
         Answer::new(code, event)
     }
 
-    pub fn delete(&mut self, namespace: &str, name: &str) -> Answer {
+    pub(crate) fn delete(&mut self, namespace: &str, name: &str) -> Answer {
         match self.events.remove(&key(namespace, name)) {
             Some(_) => Answer::new(200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
             None => self.missing(namespace, name),
@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    pub fn create_namespace(&mut self, body: &[u8]) -> Answer {
+    pub(crate) fn create_namespace(&mut self, body: &[u8]) -> Answer {
         let namespace: Value = serde_json::from_slice(body).unwrap_or_default();
         let Some(name) = namespace["metadata"]["name"].as_str() else {
             return status::bad_request("no name");
@@ -234,7 +234,7 @@ impl Store {
         self.namespace(name)
     }
 
-    pub fn namespace(&self, name: &str) -> Answer {
+    pub(crate) fn namespace(&self, name: &str) -> Answer {
         match self.namespaces.get(name) {
             Some(terminating) => {
                 let phase = if *terminating { "Terminating" } else { "Active" };
@@ -252,7 +252,7 @@ impl Store {
 
     /// Ends a namespace in two calls. The first call makes it terminating, as with a finalizer. The
     /// second call removes the namespace, but not its events.
-    pub fn end_namespace(&mut self, name: &str) -> Answer {
+    pub(crate) fn end_namespace(&mut self, name: &str) -> Answer {
         let answer = self.namespace(name);
         if self.namespaces.get(name) == Some(&true) {
             self.namespaces.remove(name);
@@ -262,7 +262,7 @@ impl Store {
         answer
     }
 
-    pub fn put_object(&mut self, collection: &str, mut object: Value) -> Value {
+    pub(crate) fn put_object(&mut self, collection: &str, mut object: Value) -> Value {
         let version = self.next_version();
         object["metadata"]["resourceVersion"] = json!(version);
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -271,7 +271,7 @@ impl Store {
     }
 
     /// Returns any other collection that was put there, or the answer that there is none.
-    pub fn objects(&self, collection: &str) -> Answer {
+    pub(crate) fn objects(&self, collection: &str) -> Answer {
         match self.objects.get(collection) {
             Some(objects) => Answer::new(
                 200,

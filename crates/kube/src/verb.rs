@@ -2,7 +2,7 @@
 
 /// An operation on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Create,
     Update,
     Patch,

@@ -1,19 +1,16 @@
 //! The meaning of an API server's answers for a recording.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use eventcast::{Event, SinkError, Timestamp};
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use jiff::fmt::rfc2822;
 use kube::client::Body;
 use serde::Deserialize;
 
-use crate::clock::Clock;
-use crate::record::event::{Event, Timestamp};
-use crate::record::sink::SinkError;
-
-use super::verb::Verb;
+use crate::verb::Verb;
 
 /// The most bytes that are read of an answer. An event that a cluster can store is smaller.
 const MAX_BODY: usize = 4 << 20;
@@ -30,7 +27,7 @@ const REFUSALS: [&str; 3] = [
 
 /// The reason why there is no answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// No answer within the time allowed, which is given.
     TimedOut(Duration),
     /// No connection, a lost connection, or no credentials to sign the request with.
@@ -40,7 +37,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn is_timeout(&self) -> bool {
+    pub(crate) fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut(_))
     }
 }
@@ -57,7 +54,7 @@ impl From<Failure> for SinkError {
 
 /// Returns the text of an error and of its causes, each once, because the outermost text is often
 /// only "client error".
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
@@ -72,7 +69,7 @@ pub(super) fn chain(error: &dyn Error) -> String {
 
 /// An answer, read to its end or to the point where it became too long.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
@@ -81,7 +78,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) async fn read(response: Response<Body>) -> Result<Self, kube::Error> {
+    pub(crate) async fn read(response: Response<Body>) -> Result<Self, kube::Error> {
         let (parts, mut body) = response.into_parts();
         let mut answer =
             Self { status: parts.status, headers: parts.headers, body: Vec::new(), is_cut: false };
@@ -102,7 +99,7 @@ impl Answer {
     }
 
     /// Returns the stored event, or an error that says what a recording should do.
-    pub(super) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
+    pub(crate) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
         if self.status.is_success() {
             return self.event();
         }
@@ -290,7 +287,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         Timestamp::new(at.as_second(), 0)
     };
     let sent = headers.get(header::DATE).and_then(|sent| date(sent.to_str().ok()?));
-    let now = sent.unwrap_or_else(|| Clock::system().now().into());
+    let now = sent.unwrap_or_else(|| SystemTime::now().into());
     Some(date(text)?.duration_since(now))
 }
 

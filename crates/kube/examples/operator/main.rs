@@ -1,0 +1,174 @@
+//! An operator on kube that records events about its custom resource.
+//!
+//! ```sh
+//! cargo run -p eventcast-kube --example operator -- --crd | kubectl apply -f -
+//! cargo run -p eventcast-kube --example operator &
+//! kubectl apply -f - <<END
+//! {"apiVersion": "eventcast.example.com/v1", "kind": "Reminder", "metadata": {"name": "tea"},
+//!  "spec": {"at": "2030-01-01T12:00:00Z", "message": "drink it"}}
+//! END
+//! kubectl describe reminder tea
+//! ```
+//!
+//! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
+//! and another when the time has come. `kubectl describe` shows both. Recording takes code in three
+//! places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in `reminder.rs`.
+
+mod reminder;
+
+use std::error::Error;
+use std::future::ready;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use eventcast::escape::escape;
+use eventcast::{Clock, EventBroadcaster};
+use eventcast_kube::KubernetesSink;
+use futures::StreamExt;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, Config, CustomResourceExt};
+
+use reminder::{Ctx, Reminder, reconcile};
+
+const AFTER_HELP: &str = "\
+The log of events goes to stderr. Ctrl-C or SIGTERM ends the program. It waits up to 10 s until the last events are
+stored, and prints what became of all events.
+
+Exit status: 0 when a signal ended it and all events were stored, 1 when not, 2 for bad usage.";
+
+/// An operator on kube that records events about its custom resource, Reminder
+#[derive(Parser)]
+#[command(name = "operator", after_help = AFTER_HELP)]
+struct Settings {
+    /// The cluster and the user [default: KUBECONFIG, ~/.kube/config, or the own cluster]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Only reminders of this namespace [default: of all]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Print the custom resource's definition, for 'kubectl apply -f -', and end
+    #[arg(long)]
+    crd: bool,
+}
+
+/// The time that the last events have to reach the cluster.
+const DRAIN: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let settings = match Settings::try_parse() {
+        Ok(settings) => settings,
+        Err(error) if error.use_stderr() => {
+            // An argument may hold control characters, and clap shows it as it is.
+            error.to_string().lines().for_each(|line| complain(&escape(line).to_string()));
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
+    match run(&settings).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("operator: {}", escape(&with_causes(&*error))));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
+    if settings.crd {
+        say(&serde_json::to_string_pretty(&Reminder::crd())?)?;
+        return Ok(true);
+    }
+    operate(settings).await
+}
+
+/// Runs the operator until a signal ends it. Returns `false` if events were lost.
+async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
+    let config = configuration(settings).await?;
+    let client = Client::try_from(config.clone())?;
+    let reminders: Api<Reminder> = match &settings.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    // The controller would retry without end, but the user should learn the cause at once.
+    reminders.list(&ListParams::default().limit(1)).await.map_err(|error| explain(&config, &error))?;
+
+    let events = EventBroadcaster::new()?;
+    events.start_logging(complain)?;
+    events.start_recording_to_sink(KubernetesSink::new(config)?)?;
+    let ctx = Ctx { recorder: events.new_recorder("reminder-controller"), clock: Clock::system() };
+
+    Controller::new(reminders, watcher::Config::default())
+        .shutdown_on_signal()
+        .run(reconcile, |_, error, _| match *error {}, Arc::new(ctx))
+        .for_each(|_| ready(()))
+        .await;
+
+    let report = events.shutdown_async(DRAIN).await;
+    say(&report.to_string())?;
+    Ok(report.complete)
+}
+
+async fn configuration(settings: &Settings) -> Result<Config, String> {
+    let explain = |error: &dyn Error| {
+        let cause = with_causes(error);
+        format!("cannot find a cluster: {cause}: name one with --kubeconfig or KUBECONFIG")
+    };
+    let Some(file) = &settings.kubeconfig else {
+        return Config::infer().await.map_err(|error| explain(&error));
+    };
+    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| explain(&error))?;
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| explain(&error))
+}
+
+/// Returns the text for a cluster that does not list reminders.
+fn explain(config: &Config, error: &kube::Error) -> String {
+    let url = &config.cluster_url;
+    match error {
+        kube::Error::Api(status) if status.code == 404 => format!(
+            "cannot list Reminders: the cluster at {url} does not have the resource: run 'operator --crd | \
+             kubectl apply -f -'"
+        ),
+        kube::Error::Api(status) => {
+            format!("cannot list Reminders: the cluster at {url} refuses: {}", status.message)
+        }
+        _ => format!("cannot reach a cluster at {url}: {}", with_causes(error)),
+    }
+}
+
+/// Returns the error with its causes. kube's errors name their cause or leave it to `source`. Here
+/// each cause comes once.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if !text.contains(&cause.to_string()) {
+            text = format!("{text}: {cause}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Writes lines to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+fn say(text: &str) -> Result<(), String> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to stdout: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stderr in one piece, if anybody listens.
+fn complain(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,66 @@
+//! The error of a sink that cannot be made.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use eventcast::escape::escape;
+
+use crate::answer::chain;
+use crate::runtime::THREAD;
+
+/// The error of [`KubernetesSink::new`](crate::KubernetesSink::new). Its text names the cause, with
+/// control characters escaped.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_kube::{BuildError, KubernetesSink};
+/// use std::error::Error;
+///
+/// let mut config = kube::Config::new("http://127.0.0.1:8001".parse()?);
+/// config.proxy_url = Some("gopher://127.0.0.1".parse()?);
+/// let error = KubernetesSink::new(config).unwrap_err();
+/// assert!(matches!(error, BuildError::Client { .. }));
+/// assert!(error.to_string().starts_with("cannot make a client for http://127.0.0.1:8001/: "));
+/// assert!(error.source().is_some());
+/// # Ok::<(), Box<dyn Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No client can be made from the configuration.
+    #[non_exhaustive]
+    Client {
+        /// The address of the cluster, as the configuration has it.
+        url: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// The system cannot start the thread on which requests run.
+    #[non_exhaustive]
+    Thread {
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client { url, source } => {
+                write!(f, "cannot make a client for {}: {}", escape(url), escape(&chain(source)))
+            }
+            Self::Thread { source } => write!(f, "cannot start the thread `{THREAD}`: {source}"),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Client { source, .. } => Some(source),
+            Self::Thread { source } => Some(source),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A Kubernetes cluster as a store of [eventcast](https://docs.rs/eventcast)'s events, and
+//! Kubernetes objects as the objects of events.
+//!
+//! - [`KubernetesSink`] writes recorded events to a cluster as core/v1 Events, which `kubectl get
+//!   events` and `kubectl describe` show.
+//! - [`EventRef`] gives every typed Kubernetes object, custom resources included, the method
+//!   [`event_ref`](EventRef::event_ref).
+//!
+//! # A cluster's events in ten lines
+//!
+//! ```no_run
+//! use eventcast::{EventBroadcaster, event};
+//! use eventcast_kube::{EventRef, KubernetesSink};
+//! use k8s_openapi::api::core::v1::Pod;
+//! use std::time::Duration;
+//!
+//! # async fn run(pod: std::sync::Arc<Pod>) -> Result<(), Box<dyn std::error::Error>> {
+//! let events = EventBroadcaster::new()?;
+//! events.start_recording_to_sink(KubernetesSink::new(kube::Config::infer().await?)?)?;
+//! let recorder = events.new_recorder("pod-watcher");
+//! recorder.normal(pod.event_ref(), "Seen", "pod seen");
+//! event!(recorder, pod.event_ref(), Warning, "Restarts", "{} restarts", 3);
+//! println!("{}", events.shutdown_async(Duration::from_secs(10)).await);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Versions
+//!
+//! This version is for kube 5 and k8s-openapi 0.29, whose types are in its signatures. It needs
+//! Rust 1.89, because kube does. The program chooses kube's TLS and k8s-openapi's version of
+//! Kubernetes in its own manifest:
+//!
+//! ```toml
+//! [dependencies]
+//! eventcast = "0.1"
+//! eventcast-kube = "0.1"
+//! kube = "5"
+//! # The oldest Kubernetes that the program is to work with. Only one crate of a program may choose,
+//! # so libraries do not.
+//! k8s-openapi = { version = "0.29", features = ["v1_33"] }
+//! ```
+//!
+//! `docs/kubernetes.md` in the repository has the manifest of the permissions, and says what else
+//! to know about running in a cluster. `examples/operator` of this crate is a whole operator.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+#![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
+
+mod answer;
+mod error;
+mod reference;
+mod request;
+mod runtime;
+mod sink;
+mod verb;
+
+pub use crate::error::BuildError;
+pub use crate::reference::{EventRef, event_ref_from};
+pub use crate::sink::KubernetesSink;
+
+/// Documents, compiled so that their examples stay correct.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/kubernetes.md")]
+    mod kubernetes {}
+}
