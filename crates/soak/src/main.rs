@@ -2,8 +2,8 @@
 //! memory all the while.
 //!
 //! ```sh
-//! cargo run --release --all-features --example soak -- --for 60s
-//! cargo run --release --all-features --example soak -- --for 8h --seed 7
+//! cargo run --release -p eventcast-soak -- --for 60s
+//! cargo run --release -p eventcast-soak -- --for 8h --seed 7
 //! ```
 //!
 //! Threads and tasks publish at rates that vary. Watchers of all policies come and go. They are
@@ -11,21 +11,21 @@
 //! Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a sink
 //! that fails. Every two seconds the publishers rest, and the counts of the bus must equal the
 //! counts of the program. `docs/verification.md` says what this sees and what it cannot see.
-#![cfg_attr(test, allow(dead_code, reason = "the tests include this program and do not call its main"))]
 
+mod args;
 mod checker;
+mod dice;
 mod ledger;
 mod memory;
 mod plan;
 mod publish;
 mod record;
-#[path = "../support/mod.rs"]
-mod support;
 mod tasks;
 mod tick;
 mod visit;
 
 use std::error::Error;
+use std::io::{self, Write as _};
 use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,36 +34,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
-use lexopt::prelude::{Long, Short};
 use signal_hook::consts::TERM_SIGNALS;
 
+use args::Args;
 use ledger::{Ledger, add, get};
 use memory::mebibytes;
 use publish::Source;
 use record::Recording;
-use support::dice;
-use support::flags::{self, Parser};
-use support::output::{complain, say};
 use tick::Tick;
 use visit::{PATIENCE, Visitor};
-
-const HELP: &str = "\
-Runs every feature at once, for a given time, and checks order, accounting, gaps and memory
-meanwhile. Prints one line a second, and at the end each violation.
-
-Usage: soak [OPTIONS]
-
-Options:
-      --for DURATION         How long [default: 60s]
-      --seed N               Repeat the choices (not the timing) of another run
-                             [default: from the clock]
-  -h, --help                 Print this
-
-A DURATION is numbers with units: 500ms, 1m30s, 8h. Ctrl-C ends the run early, a second one
-at once.
-
-Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
-";
 
 /// The time between two samples of memory, and between two rests of the publishers.
 const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
@@ -77,34 +56,40 @@ const JOURNAL: u64 = 256;
 const SOURCES: usize = 2;
 const VISITORS: u64 = 5;
 
-struct Settings {
-    length: Duration,
-    seed: u64,
-}
-
 fn main() -> ExitCode {
-    flags::main("soak", HELP, read, run)
-}
-
-fn read(mut parser: Parser) -> Result<Option<Settings>, String> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let mut settings = Settings {
-        length: Duration::from_secs(60),
-        seed: since.map_or(0, |since| u64::from(since.subsec_nanos())),
+    let args = match args::read() {
+        Ok(args) => args,
+        Err(status) => return status,
     };
-    while let Some(argument) = flags::next(&mut parser)? {
-        match argument {
-            Short('h') | Long("help") => return Ok(None),
-            Long("for") => settings.length = flags::duration(&mut parser, "--for")?,
-            Long("seed") => settings.seed = flags::number(&mut parser, "--seed", 0..=u64::MAX)?,
-            _ => return Err(flags::unknown(argument)),
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("eventcast-soak: {error}"));
+            ExitCode::FAILURE
         }
     }
-    Ok(Some(settings))
+}
+
+/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+fn say(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to stdout: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stderr, if anybody listens.
+fn complain(text: &str) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Runs the soak, ends it, and prints what was violated. Returns whether nothing was violated.
-fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
+fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+    let seed = args.seed();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
         // The second signal finds the flag set, and ends the program.
@@ -113,7 +98,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     }
     let ledger = Arc::new(Ledger::default());
     tell_only_of_other_panics(&ledger);
-    complain(&format!("soaking, seed {}; Ctrl-C ends it early", settings.seed));
+    complain(&format!("soaking, seed {seed}; Ctrl-C ends it early"));
 
     let options = BusOptions::default()
         .incoming_len(INCOMING as usize)
@@ -122,11 +107,11 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         .thread_name("soak-bus");
     let bus = Broadcaster::<Tick>::with_options(options)?;
     keep_journal(&bus, &ledger)?;
-    let recording = Recording::start(&ledger, settings.seed)?;
+    let recording = Recording::start(&ledger, seed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
-    let threads = start(&bus, &ledger, settings.seed, &runtime)?;
+    let threads = start(&bus, &ledger, seed, &runtime)?;
 
-    let samples = watch_over(&bus, &ledger, &recording, settings, &stop)?;
+    let samples = watch_over(&bus, &ledger, &recording, args.length, &stop)?;
 
     let fine = end(&bus, &ledger, threads);
     let recorded = recording.end();
@@ -149,7 +134,7 @@ fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         if faults.is_empty() {
             "nothing was violated".to_owned()
         } else {
-            format!("VIOLATED, with seed {}:\n{}", settings.seed, faults.join("\n"))
+            format!("VIOLATED, with seed {seed}:\n{}", faults.join("\n"))
         },
     ))?;
     Ok(faults.is_empty())
@@ -267,13 +252,13 @@ fn watch_over(
     bus: &Broadcaster<Tick>,
     ledger: &Ledger,
     recording: &Recording,
-    settings: &Settings,
+    length: Duration,
     stop: &AtomicBool,
 ) -> Result<Vec<u64>, Box<dyn Error>> {
     let start = Instant::now();
     let (mut samples, mut seconds, mut lull) = (Vec::new(), 0, start + LULL);
-    while start.elapsed() < settings.length && !stop.load(Ordering::Relaxed) {
-        thread::sleep(SAMPLE.min(settings.length.saturating_sub(start.elapsed())));
+    while start.elapsed() < length && !stop.load(Ordering::Relaxed) {
+        thread::sleep(SAMPLE.min(length.saturating_sub(start.elapsed())));
         let resident = memory::resident();
         samples.extend(resident);
         look_at_live_events(ledger);
