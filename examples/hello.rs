@@ -1,22 +1,36 @@
-//! Records a few events, logs them, stores them with their counts, and shows what is stored.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
+//! Records four events about a disk, logs them, stores them with their counts, and shows what is
+//! stored.
+//!
+//! ```sh
+//! cargo run --example hello
+//! ```
+
+use std::io::{self, Write};
+use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
-use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = MemorySink::new();
     let events = EventBroadcaster::new()?;
     events.start_logging(|line| eprintln!("{line}"))?;
     events.start_recording_to_sink(store.clone())?;
+
+    // A recorder never waits, so any thread or task may use it.
     let recorder = events.new_recorder("hello");
     let disk = ObjectReference::new("Disk", "sda");
     recorder.event(&disk, Normal, "Mounted", "mounted on /");
     for percent in [97, 97, 98] {
         recorder.eventf(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
     }
-    println!("{}", events.shutdown_timeout(Duration::from_secs(5)));
-    print!("{}", store.table());
+
+    // The log and the store have their own threads. The shutdown waits until both have every event.
+    let report = events.shutdown_timeout(Duration::from_secs(5));
+    // `println!` panics if nobody can read it. `writeln!` returns the error.
+    let mut out = io::stdout().lock();
+    writeln!(out, "{report}")?;
+    write!(out, "{}", store.table())?;
+    assert_eq!(store.len(), 3, "the repeat is a count");
     Ok(())
 }

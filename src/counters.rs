@@ -171,6 +171,8 @@ impl fmt::Display for DropCounts {
 ///
 /// # Examples
 ///
+/// `examples/sizing.rs` in the repository finds the length of a queue with these.
+///
 /// ```
 /// use eventcast::Broadcaster;
 ///

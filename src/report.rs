@@ -17,6 +17,8 @@ use crate::record::stats::RecordingStats;
 ///
 /// # Examples
 ///
+/// `examples/shutdown.rs` in the repository ends with and without a loss, and reads the report.
+///
 /// ```
 /// use eventcast::Broadcaster;
 ///

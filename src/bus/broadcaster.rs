@@ -40,7 +40,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// | a gauge | `DropOldest`, with a queue of 1 | It has the last event. |
 /// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and is told how many. |
 ///
-/// The default is `DropIncoming`, with a queue of 1000 events.
+/// The default is `DropIncoming`, with a queue of 1000 events. `examples/daemon.rs` in the
+/// repository has a journal and a gauge on one bus.
 ///
 /// # Large events
 ///

@@ -187,6 +187,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// # Examples
     ///
+    /// `examples/sse.rs` in the repository sends clients that come back what they have missed.
+    ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
     ///
@@ -210,6 +212,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// panic is counted, this watcher ends as if stopped, and nothing else happens.
     ///
     /// # Examples
+    ///
+    /// `examples/filters.rs` in the repository has watchers that each see their part of the events.
     ///
     /// ```
     /// use eventcast::Broadcaster;

@@ -53,6 +53,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// # Examples
     ///
+    /// `examples/async_tasks.rs` in the repository has threads and tasks on one bus.
+    ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
     ///

@@ -46,6 +46,8 @@ pub use stats::EventBroadcasterStats;
 ///
 /// # Examples
 ///
+/// `examples/hello.rs` in the repository is this as a program.
+///
 /// ```
 /// use eventcast::EventType::{Normal, Warning};
 /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};

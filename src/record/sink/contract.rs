@@ -19,7 +19,8 @@ use super::error::SinkError;
 ///
 /// The trait is synchronous. A store with an asynchronous client implements
 /// [`AsyncEventSink`](crate::sink::AsyncEventSink) instead, and a
-/// [`Blocking`](crate::sink::Blocking) makes a sink of it. The example `custom_sink` shows this.
+/// [`Blocking`](crate::sink::Blocking) makes a sink of it. `examples/custom_sink.rs` in the
+/// repository shows this.
 ///
 /// # Examples
 ///

@@ -1,0 +1,117 @@
+//! Threads and tasks on one bus, as publishers and as readers. After a second, or at Ctrl-C, the
+//! program ends in order and loses nothing.
+//!
+//! ```sh
+//! cargo run --release --example async_tasks
+//! ```
+//!
+//! The library knows no runtime: its futures wake the task that polls them, and its threads wait as
+//! threads do. All readers here have the policy `Wait`, so the publishers keep the pace of the
+//! slowest reader.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher};
+use futures::StreamExt;
+use tokio::sync::watch;
+use tokio::task::{consume_budget, spawn_blocking};
+
+/// The time that the bus has at the end to offer what it has accepted.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Publishes from a thread, which may wait as threads do. Returns how many events were accepted.
+fn publish_on_a_thread(publisher: &Publisher<u64>, stop: &watch::Receiver<bool>) -> u64 {
+    // While the thread waits for room it does not see `stop`. The readers go on, so it gets room.
+    let mut number = 0;
+    while !*stop.borrow() && publisher.publish(number).is_ok() {
+        number += 1;
+    }
+    number
+}
+
+/// Publishes from a task, which must not block its thread.
+async fn publish_as_a_task(publisher: Publisher<u64>, mut stop: watch::Receiver<bool>) -> u64 {
+    for number in 0.. {
+        tokio::select! {
+            biased;
+            // A publish that waits for room is dropped here, and its event with it: never half.
+            _ = stop.wait_for(|stop| *stop) => return number,
+            done = publisher.publish_async(number) => if done.is_err() { return number },
+        }
+        // A task that always finds room would keep its thread from the other tasks.
+        consume_budget().await;
+    }
+    unreachable!("the numbers end after the program");
+}
+
+async fn publish_for_a_second(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "publishing for a second, or until Ctrl-C")?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let options = BusOptions::default().queue_len(256).overflow(OverflowPolicy::Wait);
+    let bus = Broadcaster::<u64>::with_options(options)?;
+
+    // A task that reads a stream.
+    let mut stream = bus.watch_builder().name("stream").watch_async().await?;
+    let stream = tokio::spawn(async move {
+        let mut events = 0_u64;
+        while let Some(delivery) = stream.next().await {
+            events += u64::from(matches!(delivery, Delivery::Event(_)));
+            consume_budget().await;
+        }
+        events
+    });
+    // A thread that takes everything that waits at once.
+    let mut batches = bus.watch_builder().name("batches").watch_async().await?;
+    let batches = spawn_blocking(move || {
+        let mut events = 0;
+        while let Ok(batch) = batches.recv_batch() {
+            events += batch.len() as u64;
+        }
+        events
+    });
+    // A handler that is awaited. The bus waits for it at the end.
+    let handled = Arc::new(AtomicU64::new(0));
+    let count = handled.clone();
+    let runner = bus.watch_builder().name("handler").runner(move |delivery| {
+        // Relaxed: a sum, which is read after the end of this task.
+        count.fetch_add(u64::from(matches!(delivery, Delivery::Event(_))), Ordering::Relaxed);
+    })?;
+    let runner = tokio::spawn(runner);
+
+    let (stop, stopped) = watch::channel(false);
+    let (publisher, end) = (bus.publisher(), stopped.clone());
+    let thread = spawn_blocking(move || publish_on_a_thread(&publisher, &end));
+    let task = tokio::spawn(publish_as_a_task(bus.publisher(), stopped));
+
+    let mut out = io::stdout().lock();
+    let why = tokio::select! {
+        biased;
+        done = tokio::signal::ctrl_c() => done.map(|()| "Ctrl-C")?,
+        done = publish_for_a_second(&mut out) => done.map(|()| "the clock")?,
+    };
+    // From front to back: the publishers stop, the bus offers what it has accepted, and the readers
+    // read to their end.
+    stop.send_replace(true);
+    let published = thread.await? + task.await?;
+    let report = bus.shutdown_async(DRAIN).await;
+    let read = (stream.await?, batches.await?);
+    runner.await?;
+    let handled = handled.load(Ordering::Relaxed);
+
+    writeln!(out, "stopped by {why}")?;
+    writeln!(out, "published by a thread and a task: {published}")?;
+    writeln!(out, "read from a stream: {}, in batches: {}, by a handler: {handled}", read.0, read.1)?;
+    assert!(report.complete && report.bus.accepted == published);
+    assert_eq!((read, handled), ((published, published), published));
+    writeln!(out, "nothing was lost")?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! A sink that you write yourself, over an asynchronous client. The error that a sink returns says
+//! what the recording does next: come back later, create, or give up.
+//!
+//! ```sh
+//! cargo run --example custom_sink
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::sink::{AsyncEventSink, Blocking};
+use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
+use tokio::runtime::Handle;
+
+/// The answers of the store other than the stored event, as a client library would have them.
+enum Failure {
+    Busy { wait: Duration },
+    Disconnected,
+    NotFound,
+    TooLarge,
+}
+
+/// The client, with the store behind it. The store fails at the requests that its script names.
+struct Client {
+    requests: Mutex<(u64, BTreeMap<String, Event>)>,
+}
+
+impl Client {
+    async fn put(&self, event: &Event, is_new: bool) -> Result<Event, Failure> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, stored) = &mut *requests;
+        *number += 1;
+        let name = event.metadata.name.to_string();
+        match *number {
+            2 => return Err(Failure::Busy { wait: Duration::from_millis(20) }),
+            5 => return Err(Failure::Disconnected),
+            // The stored event has expired.
+            8 => _ = stored.remove(&name),
+            _ => {}
+        }
+        if event.message.len() > 1024 {
+            return Err(Failure::TooLarge);
+        }
+        if !is_new && !stored.contains_key(&name) {
+            return Err(Failure::NotFound);
+        }
+        stored.insert(name, event.clone());
+        Ok(event.clone())
+    }
+}
+
+/// The sink. A second type, because the client usually belongs to another crate.
+struct StoreSink(Arc<Client>);
+
+impl StoreSink {
+    async fn send(&self, event: &Event, is_new: bool) -> Result<Event, SinkError> {
+        self.0.put(event, is_new).await.map_err(|failure| match failure {
+            // The same event will fare better later. The recording waits as long as it is told.
+            Failure::Busy { wait } => SinkError::retry_after("the store is busy", wait),
+            // No event would fare better now, so all of them wait, and each stays in the queue.
+            Failure::Disconnected => SinkError::unreachable("the connection is lost"),
+            // The recording creates the event, with the whole count.
+            Failure::NotFound => SinkError::not_found("the event has expired"),
+            // This event will never be stored, so the recording gives it up and counts the loss.
+            Failure::TooLarge => SinkError::rejected("message must be at most 1024 bytes"),
+        })
+    }
+}
+
+impl AsyncEventSink for StoreSink {
+    async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.send(event, true).await
+    }
+
+    /// Replaces the whole event. A recording calls this for a repeat too, because there is no
+    /// `patch` here.
+    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.send(event, false).await
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let client = Arc::new(Client { requests: Mutex::default() });
+    let events = EventBroadcaster::builder()
+        .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
+        .on_loss(|loss| eprintln!("lost: {loss}"))
+        .build()?;
+    // The bridge to the runtime: the recording's own thread waits for each answer.
+    let handle = Handle::current();
+    let sink = Blocking::new(StoreSink(client.clone()), move |future| handle.block_on(future));
+    let recording = events.recording().name("store").start(sink)?;
+
+    let recorder = events.new_recorder("custom_sink");
+    let disk = ObjectReference::new("Disk", "sda");
+    let full = |_| (Warning, "AlmostFull", "97 % are used".to_owned());
+    let mut happened: Vec<(EventType, &str, String)> = (0..4).map(full).collect();
+    happened.insert(0, (Normal, "Mounted", "mounted on /".to_owned()));
+    happened.insert(4, (Warning, "Smart", "0".repeat(2000)));
+    for (type_, reason, message) in happened {
+        recorder.event(&disk, type_, reason, message);
+        // Only so that each request meets the failure that the script has for it.
+        events.flush_async(Duration::from_secs(30)).await?;
+    }
+    // A task awaits the shutdown. Waiting on its thread could stop the runtime that the sink needs.
+    let report = events.shutdown_async(Duration::from_secs(30)).await;
+    let stats = recording.stats();
+    assert!(report.complete && stats.handled() == report.bus.accepted);
+    let mut out = io::stdout().lock();
+    for event in client.requests.lock().unwrap_or_else(PoisonError::into_inner).1.values() {
+        writeln!(out, "{} x {} {}: {}", event.count, event.involved_object, event.reason, event.message)?;
+    }
+    writeln!(out, "{stats}")?;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! A job system whose watchers each see their own part of the events: the failures, the jobs of one
+//! user, or everything. One watcher comes late and begins with the state at that moment.
+//!
+//! ```sh
+//! cargo run --example filters
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use eventcast::error::{PublishError, WatchError};
+use eventcast::{Broadcaster, Delivery, Watcher};
+
+#[derive(Clone, Debug, PartialEq)]
+struct Job {
+    number: u32,
+    user: &'static str,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Started,
+    Failed,
+    Done,
+}
+
+/// The last event of each job.
+type Board = BTreeMap<u32, Job>;
+
+struct Jobs {
+    bus: Broadcaster<Job>,
+    board: Mutex<Board>,
+}
+
+impl Jobs {
+    /// Publishes a change and puts it on the board. The lock makes one step of the two.
+    fn change(&self, job: Job) -> Result<(), PublishError<Job>> {
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bus.publisher().publish(job.clone())?;
+        board.insert(job.number, job);
+        Ok(())
+    }
+
+    /// Registers a watcher that begins with the board. The lock is held from the look at the board
+    /// to the registration, so no change is missing between the two, and none comes twice.
+    fn follow(&self, name: &str) -> Result<Watcher<Job>, WatchError> {
+        let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bus.watch_builder().name(name).prefix(board.values().cloned()).watch()
+    }
+
+    fn run(&self, numbers: std::ops::Range<u32>) -> Result<(), PublishError<Job>> {
+        for number in numbers {
+            let user = ["ann", "bob", "eve"][number as usize % 3];
+            let end = if number % 5 == 4 { State::Failed } else { State::Done };
+            self.change(Job { number, user, state: State::Started })?;
+            self.change(Job { number, user, state: end })?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let jobs = Jobs { bus: Broadcaster::new()?, board: Mutex::default() };
+    let builder = || jobs.bus.watch_builder();
+
+    // The dispatcher calls a filter, so it must be quick. A refused event takes no room in the
+    // queue, wakes nobody, and is not a loss.
+    let failures = builder().name("failures").filter(|job| job.state == State::Failed).watch()?;
+    // A handler has its own thread, which has the name of the watcher.
+    let done = Arc::new(AtomicU64::new(0));
+    let count = done.clone();
+    let bob = builder().name("bob").filter(|job| job.user == "bob" && job.state == State::Done).spawn(
+        move |delivery| {
+            if let Delivery::Event(_) = delivery {
+                // Relaxed: a sum. The shutdown below waits for this thread.
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        },
+    )?;
+    let mut everything = builder().name("everything").watch()?;
+
+    jobs.run(0..20)?;
+    let mut late = jobs.follow("late")?;
+    jobs.run(20..30)?;
+    let report = jobs.bus.shutdown();
+
+    let mut out = io::stdout().lock();
+    writeln!(out, "WATCHER      OFFERED  FILTERED")?;
+    for stats in [failures.stats(), bob.stats(), everything.stats(), late.stats()] {
+        writeln!(out, "{:<13}{:<9}{}", stats.name, stats.offered, stats.filtered)?;
+    }
+    let failed: Vec<u32> = failures.into_iter().filter_map(Delivery::event).map(|job| job.number).collect();
+    writeln!(out, "failed: {failed:?}; done for bob: {}", done.load(Ordering::Relaxed))?;
+
+    assert_eq!(everything.events().count() as u64, report.bus.accepted);
+    // The prefix brought 20 jobs as they stood, and the bus brought the changes since.
+    let picture: Board = late.events().map(|job| (job.number, job)).collect();
+    assert_eq!(picture, *jobs.board.lock().unwrap_or_else(PoisonError::into_inner));
+    writeln!(out, "the late watcher knows all {} jobs", picture.len())?;
+    Ok(())
+}

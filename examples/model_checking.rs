@@ -1,0 +1,120 @@
+//! An agent that loses its stop signal, the model that finds the bug, and the fix. One worker adds
+//! up the numbers that any thread submits, until the agent is stopped.
+//!
+//! `cargo run --example model_checking` runs the agent. In a crate of your own, with the two files
+//! of `docs/model-checking.md`, `cargo test` never sees the bug, and `cargo models` finds it.
+
+use std::error::Error;
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+#[cfg(eventcast_loom)]
+use loom::thread;
+#[cfg(not(eventcast_loom))]
+use std::thread;
+
+#[derive(Clone)]
+enum Order {
+    Job(u64),
+    Stop,
+}
+
+struct Agent {
+    bus: Broadcaster<Order>,
+    worker: thread::JoinHandle<u64>,
+}
+
+impl Agent {
+    fn start(options: BusOptions) -> Result<Self, Box<dyn Error>> {
+        let bus = Broadcaster::with_options(options)?;
+        // `Wait`: a job that was accepted is done.
+        let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch()?;
+        let worker = thread::spawn(move || {
+            let mut sum = 0;
+            while let Ok(Delivery::Event(Order::Job(job))) = watcher.recv() {
+                sum += job;
+            }
+            sum
+        });
+        Ok(Self { bus, worker })
+    }
+
+    /// Submits a job, and returns whether it was accepted. The worker does every accepted job.
+    fn submit(&self, job: u64) -> bool {
+        self.bus.publisher().try_publish(Order::Job(job)).is_ok()
+    }
+
+    fn stop_by_order(self) -> u64 {
+        // The bug: a queue full of jobs loses the order, and the worker waits for ever.
+        let _ = self.bus.publisher().try_publish(Order::Stop);
+        self.worker.join().expect("the worker does not panic")
+    }
+
+    /// Stops the worker after the accepted jobs, and returns the sum of what it has done.
+    fn stop(self) -> u64 {
+        // The fix: the end of the bus is not an event, and needs no room. The worker reads what was
+        // accepted, and then its `recv` returns an error.
+        self.bus.close();
+        self.worker.join().expect("the worker does not panic")
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for stop in [Agent::stop, Agent::stop_by_order] {
+        let agent = Agent::start(BusOptions::default())?;
+        let accepted: u64 = (0..100).filter(|&job| agent.submit(job)).sum();
+        assert_eq!(stop(agent), accepted);
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(eventcast_loom)))]
+#[test]
+fn the_queue_has_room_for_every_job_so_this_passes() {
+    main().expect("the options are in range");
+}
+
+#[cfg(all(test, eventcast_loom))]
+mod models {
+    use super::{Agent, BusOptions, Order, thread};
+    use eventcast::testing::{Exploration, begin, rest};
+
+    /// An agent with queues of one place. One event fills them, so a model is short.
+    fn small_agent() -> Agent {
+        Agent::start(BusOptions::default().incoming_len(1).queue_len(1)).expect("they are in range")
+    }
+
+    /// Explores everything: the start, a job, and the stop.
+    #[test]
+    fn a_stop_is_never_lost() {
+        let explored = Exploration::default().run(|| {
+            let agent = small_agent();
+            let accepted = u64::from(agent.submit(1));
+            assert_eq!(agent.stop(), accepted);
+        });
+        println!("a_stop_is_never_lost: {explored}");
+    }
+
+    #[test]
+    fn a_submit_against_a_stop() {
+        let explored = Exploration::default().after_set_up().run(|| {
+            let agent = small_agent();
+            rest(&agent.bus);
+            begin();
+            let orders = agent.bus.publisher();
+            let submitting = thread::spawn(move || u64::from(orders.try_publish(Order::Job(1)).is_ok()));
+            assert_eq!(agent.stop(), submitting.join().expect("the submitter does not panic"));
+        });
+        println!("a_submit_against_a_stop: {explored}");
+    }
+
+    #[test]
+    #[ignore = "loom finds the bug, and ends the process"]
+    fn a_stop_by_order() {
+        Exploration::default().run(|| {
+            let agent = small_agent();
+            let accepted = u64::from(agent.submit(1));
+            assert_eq!(agent.stop_by_order(), accepted);
+        });
+    }
+}

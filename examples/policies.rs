@@ -1,0 +1,71 @@
+//! A reader is away while twelve events are published, and its queue has room for four. The policy
+//! of the watcher decides which events the reader finds when it is back, and who waits for it.
+//!
+//! ```sh
+//! cargo run --example policies
+//! ```
+//!
+//! No policy is silent. The reader learns at each place how many events are missing there, and the
+//! statistics count them by reason.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+const EVENTS: u64 = 12;
+/// How long a publisher waits for room, at most.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{:<15}{:<9}{:<17}THE READER FINDS", "POLICY", "REFUSED", "DROPPED")?;
+    for policy in [
+        // Old events stay, and new ones are lost. A remote client sees where its stream has a hole.
+        OverflowPolicy::DropIncoming,
+        // New events stay. A screen shows the present, and a queue of one is a gauge.
+        OverflowPolicy::DropOldest,
+        // The bus waits for a moment. A journal that may lose an event, but not stop the others.
+        OverflowPolicy::WaitFor(Duration::from_millis(1)),
+        // The bus waits. A journal that must have every event, and must therefore be read.
+        OverflowPolicy::Wait,
+    ] {
+        writeln!(out, "{}", publish_to_an_absent_reader(policy)?)?;
+    }
+    Ok(())
+}
+
+fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn Error>> {
+    // The incoming queue has two places, and the dispatcher takes one event at a time. A real bus
+    // has long queues. Here they are short, so that they are soon full.
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(2).max_batch(1))?;
+    let mut reader = bus.watch_builder().name("reader").queue_len(4).overflow(policy).watch()?;
+
+    // With `Wait` the dispatcher waits for the reader, and the publishers behind it. Seven events
+    // find a place: four with the reader, one with the dispatcher, and two in the incoming queue.
+    // The eighth publish gives up and returns its event. No event that was accepted is ever lost.
+    let publisher = bus.publisher();
+    let publishes = (1..=EVENTS).map(|number| publisher.publish_timeout(number, PATIENCE));
+    let refused = publishes.filter(Result::is_err).count() as u64;
+
+    // The reader comes back when all is offered. With `Wait` that takes until the reader reads, so
+    // the flush gives up.
+    let flushed = bus.flush(PATIENCE);
+    assert_eq!(flushed.is_ok(), policy != OverflowPolicy::Wait);
+    bus.close();
+    let mut found = Vec::new();
+    for delivery in &mut reader {
+        found.push(match delivery {
+            Delivery::Event(number) => number.to_string(),
+            Delivery::Lagged(missing) => format!("[{missing} missing]"),
+        });
+    }
+
+    // Each event has exactly one fate.
+    let stats = reader.stats();
+    assert_eq!(stats.offered, EVENTS - refused);
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total());
+    let (policy, dropped) = (policy.to_string(), stats.dropped.to_string());
+    Ok(format!("{policy:<15}{refused:<9}{dropped:<17}{}", found.join(" ")))
+}

@@ -1,0 +1,104 @@
+//! How a program ends without losing anything, and what it learns if the time does not suffice.
+//!
+//! ```sh
+//! cargo run --example shutdown
+//! ```
+//!
+//! The end goes from front to back: publishers stop, the bus offers what it has accepted, and the
+//! readers read to their end. A deadline ends the wait, and then the report says what is missing.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::EventType::Normal;
+use eventcast::error::PublishError;
+use eventcast::{
+    Broadcaster, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy, SinkError,
+};
+
+/// Longer than anything here takes.
+const ENOUGH: Duration = Duration::from_secs(30);
+/// Too short for a reader that never reads.
+const SHORT: Duration = Duration::from_millis(100);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    in_order(&mut out)?;
+    by_deadline(&mut out)?;
+    with_a_store_that_is_away(&mut out)
+}
+
+/// Everything that was accepted is handled before the program ends.
+fn in_order(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let bus = Broadcaster::new()?;
+    // A handler has a thread of the bus, so the shutdown waits for it.
+    let handler = bus.watch_builder().name("handler").spawn(|_| thread::sleep(Duration::from_millis(1)))?;
+    // Your own thread reads a watcher. The shutdown waits until the watcher was offered everything.
+    let mut reader = bus.watch_builder().name("reader").watch()?;
+
+    let publisher = bus.publisher();
+    publisher.publish_batch(1..=100)?;
+    let report = bus.shutdown_timeout(ENOUGH);
+    writeln!(out, "{report:#}")?;
+    assert!(report.complete);
+    assert_eq!(handler.stats().delivered, 100);
+    // The queue of the reader outlives the bus. The iterator ends after the last event.
+    assert_eq!(reader.events().sum::<u32>(), 5050);
+    assert_eq!((reader.stats().delivered, reader.stats().queued), (100, 0));
+
+    // From now on a publish returns its event. A thread that sees `Stopped` can end.
+    assert_eq!(publisher.publish(101), Err(PublishError::Stopped(101)));
+    // Every further shutdown returns the same report, so any thread may ask for it.
+    assert_eq!(bus.shutdown(), report);
+    Ok(())
+}
+
+/// One reader never reads, and the bus must wait for it. Without a deadline the program would hang.
+fn by_deadline(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let bus = Broadcaster::new()?;
+    let mut stuck = bus.watch_builder().name("stuck").queue_len(2).overflow(OverflowPolicy::Wait).watch()?;
+    bus.publisher().publish_batch(1..=10)?;
+    let report = bus.shutdown_timeout(SHORT);
+    // The line of the watcher says who was stuck, and how much was given up for it.
+    writeln!(out, "{report:#}")?;
+    assert!(!report.complete);
+    let stats = &report.bus.watchers[0];
+    assert_eq!((stats.offered, stats.dropped.abandoned, stats.queued), (10, 8, 2));
+    // The two events in the queue are not lost. They can still be read.
+    assert_eq!(stuck.events().collect::<Vec<_>>(), [1, 2]);
+    Ok(())
+}
+
+/// A store that is always busy.
+struct Away;
+
+impl EventSink for Away {
+    fn create(&self, _: &Event) -> Result<Event, SinkError> {
+        Err(SinkError::retry("the store is being restarted"))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+}
+
+/// A recording tries a failed event again, up to 12 times. Once the end has begun, each event gets
+/// one attempt, so that a store that is away does not hold up the program. The hook receives what
+/// is lost, and may write it somewhere else.
+fn with_a_store_that_is_away(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;
+    let recording = events.start_recording_to_sink(Away)?;
+    let recorder = events.new_recorder("shutdown");
+    recorder.event(ObjectReference::new("Job", "backup"), Normal, "Done", "backed up");
+    let report = events.shutdown_timeout(ENOUGH);
+    writeln!(out, "{report:#}")?;
+    assert!(!report.complete);
+    assert_eq!((recording.stats().abandoned, recording.stats().lost()), (1, 1));
+    for loss in told.try_iter() {
+        writeln!(out, "lost: {loss}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! How long must a queue be? The arithmetic, and the three statistics with which to check it:
+//! `high_water`, `dropped` and `lag`.
+//!
+//! ```sh
+//! cargo run --example sizing
+//! ```
+//!
+//! The load is a burst of 300 events every 100 ms, for a handler that takes 200 µs for an event.
+//!
+//! 1. Can the handler keep up at all? It is busy for 300 * 200 µs = 60 ms of every 100 ms, which is
+//!    60 %. Above 100 % no queue is long enough.
+//! 2. A burst comes at once, so the queue must hold the burst: 300 events.
+//! 3. Does the handler pause? During one pause of 100 ms another burst comes, and its events wait
+//!    behind the first: 600 events. This is the length, unless the loss is acceptable.
+//!
+//! A longer queue takes memory only while it is filled, and never makes an event wait longer. The
+//! command `eventcast size` measures the same with real time and your figures.
+//!
+//! This program plays the load in steps without a clock, so each run has the same figures.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use eventcast::Broadcaster;
+use eventcast::stats::WatcherStats;
+
+const BURST: u64 = 300;
+/// The number of events that the handler can do between two bursts: 100 ms / 200 µs.
+const HANDLED: u64 = 500;
+const BURSTS: u64 = 10;
+/// The burst after which the handler pauses for a whole period, because of a disk or a lock.
+const PAUSE: u64 = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "QUEUE  OFFERED  DELIVERED  DROPPED  HIGH WATER")?;
+    let mut marks = Vec::new();
+    for queue_len in [100, 300, 600, 1000] {
+        let stats = play(queue_len)?;
+        let WatcherStats { offered, delivered, dropped, high_water, .. } = &stats;
+        writeln!(
+            out,
+            "{queue_len:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
+            // Of the reasons only this one is about the length. `stopped` and `abandoned` are about
+            // the end of the watcher.
+            dropped.incoming
+        )?;
+        marks.push((dropped.incoming, *high_water));
+    }
+    // A queue that has lost events was full, so its high-water mark is its length and says no more.
+    // Each burst lost 200 events, and the pause cost a third burst.
+    let missed = BURST - 100;
+    assert_eq!(marks[0], (BURSTS * missed + 100, 100));
+    // Long enough for a burst, and too short for the pause.
+    assert_eq!(marks[1], (BURST, 300));
+    // Long enough. Only a queue that has lost nothing has a mark that says how long it must be.
+    assert_eq!(marks[2..], [(0, 600), (0, 600)]);
+    writeln!(out, "the queue must hold {} events", marks[3].1)?;
+    Ok(())
+}
+
+/// Plays the load against a queue of this length.
+fn play(queue_len: usize) -> Result<WatcherStats, Box<dyn Error>> {
+    let bus = Broadcaster::new()?;
+    let mut watcher = bus.watch_builder().name("handler").queue_len(queue_len).watch()?;
+    for burst in 1..=BURSTS {
+        bus.publisher().publish_batch(vec![burst; BURST as usize])?;
+        bus.flush(Duration::from_secs(10))?;
+        if burst == PAUSE {
+            // A watcher that falls behind shows here before it loses anything.
+            assert!(watcher.stats().lag > 0);
+            continue;
+        }
+        for _ in 0..HANDLED {
+            if watcher.try_recv().is_err() {
+                break;
+            }
+        }
+    }
+    bus.shutdown();
+    // The events that still waited at the end are read now.
+    while watcher.try_recv().is_ok() {}
+    let stats = watcher.stats();
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total());
+    Ok(stats)
+}
