@@ -16,11 +16,11 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
 const EVENTS: u64 = 12;
 /// How long a publisher waits for room, at most.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{:<15}{:<9}{:<17}THE READER FINDS", "POLICY", "REFUSED", "DROPPED")?;
+    writeln!(out, "{:<15}{:<10}{:<17}THE READER FINDS", "POLICY", "ACCEPTED", "DROPPED")?;
     for policy in [
         // Old events stay, and new ones are lost. A remote client sees where its stream has a hole.
         OverflowPolicy::DropIncoming,
@@ -46,8 +46,8 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
     // find a place: four with the reader, one with the dispatcher, and two in the incoming queue.
     // The eighth publish gives up and returns its event. No event that was accepted is ever lost.
     let publisher = bus.publisher();
-    let publishes = (1..=EVENTS).map(|number| publisher.publish_timeout(number, PATIENCE));
-    let refused = publishes.filter(Result::is_err).count() as u64;
+    let is_accepted = |number: &u64| publisher.publish_timeout(*number, PATIENCE).is_ok();
+    let accepted = (1..=EVENTS).take_while(is_accepted).count() as u64;
 
     // The reader comes back when all is offered. With `Wait` that takes until the reader reads, so
     // the flush gives up.
@@ -64,8 +64,8 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
 
     // Each event has exactly one fate.
     let stats = reader.stats();
-    assert_eq!(stats.offered, EVENTS - refused);
+    assert_eq!(stats.offered, accepted);
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total());
     let (policy, dropped) = (policy.to_string(), stats.dropped.to_string());
-    Ok(format!("{policy:<15}{refused:<9}{dropped:<17}{}", found.join(" ")))
+    Ok(format!("{policy:<15}{accepted:<10}{dropped:<17}{}", found.join(" ")))
 }

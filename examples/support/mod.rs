@@ -4,7 +4,6 @@
 pub(crate) mod dice;
 pub(crate) mod duration;
 pub(crate) mod flags;
-pub(crate) mod interrupt;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod table;

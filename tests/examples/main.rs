@@ -115,13 +115,16 @@ fn policies_shows_what_each_policy_costs() {
     assert_eq!(
         rows[..3],
         [
-            ["drop_incoming", "0", "8 (incoming 8)", "1 2 3 4 [8 missing]"],
-            ["drop_oldest", "0", "8 (oldest 8)", "[8 missing] 9 10 11 12"],
-            ["wait_for:1ms", "0", "8 (timed out 8)", "1 2 3 4 [8 missing]"],
+            ["drop_incoming", "12", "8 (incoming 8)", "1 2 3 4 [8 missing]"],
+            ["drop_oldest", "12", "8 (oldest 8)", "[8 missing] 9 10 11 12"],
+            ["wait_for:1ms", "12", "8 (timed out 8)", "1 2 3 4 [8 missing]"],
         ]
     );
-    // The bus lost nothing. It refused the events for which there was no room.
-    assert_eq!(rows[3], ["wait", "5", "0", "1 2 3 4 5 6 7"]);
+    // The bus lost nothing that it accepted. Seven events found room, fewer on a very slow machine.
+    let accepted: u64 = rows[3][1].parse().expect("a number");
+    assert!((1..=7).contains(&accepted), "{rows:#?}");
+    let read = (1..=accepted).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
+    assert_eq!(rows[3][2..], ["0", &read]);
 }
 
 #[test]
