@@ -3,6 +3,7 @@
 mod cli;
 mod correlate;
 mod events;
+mod plot;
 mod replay;
 mod size;
 mod supervise;

@@ -1,0 +1,160 @@
+//! The axes: their ends, their ticks, and the text at these.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+use super::{Chart, Failure, Panel};
+use crate::support::text::plain;
+
+/// The part of an axis that two ticks must be apart.
+const APART: f64 = 0.06;
+/// The number of ticks that an axis with a linear scale has at most, without its ends.
+const TICKS: f64 = 7.0;
+/// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
+const LEAST: f64 = 1e-6;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    /// The label, with the unit.
+    pub(crate) label: String,
+    pub(crate) scale: Scale,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scale {
+    Linear,
+    Log,
+}
+
+impl Scale {
+    /// Returns where the value is on the axis.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Log => value.max(LEAST).log10(),
+        }
+    }
+}
+
+/// The ends of an axis, and its ticks from one end to the other.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    scale: Scale,
+    ticks: Vec<f64>,
+}
+
+impl Bounds {
+    /// Returns the bounds of the x axis: from the first place to the last one, both with a tick.
+    pub(super) fn exact(panel: &Panel) -> Self {
+        let scale = panel.x.scale;
+        let (from, to) = ends(scale, panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
+        let span = scale.place(to) - scale.place(from);
+        let is_apart = |tick: &f64| {
+            let place = scale.place(*tick);
+            place - scale.place(from) > APART * span && scale.place(to) - place > APART * span
+        };
+        let within = steps(scale, from, to).into_iter().filter(is_apart);
+        Self { scale, ticks: [from].into_iter().chain(within).chain([to]).collect() }
+    }
+
+    /// Returns the bounds of the y axis: from a round value to a round value, around all places.
+    pub(super) fn rounded(panel: &Panel) -> Self {
+        let scale = panel.y.scale;
+        let (from, to) = ends(scale, panel.lines.iter().flat_map(|line| &line.places).map(|place| place.1));
+        let from = if scale == Scale::Linear { from.min(0.0) } else { from };
+        Self { scale, ticks: steps(scale, from, to) }
+    }
+
+    pub(super) fn contains(&self, value: f64) -> bool {
+        let Range { start, end } = self.range();
+        (start..=end).contains(&value)
+    }
+}
+
+impl Ranged for Bounds {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let Range { start, end } = self.range();
+        let (start, end) = (self.scale.place(start), self.scale.place(end));
+        let share = (self.scale.place(*value) - start) / (end - start);
+        limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        let at = |tick: Option<&f64>| tick.copied().unwrap_or_default();
+        at(self.ticks.first())..at(self.ticks.last())
+    }
+}
+
+impl ValueFormatter<f64> for Bounds {
+    fn format(value: &f64) -> String {
+        number(*value)
+    }
+}
+
+/// Returns the least and the most of the values. They differ.
+fn ends(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let finite = || values.clone().filter(|value| value.is_finite());
+    let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let least_of_scale = if scale == Scale::Log { LEAST } else { f64::NEG_INFINITY };
+    let (least, most) = (least.max(least_of_scale), most.max(least_of_scale));
+    match least < most {
+        true => (least, most),
+        false if least > 0.0 && least.is_finite() => (least * 0.5, least * 2.0),
+        false => (LEAST.max(least_of_scale), 1.0),
+    }
+}
+
+/// Returns round values. The first is at most `from`, and the last at least `to`.
+fn steps(scale: Scale, from: f64, to: f64) -> Vec<f64> {
+    match scale {
+        Scale::Linear => {
+            let step = round_up((to - from) / TICKS);
+            let (first, last) = ((from / step).floor() as i64, (to / step).ceil() as i64);
+            (first..=last).map(|number| number as f64 * step).collect()
+        }
+        Scale::Log => {
+            let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
+            let factors: &[f64] = if last - first > 4 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all: Vec<f64> = (first..=last)
+                .flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)))
+                .collect();
+            let first = all.iter().rposition(|value| *value <= from).unwrap_or(0);
+            let last = all.iter().position(|value| *value >= to).unwrap_or(all.len() - 1);
+            all[first..=last].to_vec()
+        }
+    }
+}
+
+/// Returns the next number of the form 1, 2 or 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= value * (1.0 - 1e-9));
+    power * factor.unwrap_or(10.0)
+}
+
+/// Returns a number such as `0.01`, `1.5` or `10,000`.
+pub(super) fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        1000.0.. => 0,
+        1.0.. => 2,
+        _ => 6,
+    };
+    let text = format!("{value:.decimals$}");
+    let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { text.as_str() };
+    match text.parse::<u64>() {
+        Ok(whole) => crate::support::number::grouped(whole),
+        Err(_) => text.to_owned(),
+    }
+}
+
+pub(super) fn draw<'a>(chart: &mut Chart<'a, '_>, panel: &Panel) -> Result<(), Failure<'a>> {
+    chart.configure_mesh().x_desc(plain(&panel.x.label)).y_desc(plain(&panel.y.label)).draw()
+}
