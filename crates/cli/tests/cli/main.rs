@@ -1,0 +1,3 @@
+//! The command `eventcast` as its users meet it: the tests run, watch and signal the program.
+
+mod support;

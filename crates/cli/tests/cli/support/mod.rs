@@ -1,0 +1,5 @@
+//! The parts that the tests of several commands share.
+#![allow(dead_code, reason = "a system or a set of features uses its part")]
+
+pub(crate) mod output;
+pub(crate) mod running;

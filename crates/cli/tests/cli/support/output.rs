@@ -1,0 +1,57 @@
+//! The program, run to its end.
+
+use std::path::Path;
+use std::process::Command;
+
+/// The path of the program.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_eventcast");
+
+/// The results of a program that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Returns the program with these arguments, to be started.
+pub(crate) fn eventcast(args: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(args);
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Ended {
+    run_with(args, b"")
+}
+
+/// Runs the program to its end with an input, which the program does not have to read.
+pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ended {
+    ended(eventcast(args), input)
+}
+
+/// Runs the program to its end in a folder.
+pub(crate) fn run_in(folder: &Path, args: &[&str]) -> Ended {
+    let mut command = eventcast(args);
+    command.current_dir(folder);
+    ended(command, b"")
+}
+
+/// Runs a command to its end.
+pub(crate) fn ended(command: Command, input: &[u8]) -> Ended {
+    let output = assert_cmd::Command::from(command).write_stdin(input).output().expect("the program starts");
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Checks that a text has no control characters except the newlines between lines, and none that
+/// reverse the reading direction.
+#[track_caller]
+pub(crate) fn assert_harmless(shown: &str) {
+    let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);
+    assert!(!shown.contains(is_bad), "{shown:?}");
+}

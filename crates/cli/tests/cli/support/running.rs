@@ -1,0 +1,118 @@
+//! The program while it runs: started, watched, signalled, and waited for.
+//!
+//! Every process that the program starts inherits the pipe of its stderr. The end of that pipe
+//! therefore proves that the last of them has ended. This takes no polling, no pause, and no
+//! process number that the system could have given to another process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::output::eventcast;
+
+/// A time longer than anything here takes. A test that waits this long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A running program.
+pub(crate) struct Running {
+    child: Child,
+    stderr: Receiver<String>,
+    seen: Vec<String>,
+}
+
+/// The results of a program that has ended, and whose pipes no process holds any more.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    /// All lines, including those that a test waited for.
+    pub(crate) stderr: Vec<String>,
+}
+
+impl Running {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::spawn(eventcast(args))
+    }
+
+    /// Starts a command with pipes for its output, and without an input.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let pipe = child.stderr.take().expect("piped");
+        let (sender, stderr) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stderr, seen: Vec::new() }
+    }
+
+    /// Waits for the next line of stderr for which `wanted` holds, and returns it.
+    pub(crate) fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.stderr.recv_timeout(PATIENCE);
+            let Ok(line) = line else { panic!("{line:?}: the awaited line is not among {:#?}", self.seen) };
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
+    }
+
+    /// Waits until the program and all that it started have ended.
+    pub(crate) fn end(mut self) -> Ended {
+        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        let gone = self.stderr.recv_timeout(Duration::ZERO) == Err(mpsc::RecvTimeoutError::Disconnected);
+        assert!(gone, "somebody still holds the program's stderr, which says {:#?}", self.seen);
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
+        let code = self.child.wait().expect("it can be waited for").code();
+        Ended { code, stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+/// A test that fails in the middle does not leave the program running.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            #[cfg(unix)]
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            #[cfg(not(unix))]
+            let _ = self.child.kill();
+        }
+    }
+}
+
+/// Returns the lines of the program's stdout. Panics if the program has not ended well.
+pub(crate) fn lines(ended: &Ended) -> Vec<String> {
+    assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
+    ended.stdout.lines().map(str::to_owned).collect()
+}
+
+/// Returns the cells of the row that begins with `name`, from the second cell on.
+pub(crate) fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
+    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+pub(crate) fn figure(cell: &str) -> u64 {
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is not a number"))
+}
