@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::Cli;
+use support::bad_input::BadInput;
 use support::output::complain;
 use support::text::plain;
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             complain(&format!("eventcast: {}", plain(&error.to_string())));
-            ExitCode::FAILURE
+            if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

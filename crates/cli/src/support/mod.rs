@@ -1,8 +1,10 @@
 //! The parts that several commands share: values on the command line, output, text for a terminal.
 
+pub(crate) mod bad_input;
 pub(crate) mod duration;
 pub(crate) mod lines;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod time;

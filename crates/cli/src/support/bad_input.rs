@@ -1,0 +1,16 @@
+//! Input and settings that a command cannot use.
+
+use std::error::Error;
+use std::fmt;
+
+/// Says what is wrong with the input or with the settings. The exit status is then 2.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for BadInput {}
