@@ -2,7 +2,7 @@
 
 use super::reader::Account;
 use super::run::Outcome;
-use super::support::text::plain;
+use crate::support::text::plain;
 
 /// Returns what does not add up.
 pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
@@ -40,7 +40,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
 /// Returns the sums of all watchers in a line, such as
 /// `published 18,000 = accepted 18,000 + refused 0; offered 72,000 = ..`.
 pub(crate) fn sums(outcome: &Outcome) -> String {
-    use super::support::number::grouped;
+    use crate::support::number::grouped;
 
     let (published, bus) = (&outcome.published, &outcome.bus);
     let sum = |count: fn(&Account) -> u64| grouped(outcome.accounts.iter().map(count).sum());

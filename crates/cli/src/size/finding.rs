@@ -9,14 +9,15 @@ use eventcast::stats::DropReason;
 use super::reader::{Account, Watcher};
 use super::run::{Published, percent};
 use super::shadow::{Rush, Shadow, shadow};
-use super::support::number::grouped;
+use crate::support::number::grouped;
 
 pub(crate) struct Finding {
     /// The number of events lost to a full queue, without those that were given up at the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
-    /// The handler's time for the events of one second in the long run, in seconds.
-    pub(crate) load: f64,
+    /// The offered load divided by the handler's capacity: the handler's time for the events of one
+    /// second in the long run, in seconds. Above 1 the handler cannot keep up.
+    pub(crate) utilisation: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
 }
@@ -76,7 +77,7 @@ impl Finding {
         let wanted = account.reported.first.map(|(number, _)| number);
         let time = |number| watcher.times.of(watcher.seed, number);
         let shadow = shadow(&published.times, time, wanted);
-        let load = load(&shadow, published);
+        let utilisation = utilisation(&shadow, published);
         let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
         // A gap is the number of events that came while the queue was full and the handler was busy
         // with one event.
@@ -84,9 +85,9 @@ impl Finding {
         let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
             0 if high_water >= queue && watcher.policy == OverflowPolicy::Wait => Enough::Waited(needs),
-            0 if load > 1.0 && dropped.abandoned > 0 => Enough::Grows(high_water),
+            0 if utilisation > 1.0 && dropped.abandoned > 0 => Enough::Grows(high_water),
             0 => Enough::Held(high_water),
-            _ if load > 1.0 => Enough::Grows(needs),
+            _ if utilisation > 1.0 => Enough::Grows(needs),
             _ if is_explained => Enough::Computed(needs),
             _ => Enough::AtLeast(needs),
         };
@@ -100,12 +101,12 @@ impl Finding {
                 why: why(watcher, account, rush),
             })
         });
-        Self { lost, lost_percent: percent(lost, account.stats.offered), load, first, enough }
+        Self { lost, lost_percent: percent(lost, account.stats.offered), utilisation, first, enough }
     }
 }
 
 /// Returns the handler's time for the events of one second in the long run, in seconds.
-fn load(shadow: &Shadow, published: &Published) -> f64 {
+fn utilisation(shadow: &Shadow, published: &Published) -> f64 {
     let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
     let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
     each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
@@ -199,7 +200,7 @@ mod tests {
             &published(),
         );
         assert_eq!((finding.lost, finding.enough), (40, Enough::Computed(100)));
-        assert!((finding.load - 0.1).abs() < 1e-9 && (finding.lost_percent - 20.0).abs() < 1e-9);
+        assert!((finding.utilisation - 0.1).abs() < 1e-9 && (finding.lost_percent - 20.0).abs() < 1e-9);
         let first = finding.first.unwrap();
         assert_eq!((first.after, first.event, first.reason), (MS * 1000, 161, DropReason::Incoming));
         let why =
@@ -242,7 +243,7 @@ mod tests {
         let slow = Watcher { times: Times::Fixed(MS * 15), ..watcher(60, OverflowPolicy::DropIncoming) };
         let finding = Finding::new(&slow, &account(40, Some(60), 60), &published());
         assert_eq!(finding.enough, Enough::Grows(134));
-        assert!((finding.load - 1.5).abs() < 1e-9);
+        assert!((finding.utilisation - 1.5).abs() < 1e-9);
         let mut gave_up = account(0, None, 60);
         gave_up.stats.dropped.abandoned = 140;
         assert_eq!(Finding::new(&slow, &gave_up, &published()).enough, Enough::Grows(60));

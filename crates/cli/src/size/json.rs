@@ -66,7 +66,7 @@ fn one(watcher: &Watcher, account: &Account, finding: &Finding) -> Value {
         "queue": watcher.queue,
         "policy": watcher.policy.to_string(),
         "handler": watcher.times.to_string(),
-        "load": finding.load,
+        "utilisation": finding.utilisation,
         "offered": stats.offered,
         "delivered": stats.delivered,
         "dropped": {

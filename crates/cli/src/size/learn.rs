@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::finding::{Enough, Finding, millis};
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
-use super::support::number::grouped;
-use super::support::text::quoted;
+use crate::support::number::grouped;
+use crate::support::text::quoted;
 
 /// The smallest change that is worth a word, in hundredths of what was offered.
 const NOTABLE: f64 = 1.0;
@@ -142,7 +142,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
             "{} needs {:.2} s for the events of one second: no queue is long enough. Make the handler \
              faster, publish less, or accept the loss.",
             case.name(),
-            case.finding.load
+            case.finding.utilisation
         )
     }));
     let waited = cases.iter().find(|case| matches!(case.finding.enough, Enough::Waited(_)));
@@ -169,7 +169,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
 
 fn is_too_slow(case: &Case) -> bool {
     let was_short = matches!(case.finding.enough, Enough::Waited(_) | Enough::Grows(_));
-    was_short && case.finding.load > 1.0
+    was_short && case.finding.utilisation > 1.0
 }
 
 /// Returns the one thing in which the two differ, and what the other one has instead. Returns
@@ -240,7 +240,7 @@ fn cause(case: &Case) -> Option<String> {
          within {}, it has time for {}, and the rest must fit into the queue. {} would have been enough.",
         case.name(),
         case.watcher.times,
-        100.0 * (1.0 - case.finding.load).max(0.0),
+        100.0 * (1.0 - case.finding.utilisation).max(0.0),
         grouped(first.rush.events),
         millis(first.rush.within),
         grouped(first.rush.handled),

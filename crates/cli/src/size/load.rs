@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::support::number::grouped;
 use super::times::shown;
+use crate::support::number::grouped;
 
 const SECOND: u128 = 1_000_000_000;
 

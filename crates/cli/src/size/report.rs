@@ -5,19 +5,25 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::accounting;
-use super::finding::{Enough, Finding, millis};
+use super::answer;
+use super::finding::{Finding, millis};
 use super::learn;
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
-use super::support::number::grouped;
-use super::support::table;
-use super::support::text::plain;
+use crate::support::number::grouped;
+use crate::support::table;
+use crate::support::text::plain;
 
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);
-    let mut parts = vec![head(outcome), counts(outcome, findings), latencies(outcome)];
+    let mut parts =
+        vec![answer::text(outcome, findings), head(outcome), counts(outcome, findings), latencies(outcome)];
     let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
-    parts.push(each.map(|((watcher, account), finding)| story(watcher, account, finding)).collect());
+    let stories: String =
+        each.map(|((watcher, account), finding)| story(watcher, account, finding)).collect();
+    if !stories.is_empty() {
+        parts.push(stories);
+    }
     let warnings = learn::warnings(outcome);
     if !warnings.is_empty() {
         parts.push(
@@ -80,7 +86,7 @@ fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
         "QUEUE",
         "POLICY",
         "HANDLER",
-        "LOAD",
+        "UTILISATION",
         "OFFERED",
         "DELIVERED",
         "DROPPED",
@@ -97,7 +103,7 @@ fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
             watcher.queue.to_string(),
             watcher.policy.to_string(),
             watcher.times.to_string(),
-            format!("{:.2}", finding.load),
+            format!("{:.2}", finding.utilisation),
             stats.offered.to_string(),
             stats.delivered.to_string(),
             stats.dropped.total().to_string(),
@@ -130,38 +136,9 @@ pub(crate) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// Returns where the loss began and why, and what would have been enough.
+/// Returns where the loss began and why, or nothing if there was none.
 fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
-    let name = name(watcher);
-    let queue = grouped(watcher.queue as u64);
-    let enough = grouped(finding.enough.events());
-    let Some(first) = &finding.first else {
-        return match finding.enough {
-            Enough::Waited(_) => format!(
-                "{name}: nothing lost; its queue of {queue} was full, so the bus waited; with {enough} it \
-                 would not have waited\n"
-            ),
-            Enough::Grows(_) => format!(
-                "{name}: nothing lost to a full queue, but a longer run would lose: the load is {:.2}, and \
-                 the queue held {enough} of {queue}\n",
-                finding.load
-            ),
-            _ => format!(
-                "{name}: nothing lost; the queue held {enough} of {queue} at most, which would have been enough\n"
-            ),
-        };
-    };
-    let enough = match finding.enough {
-        Enough::Grows(_) => format!(
-            "a queue of {enough} would have been enough for this run, but a longer run needs a longer \
-             queue: the load is {:.2}",
-            finding.load
-        ),
-        Enough::AtLeast(_) => {
-            format!("a queue of {enough} or more would have been needed, as far as this run can tell")
-        }
-        _ => format!("a queue of {enough} would have been enough, as far as this run can tell"),
-    };
+    let Some(first) = &finding.first else { return String::new() };
     let dropped = &account.stats.dropped;
     let reasons: Vec<String> = [
         ("incoming", dropped.incoming),
@@ -175,12 +152,13 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
     .collect();
     let head = format!(
-        "{name}: dropped {}; first loss {} in, at event {}\n",
+        "{}: dropped {}; first loss {} in, at event {}\n",
+        name(watcher),
         reasons.join(", "),
         seconds(first.after),
         grouped(first.event),
     );
-    [head, indented(&format!("why: {}", first.why)), indented(&enough)].concat()
+    [head, indented(&format!("why: {}", first.why))].concat()
 }
 
 fn indented(text: &str) -> String {

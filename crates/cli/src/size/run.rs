@@ -9,13 +9,13 @@ use eventcast::error::PublishError;
 use eventcast::stats::BusStats;
 use eventcast::{Broadcaster, BusOptions, Publisher};
 use hdrhistogram::Histogram;
-use indicatif::ProgressBar;
 
 use super::load::Load;
 use super::reader::{Account, Reader, Sample, Watcher, histogram};
 use super::spend::Floor;
-use super::support::number::grouped;
-use super::support::text::plain;
+use crate::support::number::grouped;
+use crate::support::progress::Progress;
+use crate::support::text::plain;
 
 /// The longest pause before the publisher looks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
@@ -81,7 +81,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(
     settings: &Settings,
     stop: &AtomicBool,
-    bar: &ProgressBar,
+    progress: &Progress,
     what: &str,
 ) -> Result<Outcome, Box<dyn Error>> {
     let options = BusOptions::default().incoming_len(settings.incoming);
@@ -93,19 +93,17 @@ pub(crate) fn run(
     let published = thread::scope(|scope| {
         let begin = floor.now();
         let publishing = scope.spawn(|| publish(settings, &publisher, &floor, stop, &count));
-        while !bar.is_hidden() && !publishing.is_finished() {
+        while !progress.is_hidden() && !publishing.is_finished() {
             thread::sleep(TICK);
             let published = count.load(Ordering::Relaxed);
-            bar.set_message(format!(
-                "{what}{}",
-                line(published, floor.now() - begin, settings, &bus.stats())
-            ));
+            progress
+                .show(|| format!("{what}{}", line(published, floor.now() - begin, settings, &bus.stats())));
         }
         publishing.join()
     });
     let published = published.map_err(|_| "the publisher panicked")??;
     let interrupted = stop.load(Ordering::Relaxed);
-    bar.set_message(format!("{what}the watchers finish"));
+    progress.show(|| format!("{what}the watchers finish"));
     let complete = bus.shutdown_timeout(settings.grace).complete;
     floor.end();
     let accounts = readers.iter().map(|reader| reader.end(published.accepted)).collect();

@@ -4,21 +4,21 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::accounting;
-use super::arguments::MAX_QUEUE;
 use super::finding::Finding;
+use super::group::MAX_QUEUE;
 use super::json;
 use super::learn::{self, Warning};
 use super::report::{at_quantile, name, wrapped};
 use super::run::{self, Outcome, Settings};
-use super::support::duration;
-use super::support::number::grouped;
-use super::support::table;
-use super::support::text::{plain, quoted};
 use super::times::shown;
+use crate::support::duration;
+use crate::support::number::grouped;
+use crate::support::progress::Progress;
+use crate::support::table;
+use crate::support::text::{plain, quoted};
 
 /// The largest number of runs of a sweep.
 pub(crate) const MAX_POINTS: u64 = 64;
@@ -47,7 +47,7 @@ pub(crate) struct Sweep {
     pub(crate) swept: Swept,
     from: u64,
     to: u64,
-    pub(crate) points: u64,
+    points: u64,
 }
 
 /// One run of a sweep.
@@ -110,6 +110,11 @@ impl Sweep {
         values
     }
 
+    /// Returns the sweep with this number of values, if there is one.
+    pub(crate) fn with_points(self, points: Option<u64>) -> Self {
+        Self { points: points.unwrap_or(self.points), ..self }
+    }
+
     fn settings(&self, settings: &Settings, value: u64) -> Settings {
         let mut settings = settings.clone();
         for watcher in &mut settings.watchers {
@@ -134,14 +139,14 @@ impl Sweep {
         &self,
         settings: &Settings,
         stop: &AtomicBool,
-        bar: &ProgressBar,
+        progress: &Progress,
     ) -> Result<Vec<Point>, Box<dyn Error>> {
         let values = self.values();
         let mut points = Vec::new();
         for (number, &value) in values.iter().enumerate() {
             let what =
                 format!("{} of {}: {}={}; ", number + 1, values.len(), self.swept.name(), self.shown(value));
-            let outcome = run::run(&self.settings(settings, value), stop, bar, &what)?;
+            let outcome = run::run(&self.settings(settings, value), stop, progress, &what)?;
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -158,8 +163,13 @@ impl Sweep {
         if points.is_empty() {
             return "interrupted before the end of the first run\n".to_owned();
         }
-        let mut text = format!(
-            "{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
+        let mut text = String::from("How long must the queue be, as far as these runs can tell?\n");
+        if self.swept == Swept::Handler {
+            text = String::from("How long may the handler take, as far as these runs can tell?\n");
+        }
+        text.extend(self.edges(points).iter().map(|line| wrapped(line, "    ")));
+        text.push_str(&format!(
+            "\n{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
             settings.load,
             settings.length.as_secs_f64(),
             self.swept.name(),
@@ -167,8 +177,9 @@ impl Sweep {
             self.shown(self.to),
             points.len(),
             self.values().len()
-        );
-        let head = ["LOAD", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
+        ));
+        let head =
+            ["UTILISATION", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
         let mut rows = vec![
             [self.swept.name().to_uppercase().as_str()]
                 .iter()
@@ -183,7 +194,7 @@ impl Sweep {
             rows.extend(each.map(|((watcher, account), finding)| {
                 vec![
                     self.shown(point.value),
-                    format!("{:.3}", finding.load),
+                    format!("{:.3}", finding.utilisation),
                     name(watcher),
                     account.stats.offered.to_string(),
                     format!("{:.2}", finding.lost_percent),
@@ -196,7 +207,7 @@ impl Sweep {
         }
         text.push_str(&table::render(&rows));
         text.push('\n');
-        for line in self.warnings(points).iter().chain(&self.edges(points)) {
+        for line in &self.warnings(points) {
             text.push_str(&wrapped(line, "    "));
         }
         let faults = faults(points);
@@ -227,33 +238,47 @@ impl Sweep {
         found.iter().map(line).collect()
     }
 
-    /// Returns for each watcher where its losses begin or end.
+    /// Returns for each watcher from which value on, or up to which one, nothing was lost.
     fn edges(&self, points: &[Point]) -> Vec<String> {
         let Some(point) = points.first() else { return Vec::new() };
-        let edge = |index: usize| {
-            let who = name(&point.outcome.settings.watchers[index]);
-            let is_whole = |point: &Point| point.findings[index].lost == 0;
-            let found = match self.swept {
-                Swept::Queue => points.iter().rev().take_while(|point| is_whole(point)).last(),
-                Swept::Handler => points.iter().take_while(|point| is_whole(point)).last(),
+        (0..point.findings.len()).map(|index| self.edge(points, index)).collect()
+    }
+
+    fn edge(&self, points: &[Point], index: usize) -> String {
+        let is_whole = |point: &&Point| point.findings[index].lost == 0;
+        // From the value that loses the least to the one that loses the most.
+        let ordered: Vec<&Point> = match self.swept {
+            Swept::Queue => points.iter().rev().collect(),
+            Swept::Handler => points.iter().collect(),
+        };
+        let whole: Vec<&Point> = ordered.iter().copied().take_while(is_whole).collect();
+        let worded = |value: u64| match self.swept {
+            Swept::Queue => grouped(value),
+            Swept::Handler => self.shown(value),
+        };
+        let who = name(&ordered[0].outcome.settings.watchers[index]);
+        let Some(edge) = whole.last() else {
+            let best = worded(ordered[0].value);
+            return match self.swept {
+                Swept::Queue => format!("{who}: a queue of {best} is not enough: every run lost something."),
+                Swept::Handler => {
+                    format!("{who}: a handler of {best} is too slow: every run lost something.")
+                }
             };
-            match (found, self.swept) {
-                (None, _) => format!("{who}: every run lost something"),
-                (Some(point), Swept::Queue) => format!(
-                    "{who}: from a queue of {} on nothing was lost, and the 99th percentile of the latency there was {} ms",
-                    grouped(point.value),
-                    at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
-                ),
-                (Some(point), Swept::Handler) => format!(
-                    "{who}: up to a handler of {} (a load of {:.2}) nothing was lost, and the 99th percentile of the \
-                     latency there was {} ms",
-                    self.shown(point.value),
-                    point.findings[index].load,
-                    at_quantile(&point.outcome.accounts[index].seen.latency, 0.99)
-                ),
+        };
+        let (value, next) = (worded(edge.value), ordered.get(whole.len()));
+        let p99 = at_quantile(&edge.outcome.accounts[index].seen.latency, 0.99);
+        let first = match self.swept {
+            Swept::Queue => format!("{who}: a queue of {value} was enough"),
+            Swept::Handler => {
+                format!(
+                    "{who}: a handler of {value} was quick enough, with a utilisation of {:.2}",
+                    edge.findings[index].utilisation
+                )
             }
         };
-        (0..point.findings.len()).map(edge).collect()
+        let next = next.map_or_else(String::new, |next| format!(", and {} was not", worded(next.value)));
+        format!("{first}{next}. The 99th percentile of the latency there was {p99} ms.")
     }
 
     /// Returns the result for a machine.

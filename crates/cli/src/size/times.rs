@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::support::dice::Dice;
-use super::support::duration;
-use super::support::text::quoted;
+use super::dice::Dice;
+use crate::support::duration;
+use crate::support::text::quoted;
 
 /// The longest mean, or end of a range, that can be asked for.
 const MAX: Duration = Duration::from_secs(60);

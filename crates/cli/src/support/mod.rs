@@ -5,6 +5,7 @@ pub(crate) mod duration;
 pub(crate) mod lines;
 pub(crate) mod number;
 pub(crate) mod output;
+pub(crate) mod progress;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod time;

@@ -1,0 +1,159 @@
+//! The watchers that the command line asks for.
+
+use std::time::Duration;
+
+use eventcast::OverflowPolicy;
+
+use super::reader::Watcher;
+use super::sweep::{Sweep, Swept};
+use super::times::Times;
+use crate::support::duration;
+use crate::support::text::quoted;
+
+/// The longest queue that the bus takes, in events.
+pub(super) const MAX_QUEUE: u64 = 1 << 24;
+/// The largest number of threads that a run starts for watchers.
+const MAX_WATCHERS: usize = 256;
+const POLICIES: &str = "drop-incoming, drop-oldest, wait or wait-for:TIME";
+
+/// Some watchers, with as many of their settings as the command line gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Group {
+    count: usize,
+    name: Option<String>,
+    queue: Option<usize>,
+    policy: Option<OverflowPolicy>,
+    times: Option<Times>,
+}
+
+impl Group {
+    /// Returns the settings for the groups that do not say.
+    pub(super) fn common(queue: Option<u64>, policy: Option<OverflowPolicy>, times: Option<Times>) -> Self {
+        Self { queue: queue.map(|queue| queue as usize), policy, times, ..Self::default() }
+    }
+
+    /// Reads a group, such as `3:queue=64,policy=drop-oldest,handler=exp:50us,name=slow`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        const FORM: &str =
+            "write a count and settings, as in 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow";
+        let wrong = |why: String| format!("--watchers: {why} in {}: {FORM}", quoted(text));
+        let (count, rest) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
+        let allowed = |count: &usize| (1..=MAX_WATCHERS).contains(count);
+        let count = count.parse().ok().filter(allowed).ok_or_else(|| {
+            wrong(format!("the count must be a number from 1 to {MAX_WATCHERS}, got {}", quoted(count)))
+        })?;
+        let mut group = Self { count, ..Self::default() };
+        for pair in rest.into_iter().flat_map(|rest| rest.split(',')) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| wrong(format!("there is no '=' in {}", quoted(pair))))?;
+            match key {
+                "name" if value.is_empty() || value.contains('\0') => {
+                    return Err(wrong("name must be one character or more, without NUL".to_owned()));
+                }
+                "name" => group.name = Some(value.to_owned()),
+                "queue" => group.queue = Some(number("queue", 1, MAX_QUEUE, value).map_err(wrong)? as usize),
+                "policy" => group.policy = Some(policy("policy", value).map_err(wrong)?),
+                "handler" => {
+                    group.times = Some(Times::parse(value).map_err(|error| format!("--watchers: {error}"))?);
+                }
+                _ => {
+                    return Err(wrong(format!(
+                        "the setting must be name, queue, policy or handler, got {}",
+                        quoted(key)
+                    )));
+                }
+            }
+        }
+        Ok(group)
+    }
+}
+
+/// Returns the watchers that are run if none are asked for: four that differ in one thing each, or
+/// two that a sweep compares.
+pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
+    let one = |name: &str| Group { count: 1, name: Some(name.to_owned()), ..Group::default() };
+    let oldest = Some(OverflowPolicy::DropOldest);
+    match sweep.map(|sweep| sweep.swept) {
+        _ if common.policy.is_some() => vec![one("watcher")],
+        Some(Swept::Queue | Swept::Handler) => {
+            vec![one("drop-incoming"), Group { policy: oldest, ..one("drop-oldest") }]
+        }
+        None if common.queue.is_some() || common.times.is_some() => vec![one("watcher")],
+        None => vec![
+            one("base"),
+            Group { queue: Some(300), ..one("longer") },
+            Group { times: Some(Times::Fixed(Duration::from_micros(100))), ..one("faster") },
+            Group { policy: oldest, ..one("newest") },
+        ],
+    }
+}
+
+/// Returns the watchers of these groups. A setting that a group does not give is the common one.
+pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>, String> {
+    let total = groups.iter().map(|group| group.count).sum::<usize>();
+    if total > MAX_WATCHERS {
+        return Err(format!("--watchers must be at most {MAX_WATCHERS} in all, got {total}"));
+    }
+    let mut watchers: Vec<Watcher> = Vec::with_capacity(total);
+    for (index, group) in groups.iter().enumerate() {
+        let name = group.name.clone().unwrap_or_else(|| format!("group{}", index + 1));
+        for number in 1..=group.count {
+            let name = if group.count == 1 { name.clone() } else { format!("{name}-{number}") };
+            if watchers.iter().any(|other| other.name == name) {
+                return Err(format!("--watchers must have different names, got {} twice", quoted(&name)));
+            }
+            watchers.push(Watcher {
+                name,
+                group: index,
+                queue: group.queue.or(common.queue).unwrap_or(200),
+                policy: group.policy.or(common.policy).unwrap_or_default(),
+                times: group.times.or(common.times).unwrap_or(Times::Fixed(Duration::from_micros(200))),
+                // Far from the seeds of its neighbours, because their events have numbers next to
+                // each other.
+                seed: seed.wrapping_add((watchers.len() as u64 + 1) << 40),
+            });
+        }
+    }
+    Ok(watchers)
+}
+
+/// Reads an overflow policy. The error begins with `option`.
+pub(super) fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String> {
+    match text.split_once(':') {
+        None if text == "drop-incoming" => Ok(OverflowPolicy::DropIncoming),
+        None if text == "drop-oldest" => Ok(OverflowPolicy::DropOldest),
+        None if text == "wait" => Ok(OverflowPolicy::Wait),
+        Some(("wait-for", time)) => {
+            duration::parse(&format!("the time of {option} wait-for"), time).map(OverflowPolicy::WaitFor)
+        }
+        _ => Err(format!("{option} must be {POLICIES}, got {}", quoted(text))),
+    }
+}
+
+/// Reads a number within bounds. The error begins with `option`.
+pub(super) fn number(option: &str, least: u64, most: u64, text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("{option} must be a number from {least} to {most}, got {}", quoted(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Group, Times};
+    use eventcast::OverflowPolicy;
+    use std::time::Duration;
+
+    #[test]
+    fn a_group_says_what_it_wants() {
+        let text = "3:queue=64,policy=wait-for:5ms,handler=uniform:10us..1ms,name=a:b=c";
+        assert_eq!(
+            Group::parse(text).unwrap(),
+            Group {
+                count: 3,
+                name: Some("a:b=c".to_owned()),
+                queue: Some(64),
+                policy: Some(OverflowPolicy::WaitFor(Duration::from_millis(5))),
+                times: Some(Times::Uniform(Duration::from_micros(10), Duration::from_millis(1))),
+            }
+        );
+    }
+}

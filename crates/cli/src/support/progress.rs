@@ -1,0 +1,87 @@
+//! A line on a terminal that says how far a command is.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// The shortest time from one text to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The width where the terminal does not tell its own, in columns.
+const WIDTH: usize = 80;
+
+/// The line, on stderr. It is hidden unless stderr is a terminal.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    is_hidden: bool,
+    shown: Cell<Option<Instant>>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { is_hidden: !io::stderr().is_terminal(), shown: Cell::new(None) }
+    }
+
+    /// Returns a line that is never shown.
+    pub(crate) fn hidden() -> Self {
+        Self { is_hidden: true, shown: Cell::new(None) }
+    }
+
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.is_hidden
+    }
+
+    /// Shows the text in place of the one before, which stays for a moment at least.
+    pub(crate) fn show(&self, text: impl FnOnce() -> String) {
+        let is_early = || self.shown.get().is_some_and(|shown| shown.elapsed() < PAUSE);
+        if !self.is_hidden && !is_early() {
+            self.shown.set(Some(Instant::now()));
+            let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| width.0.into());
+            write(&frame(&text(), width));
+        }
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&self) {
+        if self.shown.take().is_some() {
+            write(&frame("", 1));
+        }
+    }
+}
+
+/// An error does not leave half a line behind.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Returns the bytes that put the text in the place of the line. The text is cut, because a line
+/// that is as wide as the terminal would go on in the next one.
+fn frame(text: &str, width: usize) -> String {
+    let text: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("\r{text}\u{1b}[K")
+}
+
+fn write(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress, frame};
+
+    #[test]
+    fn the_text_stays_on_its_line() {
+        assert_eq!(frame("3 of 9", 80), "\r3 of 9\u{1b}[K");
+        assert_eq!(frame("3 of 9", 6), "\r3 of \u{1b}[K");
+        assert_eq!(frame("3 of 9", 0), "\r\u{1b}[K");
+    }
+
+    #[test]
+    fn a_hidden_line_makes_no_text() {
+        let progress = Progress::hidden();
+        progress.show(|| panic!("nobody sees it"));
+        assert!(progress.is_hidden());
+    }
+}
