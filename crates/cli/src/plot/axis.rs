@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use super::{Chart, Failure, Panel};
+use super::{Chart, Failure, Panel, labels};
 use crate::support::text::plain;
 
 /// The part of an axis that two ticks must be apart.
-const APART: f64 = 0.06;
+const APART: f64 = 0.09;
 /// The number of ticks that an axis with a linear scale has at most, without its ends.
 const TICKS: f64 = 7.0;
 /// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
@@ -50,11 +50,16 @@ impl Bounds {
         let scale = panel.x.scale;
         let (from, to) = ends(scale, panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
         let span = scale.place(to) - scale.place(from);
+        // A range without a round number in it is divided evenly.
+        let steps = match steps(scale, from, to) {
+            few if few.len() < 5 => steps(Scale::Linear, from, to),
+            enough => enough,
+        };
         let is_apart = |tick: &f64| {
             let place = scale.place(*tick);
             place - scale.place(from) > APART * span && scale.place(to) - place > APART * span
         };
-        let within = steps(scale, from, to).into_iter().filter(is_apart);
+        let within = steps.into_iter().filter(is_apart);
         Self { scale, ticks: [from].into_iter().chain(within).chain([to]).collect() }
     }
 
@@ -142,11 +147,9 @@ fn round_up(value: f64) -> f64 {
 
 /// Returns a number such as `0.01`, `1.5` or `10,000`.
 pub(super) fn number(value: f64) -> String {
-    let decimals = match value.abs() {
-        1000.0.. => 0,
-        1.0.. => 2,
-        _ => 6,
-    };
+    // Three digits that count.
+    let decimals =
+        if value == 0.0 { 0 } else { (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize };
     let text = format!("{value:.decimals$}");
     let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { text.as_str() };
     match text.parse::<u64>() {
@@ -156,5 +159,11 @@ pub(super) fn number(value: f64) -> String {
 }
 
 pub(super) fn draw<'a>(chart: &mut Chart<'a, '_>, panel: &Panel) -> Result<(), Failure<'a>> {
-    chart.configure_mesh().x_desc(plain(&panel.x.label)).y_desc(plain(&panel.y.label)).draw()
+    chart
+        .configure_mesh()
+        .x_desc(plain(&panel.x.label))
+        .y_desc(plain(&panel.y.label))
+        .label_style(labels::font(labels::SMALL))
+        .axis_desc_style(labels::font(labels::SIZE))
+        .draw()
 }

@@ -1,27 +1,33 @@
 //! Text in a drawing, which fits where it stands: the labels at the ends of lines, and the words of
 //! the marks.
 
+use std::ops::Range;
+
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthChar as _;
 
 use super::axis::Bounds;
-use super::lines::{Drawn, draw_line};
-use super::{Area, Chart, Failure, LABELS_WIDTH, Mark, Panel};
+use super::lines::{Drawn, Style, draw_sample};
+use super::{Area, Chart, Failure, Mark, Panel, WIDTH};
 use crate::support::text::plain;
 
 /// The room around a drawing and its parts, in pixels.
 pub(super) const MARGIN: u32 = 14;
-pub(super) const TITLE_SIZE: u32 = 18;
-const SIZE: u32 = 13;
+/// The sizes of the text, as plotters counts them: a quarter more than in pixels.
+pub(super) const TITLE_SIZE: u32 = 20;
+pub(super) const SIZE: u32 = 16;
+pub(super) const SMALL: u32 = 14;
 /// The height of a label, in pixels.
-const ROW: i32 = 17;
+pub(super) const ROW: i32 = 18;
 /// The lengths of the line from a line's end to its label, and of the sample before the label, in
 /// pixels.
 const LEADER: i32 = 12;
-const SAMPLE: i32 = 34;
+const SAMPLE: i32 = 36;
+/// The room between a text and the thing that the text is about, in pixels.
+const GAP: i32 = 6;
 const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
 const DARK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 
@@ -33,85 +39,142 @@ pub(super) fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&DARK)
 }
 
-/// Returns the text as it can be shown, cut to this width in pixels. The widest fonts take two
-/// thirds of their size for a column.
+/// Returns the text as it can be shown, cut to this width in pixels.
 pub(super) fn fitted(text: &str, width: u32, size: u32) -> String {
-    let columns = (width * 3 / (size * 2)) as usize;
+    const CUT: &str = "..";
     let text = plain(text);
-    if text.width() <= columns {
+    if text_width(&text, size) <= width {
         return text;
     }
-    let mut left = columns.saturating_sub(2);
-    let fits = |c: &char| {
-        let wide = c.width().unwrap_or(0);
-        let is_room = wide <= left;
-        left = left.saturating_sub(wide);
-        is_room
-    };
-    let start: String = text.chars().take_while(fits).collect();
-    format!("{start}..")
+    let mut shown = String::new();
+    for c in text.chars() {
+        shown.push(c);
+        if text_width(&shown, size) + text_width(CUT, size) > width {
+            shown.pop();
+            break;
+        }
+    }
+    shown + CUT
 }
 
-/// Draws the vertical lines, each with its word at the top.
+/// Returns the width of a text in pixels, in the widest of the usual fonts.
+fn text_width(text: &str, size: u32) -> u32 {
+    let width = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 1.0,
+        'A'..='Z' | '=' | '≈' => 0.85,
+        '\0'..='\u{7f}' => 0.65,
+        other if other.width() == Some(0) => 0.0,
+        _ => 1.0,
+    };
+    (text.chars().map(width).sum::<f64>() * f64::from(size) / 1.24).ceil() as u32
+}
+
+/// Returns the room to the right of a panel for the labels of its lines, in pixels.
+pub(super) fn room(lines: &[Drawn]) -> u32 {
+    let labels = lines.iter().flat_map(|line| &line.labels);
+    let widest = labels.map(|label| text_width(&plain(label), SIZE)).max().unwrap_or(0);
+    ((LEADER + SAMPLE + GAP) as u32 + widest + MARGIN).min(WIDTH / 3)
+}
+
+/// Draws the vertical lines, each with its word above the panel.
 pub(super) fn draw_marks<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
-    panel: &Panel,
+    marks: &[&Mark],
     x: &Bounds,
 ) -> Result<(), Failure<'a>> {
     let (across, down) = chart.plotting_area().get_pixel_range();
-    let mut marks: Vec<&Mark> = panel.marks.iter().filter(|mark| x.contains(mark.at)).collect();
-    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    for (row, mark) in marks.into_iter().enumerate() {
-        let at = x.map(&mark.at, (across.start, across.end - 1));
-        // Each word has its own row, so two words never lie on each other.
-        let row = down.start + ROW * row as i32 + ROW / 2;
-        let ends = [(at, down.start), (at, down.end)];
+    let at = |mark: &Mark| x.map(&mark.at, (across.start, across.end - 1));
+    // Each word has its own row, so two words never lie on each other.
+    let middle = |row: usize| down.start - ROW * row as i32 - ROW / 2;
+    for (row, mark) in marks.iter().enumerate() {
+        let ends = [(at(mark), middle(row) - ROW / 2), (at(mark), down.end)];
         area.draw(&DashedPathElement::new(ends, 4, 3, GREY.stroke_width(1)))?;
-        let (place, anchor, room) = match at - across.start < across.end - at {
-            true => (at + 5, LEFT, across.end - at),
-            false => (at - 5, RIGHT, at - across.start),
-        };
+    }
+    for (row, mark) in marks.iter().enumerate() {
+        let (at, y) = (at(mark), middle(row));
+        let is_left = at - across.start < across.end - at;
+        let room = if is_left { across.end - at } else { at - across.start };
         let text = fitted(&mark.label, room as u32, SIZE);
-        area.draw(&Text::new(text, (place, row), font(SIZE).pos(anchor)))?;
+        let width = text_width(&text, SIZE) as i32;
+        let (place, from, anchor) =
+            if is_left { (at + GAP, at + 1, LEFT) } else { (at - GAP, at - GAP - width, RIGHT) };
+        // The line of another mark does not go through the word.
+        let ground = [(from, y - ROW / 2), (from + GAP + width - 1, y + ROW / 2 - 2)];
+        area.draw(&Rectangle::new(ground, WHITE.filled()))?;
+        area.draw(&Text::new(text, (place, y), font(SIZE).pos(anchor)))?;
     }
     Ok(())
 }
 
+/// Returns the marks that are on the x axis, in their order.
+pub(super) fn shown_marks<'p>(panel: &'p Panel, x: &Bounds) -> Vec<&'p Mark> {
+    let mut marks: Vec<&Mark> = panel.marks.iter().filter(|mark| x.contains(mark.at)).collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks
+}
+
+/// A label in its row. The first label of a line comes with a sample of the line.
+struct Label<'l> {
+    text: &'l str,
+    /// The place that the label would have without the others.
+    wanted: i32,
+    sample: Option<(Style, (i32, i32))>,
+}
+
 /// Draws the labels of the lines, as near to the ends of the lines as the other labels allow. If
-/// there are more lines than fit, the last label says how many are left out.
+/// there are more labels than fit, the last row says how many are left out.
 pub(super) fn draw_labels<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
     lines: &[Drawn],
 ) -> Result<(), Failure<'a>> {
     let (across, down) = chart.plotting_area().get_pixel_range();
-    let fit = ((down.end - down.start) / ROW) as usize;
-    let shown = if lines.len() > fit { fit - 1 } else { lines.len() };
-    let mut ends: Vec<(&Drawn, (i32, i32))> =
-        lines.iter().take(shown).filter_map(|line| Some((line, *line.places.last()?))).collect();
-    ends.sort_by_key(|(_, (_, y))| *y);
-    let rows = spread(&ends.iter().map(|(_, (_, y))| *y).collect::<Vec<_>>(), down.start..down.end);
-    let from = across.end + LEADER;
-    let text_at = from + SAMPLE + 6;
-    let room = (across.end as u32 + LABELS_WIDTH).saturating_sub(text_at as u32 + MARGIN);
-    for ((line, end), y) in ends.into_iter().zip(rows) {
-        area.draw(&PathElement::new([end, (from, y)], GREY.mix(0.5).stroke_width(1)))?;
-        draw_line(area, line.style, &[(from, y), (from + SAMPLE / 2, y), (from + SAMPLE, y)])?;
-        area.draw(&Text::new(fitted(&line.label, room, SIZE), (text_at, y), font(SIZE).pos(LEFT)))?;
+    let mut labels = labels(chart, lines);
+    let (all, fit) = (labels.len(), ((down.end - down.start) / ROW) as usize);
+    if all > fit {
+        labels.truncate(fit - 1);
     }
-    if shown < lines.len() {
-        let text = format!("and {} more lines", lines.len() - shown);
-        area.draw(&Text::new(text, (text_at, down.end + ROW / 2), font(SIZE).pos(LEFT)))?;
+    let wanted: Vec<i32> = labels.iter().map(|label| label.wanted).collect();
+    let rows = spread(&wanted, down.start..down.end - if all > fit { ROW } else { 0 });
+    let from = across.end + LEADER;
+    let text_at = from + SAMPLE + GAP;
+    let room = WIDTH.saturating_sub(text_at as u32 + MARGIN);
+    let write = |text: &str, y: i32| {
+        area.draw(&Text::new(fitted(text, room, SIZE), (text_at, y), font(SIZE).pos(LEFT)))
+    };
+    for (label, y) in labels.iter().zip(rows) {
+        if let Some((style, end)) = label.sample {
+            area.draw(&PathElement::new([end, (from, y)], GREY.mix(0.5).stroke_width(1)))?;
+            draw_sample(area, style, (from, y), SAMPLE)?;
+        }
+        write(label.text, y)?;
+    }
+    if labels.len() < all {
+        write(&format!("and {} more", all - labels.len()), down.end - ROW / 2)?;
     }
     Ok(())
 }
 
-/// Returns a row for each place, in order, at least the height of a label apart, and within the
-/// bounds if there is room.
-fn spread(places: &[i32], bounds: std::ops::Range<i32>) -> Vec<i32> {
-    let mut rows: Vec<i32> = Vec::with_capacity(places.len());
-    for place in places {
+/// Returns the labels from top to bottom.
+fn labels<'l>(chart: &Chart, lines: &'l [Drawn]) -> Vec<Label<'l>> {
+    let mut ends: Vec<_> = lines.iter().filter_map(|line| Some((line, line.end(chart)?))).collect();
+    ends.sort_by_key(|(_, (_, y))| *y);
+    let of_line = |(line, end): (&'l Drawn, (i32, i32))| {
+        line.labels.iter().enumerate().map(move |(row, text)| Label {
+            text,
+            wanted: end.1 + ROW * row as i32,
+            sample: (row == 0).then_some((line.style, end)),
+        })
+    };
+    ends.into_iter().flat_map(of_line).collect()
+}
+
+/// Returns a row for each wanted place, in order, at least the height of a label apart, and within
+/// the bounds if there is room.
+fn spread(wanted: &[i32], bounds: Range<i32>) -> Vec<i32> {
+    let mut rows: Vec<i32> = Vec::with_capacity(wanted.len());
+    for place in wanted {
         let least = rows.last().map_or(bounds.start + ROW / 2, |row| row + ROW);
         rows.push(least.max(*place));
     }

@@ -1,9 +1,11 @@
 //! The lines, with the markers at their places.
 
+use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use super::{Area, Chart, Failure, Line, Panel};
+use super::axis::Bounds;
+use super::{Area, Chart, Failure, Line, PANEL_HEIGHT, Panel, WIDTH};
 
 /// The colours, which people who see fewer colours can distinguish too. All of them are dark enough
 /// for a white ground. With more series the colours repeat.
@@ -16,7 +18,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x8c, 0x6d, 0x00),
 ];
 /// The patterns of dashes: the length of a dash and of the gap after it, in pixels.
-const DASHES: [Option<(i32, i32)>; 4] = [None, Some((9, 5)), Some((2, 4)), Some((16, 6))];
+const DASHES: [Option<(i32, i32)>; 4] = [None, Some((10, 5)), Some((2, 3)), Some((3, 9))];
 const MARKERS: usize = 5;
 /// The width of a line, and half the width of a marker, in pixels.
 const LINE_WIDTH: u32 = 2;
@@ -30,33 +32,48 @@ pub(super) struct Style {
     dashes: Option<(i32, i32)>,
 }
 
-/// A line as it is drawn, in pixels of the whole drawing.
+/// A line as it is drawn.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// The label of the line, with those of all lines that lie on it.
-    pub(super) label: String,
+    /// The label of the line, and then those of the other lines that lie on it, such as `= wait`.
+    pub(super) labels: Vec<String>,
     pub(super) style: Style,
-    pub(super) places: Vec<(i32, i32)>,
+    places: Vec<(f64, f64)>,
+}
+
+impl Drawn {
+    /// Returns where the line ends, in pixels of the whole drawing.
+    pub(super) fn end(&self, chart: &Chart) -> Option<(i32, i32)> {
+        self.places.last().map(|place| chart.backend_coord(place))
+    }
 }
 
 /// Returns the lines of a panel. Lines that lie on each other become one.
-pub(super) fn drawn(chart: &Chart, panel: &Panel) -> Vec<Drawn> {
-    let mut groups: Vec<(&Line, Drawn)> = Vec::new();
+pub(super) fn drawn(panel: &Panel, x: &Bounds, y: &Bounds) -> Vec<Drawn> {
+    // The panel is a bit smaller than this, so lines that lie on each other here do so there too.
+    let pixel =
+        |place: &(f64, f64)| (x.map(&place.0, (0, WIDTH as i32)), y.map(&place.1, (0, PANEL_HEIGHT as i32)));
+    let lie_on_each_other = |one: &[(f64, f64)], other: &[(f64, f64)]| {
+        let is_near = |(a, b): (&(f64, f64), &(f64, f64))| {
+            let (a, b) = (pixel(a), pixel(b));
+            (a.0 - b.0).abs().max((a.1 - b.1).abs()) < LINE_WIDTH as i32
+        };
+        one.len() == other.len() && one.iter().zip(other).all(is_near)
+    };
+    let mut lines: Vec<Drawn> = Vec::new();
     for line in &panel.lines {
-        let finite = line.places.iter().filter(|place| place.0.is_finite() && place.1.is_finite());
-        let places: Vec<_> = finite.map(|place| chart.backend_coord(place)).collect();
-        if places.is_empty() {
-            continue;
-        }
-        match groups.iter_mut().find(|(_, drawn)| lie_on_each_other(&drawn.places, &places)) {
-            Some((first, drawn)) => {
-                let sign = if first.places == line.places { '=' } else { '≈' };
-                drawn.label = format!("{} {sign} {}", drawn.label, line.label);
+        let is_finite = |place: &&(f64, f64)| place.0.is_finite() && place.1.is_finite();
+        let places: Vec<_> = line.places.iter().filter(is_finite).copied().collect();
+        match lines.iter_mut().find(|drawn| lie_on_each_other(&drawn.places, &places)) {
+            _ if places.is_empty() => {}
+            Some(first) => {
+                let sign = if first.places == places { '=' } else { '≈' };
+                first.labels.push(format!("{sign} {}", line.label));
             }
-            None => groups.push((line, Drawn { label: line.label.clone(), style: style(line), places })),
+            None => lines.push(Drawn { labels: vec![line.label.clone()], style: style(line), places }),
         }
     }
-    groups.into_iter().map(|(_, drawn)| drawn).collect()
+    lines
 }
 
 fn style(line: &Line) -> Style {
@@ -67,47 +84,47 @@ fn style(line: &Line) -> Style {
     }
 }
 
-/// Returns whether a reader could not see that there are two lines.
-fn lie_on_each_other(one: &[(i32, i32)], other: &[(i32, i32)]) -> bool {
-    let is_near = |(a, b): (&(i32, i32), &(i32, i32))| {
-        let far = (a.0 - b.0).abs().max((a.1 - b.1).abs());
-        far < LINE_WIDTH as i32
-    };
-    one.len() == other.len() && one.iter().zip(other).all(is_near)
+/// Draws the lines, the first one below the others. It can be seen through the gaps of the others.
+pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) -> Result<(), Failure<'a>> {
+    for line in lines {
+        let places: Vec<_> = line.places.iter().map(|place| chart.backend_coord(place)).collect();
+        draw_line(area, line.style, &places)?;
+        places.iter().try_for_each(|place| draw_marker(area, line.style, *place))?;
+    }
+    Ok(())
 }
 
-/// Draws the lines, the first one on top.
-pub(super) fn draw<'a>(area: &Area<'a>, lines: &[Drawn]) -> Result<(), Failure<'a>> {
-    lines.iter().rev().try_for_each(|line| draw_line(area, line.style, &line.places))
+/// Draws a short line with a marker in its middle, for the label of a line.
+pub(super) fn draw_sample<'a>(
+    area: &Area<'a>,
+    style: Style,
+    (x, y): (i32, i32),
+    length: i32,
+) -> Result<(), Failure<'a>> {
+    draw_line(area, style, &[(x, y), (x + length, y)])?;
+    draw_marker(area, style, (x + length / 2, y))
 }
 
-/// Draws one line with a marker at each place.
-pub(super) fn draw_line<'a>(area: &Area<'a>, style: Style, places: &[(i32, i32)]) -> Result<(), Failure<'a>> {
+fn draw_line<'a>(area: &Area<'a>, style: Style, places: &[(i32, i32)]) -> Result<(), Failure<'a>> {
     let stroke = style.colour.stroke_width(LINE_WIDTH);
     match style.dashes {
-        None => area.draw(&PathElement::new(places.to_vec(), stroke))?,
-        Some((dash, gap)) => {
-            area.draw(&DashedPathElement::new(places.to_vec(), dash, gap, stroke))?;
-        }
+        None => area.draw(&PathElement::new(places.to_vec(), stroke)),
+        Some((dash, gap)) => area.draw(&DashedPathElement::new(places.to_vec(), dash, gap, stroke)),
     }
-    places.iter().try_for_each(|place| draw_marker(area, style, *place))
 }
 
 /// Draws a marker. The markers are hollow, so a marker below another one can be seen.
 fn draw_marker<'a>(area: &Area<'a>, style: Style, (x, y): (i32, i32)) -> Result<(), Failure<'a>> {
     let (size, stroke) = (MARKER_SIZE, style.colour.stroke_width(LINE_WIDTH));
     let closed = |points: &[(i32, i32)]| {
-        let ends = points.iter().chain(points.first());
-        PathElement::new(
-            ends.map(|(dx, dy)| (x + dx * size / 4, y + dy * size / 4)).collect::<Vec<_>>(),
-            stroke,
-        )
+        let corners: Vec<_> = points.iter().chain(points.first()).map(|(dx, dy)| (x + dx, y + dy)).collect();
+        PathElement::new(corners, stroke)
     };
     match style.marker {
         0 => area.draw(&Circle::new((x, y), size, stroke)),
-        1 => area.draw(&closed(&[(-4, -4), (4, -4), (4, 4), (-4, 4)])),
-        2 => area.draw(&closed(&[(0, -5), (5, 4), (-5, 4)])),
-        3 => area.draw(&closed(&[(0, -5), (5, 0), (0, 5), (-5, 0)])),
+        1 => area.draw(&closed(&[(-size, -size), (size, -size), (size, size), (-size, size)])),
+        2 => area.draw(&closed(&[(0, -size - 1), (size + 1, size), (-size - 1, size)])),
+        3 => area.draw(&closed(&[(0, -size - 1), (size + 1, 0), (0, size + 1), (-size - 1, 0)])),
         _ => area.draw(&Cross::new((x, y), size, stroke)),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A line is told from the others by its colour, its marker and its dashes, so the drawing can be
 //! read without colours too. Lines that would lie on each other are drawn once, and their label
-//! names them all: `a = b` if they are equal, `a ≈ b` if they differ by less than a line's width.
+//! names them all: `= b` follows if they are equal, `≈ b` if they differ by less than the width of a
+//! line.
 //! The label of a line stands at its end.
 
 mod axis;
@@ -25,9 +26,7 @@ type Chart<'a, 'd> = ChartContext<'d, SVGBackend<'a>, Cartesian2d<Bounds, Bounds
 const WIDTH: u32 = 960;
 /// The heights of the title and of a panel, in pixels.
 const TITLE_HEIGHT: u32 = 40;
-const PANEL_HEIGHT: u32 = 380;
-/// The room to the right of a panel, for the labels of the lines, in pixels.
-const LABELS_WIDTH: u32 = 250;
+const PANEL_HEIGHT: u32 = 400;
 
 /// A drawing.
 #[derive(Debug)]
@@ -52,7 +51,8 @@ pub(crate) struct Line {
     /// The number of the thing that the line is about. Lines of the same thing share their colour
     /// and their marker.
     pub(crate) series: usize,
-    /// The number of the pattern of dashes. The pattern of number 0 has no gaps.
+    /// The number of the pattern of dashes. Number 0 is without gaps, 1 dashed, 2 dotted, 3 dotted
+    /// sparsely. Lines that may lie near each other differ in it.
     pub(crate) dashes: usize,
     /// The places, in the order of x.
     pub(crate) places: Vec<(f64, f64)>,
@@ -80,26 +80,50 @@ fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
     let title = labels::fitted(&drawing.title, WIDTH - 2 * labels::MARGIN, labels::TITLE_SIZE);
     let middle = (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 4);
     area.draw(&Text::new(title, middle, labels::font(labels::TITLE_SIZE).pos(labels::CENTRED)))?;
-    for (number, panel) in drawing.panels.iter().enumerate() {
+    let laid_out: Vec<Laid> = drawing.panels.iter().map(Laid::out).collect();
+    // The same for each panel, so a length has the same place in all of them.
+    let labels_width = laid_out.iter().map(|laid| labels::room(&laid.lines)).max().unwrap_or(0);
+    for (number, laid) in laid_out.into_iter().enumerate() {
         let top = (TITLE_HEIGHT + PANEL_HEIGHT * number as u32) as i32;
         let part = area.clone().shrink((0, top), (WIDTH, PANEL_HEIGHT));
-        draw_panel(area, &part, panel)?;
+        draw_panel(area, &part, laid, labels_width)?;
     }
     area.present()
 }
 
-fn draw_panel<'a>(area: &Area<'a>, part: &Area<'a>, panel: &Panel) -> Result<(), Failure<'a>> {
-    let (x, y) = (Bounds::exact(panel), Bounds::rounded(panel));
+/// A panel with its bounds, and with the lines that are drawn in it.
+struct Laid<'p> {
+    panel: &'p Panel,
+    x: Bounds,
+    y: Bounds,
+    lines: Vec<Drawn>,
+}
+
+impl<'p> Laid<'p> {
+    fn out(panel: &'p Panel) -> Self {
+        let (x, y) = (Bounds::exact(panel), Bounds::rounded(panel));
+        let lines = lines::drawn(panel, &x, &y);
+        Self { panel, x, y, lines }
+    }
+}
+
+fn draw_panel<'a>(
+    area: &Area<'a>,
+    part: &Area<'a>,
+    laid: Laid,
+    labels_width: u32,
+) -> Result<(), Failure<'a>> {
+    let Laid { panel, x, y, lines } = laid;
+    let marks = labels::shown_marks(panel, &x);
     let mut chart = ChartBuilder::on(part)
         .margin(labels::MARGIN)
-        .margin_top(2 * labels::MARGIN)
-        .margin_right(LABELS_WIDTH)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
+        .margin_top(labels::MARGIN + labels::ROW as u32 * marks.len() as u32)
+        .margin_right(labels_width)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
         .build_cartesian_2d(x.clone(), y)?;
     axis::draw(&mut chart, panel)?;
-    let drawn: Vec<Drawn> = lines::drawn(&chart, panel);
-    labels::draw_marks(area, &chart, panel, &x)?;
-    lines::draw(area, &drawn)?;
-    labels::draw_labels(area, &chart, &drawn)
+    labels::draw_marks(area, &chart, &marks, &x)?;
+    lines::draw(area, &chart, &lines)?;
+    labels::draw_labels(area, &chart, &lines)
 }

@@ -2,13 +2,14 @@
 
 use super::finding::{Enough, Finding};
 use super::reader::{Account, Watcher};
-use super::report::{name, wrapped};
+use super::report::{at_quantile, name, wrapped};
 use super::run::Outcome;
+use super::sweep::{Point, Swept};
 use crate::support::number::grouped;
 
 /// Returns the answer for each watcher, such as
 /// `base: 296 would have been enough. Its queue of 200 lost 32.11 % of the events.`.
-pub(super) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
+pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
     let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
     let lines = each.map(|((watcher, account), finding)| {
         wrapped(&format!("{}: {}", name(watcher), answer(watcher, account, finding)), "    ")
@@ -43,4 +44,81 @@ fn answer(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
              been enough. {lost}"
         ),
     }
+}
+
+/// Returns the answer for each watcher, such as
+/// `base: a queue of 375 was enough, and 247 was not. By the handler's times 300 would have been ..`.
+pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
+    let question = match swept {
+        Swept::Queue => "How long must the queue be, as far as these runs can tell?\n",
+        Swept::Handler => "How long may the handler take, as far as these runs can tell?\n",
+    };
+    // From the value that loses the least to the one that loses the most.
+    let ordered: Vec<&Point> = match swept {
+        Swept::Queue => points.iter().rev().collect(),
+        Swept::Handler => points.iter().collect(),
+    };
+    let watchers = points.first().map_or(&[][..], |point| &point.outcome.settings.watchers);
+    let line = |(index, watcher)| {
+        let who = name(watcher);
+        let [edge, computed, latency] =
+            [edge(swept, &ordered, index), computed(swept, points, index), latency(swept, &ordered, index)];
+        wrapped(&format!("{who}: {edge}{computed}{latency}"), "    ")
+    };
+    [question.to_owned()].into_iter().chain(watchers.iter().enumerate().map(line)).collect()
+}
+
+/// Returns the points without a loss, up to the first one with a loss.
+fn whole<'p>(ordered: &[&'p Point], index: usize) -> Vec<&'p Point> {
+    ordered.iter().copied().take_while(|point| point.findings[index].lost == 0).collect()
+}
+
+/// Returns which value was enough, and which one was not.
+fn edge(swept: Swept, ordered: &[&Point], index: usize) -> String {
+    let shown = |point: &Point| match swept {
+        Swept::Queue => grouped(point.value),
+        Swept::Handler => swept.shown(point.value),
+    };
+    let whole = whole(ordered, index);
+    let not = ordered.get(whole.len()).map(|point| shown(point));
+    match (swept, whole.last(), not) {
+        (Swept::Queue, Some(edge), Some(not)) => {
+            format!("a queue of {} was enough, and {not} was not.", shown(edge))
+        }
+        (Swept::Queue, Some(edge), None) => format!("a queue of {} was enough.", shown(edge)),
+        (Swept::Queue, None, not) => {
+            format!("a queue of {} was not enough.", not.unwrap_or_default())
+        }
+        (Swept::Handler, Some(edge), not) => format!(
+            "a handler of {} (a utilisation of {:.2}) was quick enough{}.",
+            shown(edge),
+            edge.findings[index].utilisation,
+            not.map_or_else(String::new, |not| format!(", and {not} was not"))
+        ),
+        (Swept::Handler, None, not) => {
+            format!("a handler of {} was not quick enough.", not.unwrap_or_default())
+        }
+    }
+}
+
+/// Returns the length that the arithmetic of the runs with a loss gives, if there is one.
+fn computed(swept: Swept, points: &[Point], index: usize) -> String {
+    let computed = points.iter().filter_map(|point| match point.findings[index].enough {
+        Enough::Computed(events) => Some(events),
+        _ => None,
+    });
+    match computed.max() {
+        Some(events) if swept == Swept::Queue => {
+            format!(" By the handler's times {} would have been enough.", grouped(events))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns the latency with the value that was just enough, if there is one.
+fn latency(swept: Swept, ordered: &[&Point], index: usize) -> String {
+    whole(ordered, index).last().map_or_else(String::new, |point| {
+        let latency = at_quantile(&point.outcome.accounts[index].seen.latency, 0.99);
+        format!(" With {}, the 99th percentile of the latency was {latency} ms.", swept.shown(point.value))
+    })
 }

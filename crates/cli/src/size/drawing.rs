@@ -63,18 +63,21 @@ fn losses(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
 }
 
 fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
-    let line = |(index, name): (usize, String), dashes: usize, shown: &str, quantile: f64| {
+    let line = |index: usize, name: &str, dashes: usize, quantile: f64| {
         let latency = |point: &Point| {
             let latency = &point.outcome.accounts[index].seen.latency;
             // A place without a number is not drawn.
             let nothing = latency.is_empty().then_some(f64::NAN);
             nothing.unwrap_or_else(|| (latency.value_at_quantile(quantile) as f64 / 1e6).max(LEAST))
         };
-        let places = places(sweep, points, index, latency);
-        Line { label: format!("{name}, {shown}"), series: index, dashes, places }
+        // The name comes last, because the end of a long label is cut.
+        let label = format!("p{:.0} of {name}", quantile * 100.0);
+        Line { label, series: index, dashes, places: places(sweep, points, index, latency) }
     };
-    let both =
-        |watcher: (usize, String)| [line(watcher.clone(), 0, "p99", 0.99), line(watcher, 2, "p50", 0.5)];
+    let both = |(index, name): (usize, String)| {
+        let dashes = index % 2;
+        [line(index, &name, dashes, 0.99), line(index, &name, dashes + 2, 0.5)]
+    };
     names(points).into_iter().enumerate().flat_map(both).collect()
 }
 

@@ -17,7 +17,7 @@ use crate::support::text::plain;
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);
     let mut parts =
-        vec![answer::text(outcome, findings), head(outcome), counts(outcome, findings), latencies(outcome)];
+        vec![answer::of_run(outcome, findings), head(outcome), counts(outcome, findings), latencies(outcome)];
     let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
     let stories: String =
         each.map(|((watcher, account), finding)| story(watcher, account, finding)).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::accounting;
+use super::answer;
 use super::finding::Finding;
 use super::group::MAX_QUEUE;
 use super::json;
@@ -15,7 +16,6 @@ use super::report::{at_quantile, name, wrapped};
 use super::run::{self, Outcome, Settings};
 use super::times::shown;
 use crate::support::duration;
-use crate::support::number::grouped;
 use crate::support::progress::Progress;
 use crate::support::table;
 use crate::support::text::{plain, quoted};
@@ -37,6 +37,14 @@ impl Swept {
         match self {
             Self::Queue => "queue",
             Self::Handler => "handler",
+        }
+    }
+
+    /// Returns a value in the form that the command line has.
+    pub(crate) fn shown(self, value: u64) -> String {
+        match self {
+            Self::Queue => value.to_string(),
+            Self::Handler => shown(Duration::from_nanos(value)),
         }
     }
 }
@@ -127,10 +135,7 @@ impl Sweep {
     }
 
     fn shown(&self, value: u64) -> String {
-        match self.swept {
-            Swept::Queue => value.to_string(),
-            Swept::Handler => shown(Duration::from_nanos(value)),
-        }
+        self.swept.shown(value)
     }
 
     /// Makes a run for each value. After an interruption, returns the runs before it, without the
@@ -163,11 +168,7 @@ impl Sweep {
         if points.is_empty() {
             return "interrupted before the end of the first run\n".to_owned();
         }
-        let mut text = String::from("How long must the queue be, as far as these runs can tell?\n");
-        if self.swept == Swept::Handler {
-            text = String::from("How long may the handler take, as far as these runs can tell?\n");
-        }
-        text.extend(self.edges(points).iter().map(|line| wrapped(line, "    ")));
+        let mut text = answer::of_sweep(self.swept, points);
         text.push_str(&format!(
             "\n{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
             settings.load,
@@ -236,49 +237,6 @@ impl Sweep {
             format!("warning, of {runs} of {} runs, the first with {at}: {}", points.len(), warning.text)
         };
         found.iter().map(line).collect()
-    }
-
-    /// Returns for each watcher from which value on, or up to which one, nothing was lost.
-    fn edges(&self, points: &[Point]) -> Vec<String> {
-        let Some(point) = points.first() else { return Vec::new() };
-        (0..point.findings.len()).map(|index| self.edge(points, index)).collect()
-    }
-
-    fn edge(&self, points: &[Point], index: usize) -> String {
-        let is_whole = |point: &&Point| point.findings[index].lost == 0;
-        // From the value that loses the least to the one that loses the most.
-        let ordered: Vec<&Point> = match self.swept {
-            Swept::Queue => points.iter().rev().collect(),
-            Swept::Handler => points.iter().collect(),
-        };
-        let whole: Vec<&Point> = ordered.iter().copied().take_while(is_whole).collect();
-        let worded = |value: u64| match self.swept {
-            Swept::Queue => grouped(value),
-            Swept::Handler => self.shown(value),
-        };
-        let who = name(&ordered[0].outcome.settings.watchers[index]);
-        let Some(edge) = whole.last() else {
-            let best = worded(ordered[0].value);
-            return match self.swept {
-                Swept::Queue => format!("{who}: a queue of {best} is not enough: every run lost something."),
-                Swept::Handler => {
-                    format!("{who}: a handler of {best} is too slow: every run lost something.")
-                }
-            };
-        };
-        let (value, next) = (worded(edge.value), ordered.get(whole.len()));
-        let p99 = at_quantile(&edge.outcome.accounts[index].seen.latency, 0.99);
-        let first = match self.swept {
-            Swept::Queue => format!("{who}: a queue of {value} was enough"),
-            Swept::Handler => {
-                format!(
-                    "{who}: a handler of {value} was quick enough, with a utilisation of {:.2}",
-                    edge.findings[index].utilisation
-                )
-            }
-        };
-        let next = next.map_or_else(String::new, |next| format!(", and {} was not", worded(next.value)));
-        format!("{first}{next}. The 99th percentile of the latency there was {p99} ms.")
     }
 
     /// Returns the result for a machine.

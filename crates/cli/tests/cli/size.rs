@@ -1,20 +1,25 @@
-//! The example `drop_on_full`, as a user runs it. The unit tests of its modules run here too.
-
-#[path = "../examples/drop_on_full/main.rs"]
-mod program;
-
-#[path = "support/running.rs"]
-mod running;
+//! The command `size`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use running::{Ended, Running, run};
 use serde_json::Value;
+
+use super::support::output;
+use super::support::running::{self, Ended, Running};
+
+fn start(args: &[&str]) -> Running {
+    Running::start(&[&["size"], args].concat())
+}
+
+/// Returns the lines of a run that must succeed.
+fn run(args: &[&str]) -> Vec<String> {
+    running::lines(&start(args).end())
+}
 
 /// Returns the document of a run that must succeed.
 fn figures(args: &[&str]) -> Value {
-    document(&Running::start("drop_on_full", &[args, &["--json"]].concat()).end())
+    document(&start(&[args, &["--json"]].concat()).end())
 }
 
 fn document(ended: &Ended) -> Value {
@@ -24,7 +29,7 @@ fn document(ended: &Ended) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn watcher<'v>(run: &'v Value, name: &str) -> &'v Value {
@@ -106,7 +111,7 @@ fn who_is_waited_for_loses_nothing() {
 }
 
 #[test]
-fn what_would_have_been_enough_is_enough() {
+fn the_answer_is_enough() {
     let lost_and_enough = |queue: u64| {
         let args = ["--queue", &queue.to_string(), "--handler", "20ms", "--grace", "200ms"];
         let run = figures(&[&BURST[..], &args].concat());
@@ -154,8 +159,12 @@ fn a_bus_that_is_full_refuses_and_that_is_told() {
 
 #[test]
 fn the_four_usual_watchers_are_told_of_in_words() {
-    let lines = run("drop_on_full", &["--for", "400ms"]);
-    assert!(lines[0].starts_with("bursts of 300 every 100ms for 0.4 s: 1,200 events, "), "{lines:#?}");
+    let lines = run(&["--for", "400ms"]);
+    assert_eq!(lines[0], "How long must the queue be, as far as this run can tell?");
+    for (line, name) in lines[1..].iter().zip(["base: ", "longer: ", "faster: ", "newest: "]) {
+        assert!(line.starts_with(name) && line.contains(" would have been "), "{name}: {lines:#?}");
+    }
+    assert!(lines[6].starts_with("bursts of 300 every 100ms for 0.4 s: 1,200 events, "), "{lines:#?}");
     for name in ["base ", "longer ", "faster ", "newest "] {
         assert_eq!(lines.iter().filter(|line| line.starts_with(name)).count(), 2, "{name}: {lines:#?}");
     }
@@ -167,7 +176,6 @@ fn the_four_usual_watchers_are_told_of_in_words() {
         "What this run shows: - 'longer' has a queue of 300 instead of 200: it lost ",
         "- 'faster' has a handler of fixed:100us instead of fixed:200us: it lost ",
         "- 'newest' has the policy 'drop_oldest' instead of 'drop_incoming': it lost ",
-        "would have been enough",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -177,16 +185,15 @@ fn the_four_usual_watchers_are_told_of_in_words() {
 #[test]
 fn names_are_escaped() {
     let spec = "--watchers=1:name=a\u{1b}[2J\r<b>&\u{202e},queue=1,handler=5ms";
-    let lines = run("drop_on_full", &[&BURST[..], &[spec]].concat());
+    let lines = run(&[&BURST[..], &[spec]].concat());
     assert!(lines.iter().any(|line| line.starts_with(r"a\u{1b}[2J\r<b>&\u{202e}: dropped ")), "{lines:#?}");
     assert!(!lines.concat().contains(['\u{1b}', '\r', '\u{202e}']), "{lines:#?}");
 }
 
 #[test]
 fn a_sweep_is_a_table_and_a_drawing() {
-    let folder = std::env::temp_dir().join(format!("eventcast-drop-on-full-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("loss.svg");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("loss.svg");
     let file_name = file.to_str().unwrap();
     let common =
         ["--burst=100", "--every=1h", "--for=20ms", "--handler=1ms", "--grace=30s", "--output", file_name];
@@ -204,17 +211,23 @@ fn a_sweep_is_a_table_and_a_drawing() {
             assert_eq!(number(&watcher["lost"]) == 0, watcher["queue"] == 500, "{watcher:#}");
         }
     }
-    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
-    assert!(svg.matches("<polyline").count() >= 6, "two losses and four latencies: {svg}");
-    for text in ["queue length, events", "latency, ms", "&lt;&amp;", "-2, p99", "bursts of 100 every"] {
+    for text in [
+        "bursts of 100 every",
+        "length of the queue, events",
+        "latency, ms",
+        "burst: 100",
+        r"p99 of &lt;&amp;&quot;\u{1b}&gt;-2",
+        // The ends of the x axis.
+        "\n5\n",
+        "\n500\n",
+    ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
-    assert!(!svg.contains("<&") && !svg.contains('\u{1b}') && is_well_formed(&svg), "{svg}");
+    assert!(!svg.contains('\u{1b}'), "{svg}");
 
     let args = [&common[..], &["--sweep", "handler=10us..1ms", "--points=2", "--queue=100"]].concat();
-    let lines = running::run("drop_on_full", &args);
-    std::fs::remove_dir_all(&folder).unwrap();
-    let head = lines.iter().position(|line| line.starts_with("HANDLER  LOAD  ")).expect("a head");
+    let lines = run(&args);
+    let head = lines.iter().position(|line| line.starts_with("HANDLER  UTILISATION  ")).expect("a head");
     let rows: Vec<Vec<&str>> =
         lines[head + 1..head + 5].iter().map(|line| line.split_whitespace().collect()).collect();
     let shown: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[3], row.len())).collect();
@@ -245,7 +258,7 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_name_for_machines_is_in_the_document() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
     let text = std::fs::read_to_string(path).unwrap();
     let section =
         text.split("\n## ").find(|section| section.starts_with("Drop on full")).expect("the section");
@@ -265,31 +278,11 @@ fn every_name_for_machines_is_in_the_document() {
     }
 }
 
-/// Returns whether each element that begins also ends, in order.
-fn is_well_formed(svg: &str) -> bool {
-    let mut open = Vec::new();
-    for tag in svg.split('<').skip(1) {
-        let Some((tag, text)) = tag.split_once('>') else { return false };
-        let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default();
-        if text.contains('>') {
-            return false;
-        }
-        if tag.starts_with('/') {
-            if open.pop() != Some(name) {
-                return false;
-            }
-        } else if !tag.ends_with('/') {
-            open.push(name);
-        }
-    }
-    open.is_empty()
-}
-
 #[cfg(unix)]
 #[test]
 fn at_a_signal_it_reports_what_it_has() {
     let signalled = |args: &[&str]| {
-        let mut program = Running::start("drop_on_full", args);
+        let mut program = start(args);
         program.wait_for(|line| line.starts_with("publishing"));
         program.signal(rustix::process::Signal::INT);
         program.end()
@@ -305,8 +298,8 @@ fn at_a_signal_it_reports_what_it_has() {
 #[test]
 fn says_what_is_wrong_and_what_is_allowed() {
     for (args, expected) in [
-        (&["--nonsense"][..], "invalid option '--nonsense'"),
-        (&["more"], "unexpected argument \"more\""),
+        (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
+        (&["more"], "unexpected argument 'more' found"),
         (&["--rate", "0"], "--rate must be a number from 1 to 10000000, got '0'"),
         (&["--rate=99999999999999999999"], "--rate must be a number from 1 to 10000000, got '9999"),
         (&["--burst=0"], "--burst must be a number from 1 to 1000000, got '0'"),
@@ -327,7 +320,7 @@ fn says_what_is_wrong_and_what_is_allowed() {
             &["--policy=wait-for:5"],
             "the time of --policy wait-for must be a duration such as 250ms or 1m30s, got '5'",
         ),
-        (&["--policy"], "--policy needs a value: drop-incoming"),
+        (&["--policy"], "a value is required for '--policy <POLICY>'"),
         (
             &["--handler=fast"],
             "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' \
@@ -368,15 +361,34 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["--seed=-1"], "--seed must be a number from 0 to"),
     ] {
-        let ended = Running::start("drop_on_full", args).end();
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {:?}", ended.stderr);
-        assert!(ended.stderr[0].starts_with("drop_on_full: "), "{:?}", ended.stderr);
-        assert!(ended.stderr[0].contains(expected), "{args:?}: {:?}", ended.stderr);
-        assert_eq!(ended.stderr[1], "Try 'drop_on_full --help'.");
+        let ended = output::run(&[&["size"], args].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(expected), "{args:?}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_before_the_first_run() {
     let args = ["--sweep=queue=1..2", "-o", "/no/such/\u{1b}folder/x.svg"];
-    let ended = Running::start("drop_on_full", &args).end();
+    let ended = start(&args).end();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    let expected = r"drop_on_full: cannot write '/no/such/\u{1b}folder/x.svg': ";
+    let expected = r"eventcast: cannot write '/no/such/\u{1b}folder/x.svg': ";
     assert!(ended.stderr[0].starts_with(expected), "{:?}", ended.stderr);
+}
+
+#[test]
+fn the_help_fits_and_ends_with_examples() {
+    for option in ["-h", "--help"] {
+        let help = output::run(&["size", option]);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+        for line in help.stdout.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+        let examples = help.stdout.split_once("\nExamples:\n").expect("examples").1;
+        assert!(examples.lines().count() >= 3, "{examples}");
+        assert!(examples.lines().all(|line| line.starts_with("  eventcast size")), "{examples}");
+        for text in ["--watchers <SPEC>", "3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow"] {
+            assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
+        }
+    }
 }
