@@ -5,7 +5,6 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
 use super::{Chart, Failure, Panel, labels};
-use crate::support::text::plain;
 
 /// The part of an axis that two ticks must be apart.
 const APART: f64 = 0.09;
@@ -161,8 +160,8 @@ pub(super) fn number(value: f64) -> String {
 pub(super) fn draw<'a>(chart: &mut Chart<'a, '_>, panel: &Panel) -> Result<(), Failure<'a>> {
     chart
         .configure_mesh()
-        .x_desc(plain(&panel.x.label))
-        .y_desc(plain(&panel.y.label))
+        .x_desc(labels::plain(&panel.x.label))
+        .y_desc(labels::plain(&panel.y.label))
         .label_style(labels::font(labels::SMALL))
         .axis_desc_style(labels::font(labels::SIZE))
         .draw()

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthChar as _;
 use super::axis::Bounds;
 use super::lines::{Drawn, Style, draw_sample};
 use super::{Area, Chart, Failure, Mark, Panel, WIDTH};
-use crate::support::text::plain;
+use crate::support::text;
 
 /// The room around a drawing and its parts, in pixels.
 pub(super) const MARGIN: u32 = 14;
@@ -37,6 +37,12 @@ const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
 
 pub(super) fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&DARK)
+}
+
+/// Returns the text as it can be shown in an XML document.
+pub(super) fn plain(text: &str) -> String {
+    // The only characters that a terminal bears and XML does not.
+    text::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// Returns the text as it can be shown, cut to this width in pixels.

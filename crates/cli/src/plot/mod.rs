@@ -9,6 +9,8 @@
 mod axis;
 mod labels;
 mod lines;
+#[cfg(test)]
+mod tests;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
