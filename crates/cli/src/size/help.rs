@@ -35,10 +35,10 @@ A HANDLER is a TIME up to 60s, always the same (20us or fixed:20us), or drawn fo
                          that mean and a shape of 1.5, cut at 1000 means
 A TIME is numbers with units: 500us, 2ms, 5s, 1m30s.
 
-In the tables UTILISATION is the offered load divided by the handler's capacity: the handler's
-time for the events of one second, in seconds. Above 1 the handler cannot keep up. LOST % is the
-share that was lost to a full queue. RATE % is the share of the asked rate that the publisher
-reached.
+In the tables UTIL is the utilisation: the offered load divided by the handler's capacity, or the
+handler's time for the events of one second, in seconds. Above 1 the handler cannot keep up.
+LOST % is the share that was lost to a full queue. RATE % is the share of the asked rate that the
+publisher reached.
 
 How time is spent: the publisher goes by the clock, whatever becomes of the events. It still
 publishes an event that is late, and latency counts from when the event was due. A handler

@@ -86,7 +86,7 @@ fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
         "QUEUE",
         "POLICY",
         "HANDLER",
-        "UTILISATION",
+        "UTIL",
         "OFFERED",
         "DELIVERED",
         "DROPPED",

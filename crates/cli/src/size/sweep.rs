@@ -179,8 +179,7 @@ impl Sweep {
             points.len(),
             self.values().len()
         ));
-        let head =
-            ["UTILISATION", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
+        let head = ["UTIL", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
         let mut rows = vec![
             [self.swept.name().to_uppercase().as_str()]
                 .iter()

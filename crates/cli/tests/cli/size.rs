@@ -13,7 +13,7 @@ fn start(args: &[&str]) -> Running {
 }
 
 /// Returns the lines of a run that must succeed.
-fn run(args: &[&str]) -> Vec<String> {
+fn lines_of(args: &[&str]) -> Vec<String> {
     running::lines(&start(args).end())
 }
 
@@ -134,7 +134,7 @@ fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
     let run = figures(&args);
     assert_adds_up(&run);
     let watcher = watcher(&run, "watcher");
-    assert!(watcher["load"].as_f64().expect("a load") > 10.0);
+    assert!(watcher["utilisation"].as_f64().expect("a utilisation") > 10.0);
     assert!(number(&watcher["lost"]) > 0 && number(&watcher["dropped"]["abandoned"]) > 0, "{watcher:#}");
     assert_eq!((&run["complete"], &watcher["enough"]["basis"]), (&false.into(), &"grows".into()));
     let told = |list: &str, part: &str| {
@@ -159,7 +159,7 @@ fn a_bus_that_is_full_refuses_and_that_is_told() {
 
 #[test]
 fn the_four_usual_watchers_are_told_of_in_words() {
-    let lines = run(&["--for", "400ms"]);
+    let lines = lines_of(&["--for", "400ms"]);
     assert_eq!(lines[0], "How long must the queue be, as far as this run can tell?");
     for (line, name) in lines[1..].iter().zip(["base: ", "longer: ", "faster: ", "newest: "]) {
         assert!(line.starts_with(name) && line.contains(" would have been "), "{name}: {lines:#?}");
@@ -185,7 +185,7 @@ fn the_four_usual_watchers_are_told_of_in_words() {
 #[test]
 fn names_are_escaped() {
     let spec = "--watchers=1:name=a\u{1b}[2J\r<b>&\u{202e},queue=1,handler=5ms";
-    let lines = run(&[&BURST[..], &[spec]].concat());
+    let lines = lines_of(&[&BURST[..], &[spec]].concat());
     assert!(lines.iter().any(|line| line.starts_with(r"a\u{1b}[2J\r<b>&\u{202e}: dropped ")), "{lines:#?}");
     assert!(!lines.concat().contains(['\u{1b}', '\r', '\u{202e}']), "{lines:#?}");
 }
@@ -226,8 +226,8 @@ fn a_sweep_is_a_table_and_a_drawing() {
     assert!(!svg.contains('\u{1b}'), "{svg}");
 
     let args = [&common[..], &["--sweep", "handler=10us..1ms", "--points=2", "--queue=100"]].concat();
-    let lines = run(&args);
-    let head = lines.iter().position(|line| line.starts_with("HANDLER  UTILISATION  ")).expect("a head");
+    let lines = lines_of(&args);
+    let head = lines.iter().position(|line| line.starts_with("HANDLER  UTIL  ")).expect("a head");
     let rows: Vec<Vec<&str>> =
         lines[head + 1..head + 5].iter().map(|line| line.split_whitespace().collect()).collect();
     let shown: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[3], row.len())).collect();
@@ -260,8 +260,10 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
 fn every_name_for_machines_is_in_the_document() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let section =
-        text.split("\n## ").find(|section| section.starts_with("Drop on full")).expect("the section");
+    let section = text
+        .split("\n## ")
+        .find(|section| section.starts_with("The length of a queue"))
+        .expect("the section");
     let documented: BTreeSet<&str> = section
         .split('`')
         .skip(1)
