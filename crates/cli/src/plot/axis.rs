@@ -6,8 +6,9 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use super::{Chart, Failure, Panel, labels};
 
-/// The part of an axis that two ticks must be apart.
-const APART: f64 = 0.09;
+/// The part of an axis that a tick must be apart from the next one, and from an end.
+const APART: f64 = 0.06;
+const APART_FROM_END: f64 = 0.09;
 /// The number of ticks that an axis with a linear scale has at most, without its ends.
 const TICKS: f64 = 7.0;
 /// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
@@ -47,25 +48,29 @@ impl Bounds {
     /// Returns the bounds of the x axis: from the first place to the last one, both with a tick.
     pub(super) fn exact(panel: &Panel) -> Self {
         let scale = panel.x.scale;
-        let (from, to) = ends(scale, panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
+        let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
         let span = scale.place(to) - scale.place(from);
         // A range without a round number in it is divided evenly.
         let steps = match steps(scale, from, to) {
             few if few.len() < 5 => steps(Scale::Linear, from, to),
             enough => enough,
         };
-        let is_apart = |tick: &f64| {
-            let place = scale.place(*tick);
-            place - scale.place(from) > APART * span && scale.place(to) - place > APART * span
-        };
-        let within = steps.into_iter().filter(is_apart);
-        Self { scale, ticks: [from].into_iter().chain(within).chain([to]).collect() }
+        let far = |a: f64, b: f64| (scale.place(b) - scale.place(a)) / span;
+        let mut ticks = vec![from];
+        for tick in steps {
+            let is_apart = ticks.last().is_none_or(|last| far(*last, tick) > APART);
+            if is_apart && far(from, tick) > APART_FROM_END && far(tick, to) > APART_FROM_END {
+                ticks.push(tick);
+            }
+        }
+        ticks.push(to);
+        Self { scale, ticks }
     }
 
     /// Returns the bounds of the y axis: from a round value to a round value, around all places.
     pub(super) fn rounded(panel: &Panel) -> Self {
         let scale = panel.y.scale;
-        let (from, to) = ends(scale, panel.lines.iter().flat_map(|line| &line.places).map(|place| place.1));
+        let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.1));
         let from = if scale == Scale::Linear { from.min(0.0) } else { from };
         Self { scale, ticks: steps(scale, from, to) }
     }
@@ -104,7 +109,7 @@ impl ValueFormatter<f64> for Bounds {
 }
 
 /// Returns the least and the most of the values. They differ.
-fn ends(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64) {
     let finite = || values.clone().filter(|value| value.is_finite());
     let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
     let least_of_scale = if scale == Scale::Log { LEAST } else { f64::NEG_INFINITY };

@@ -17,7 +17,7 @@ use crate::support::text;
 /// The room around a drawing and its parts, in pixels.
 pub(super) const MARGIN: u32 = 14;
 /// The sizes of the text, as plotters counts them: a quarter more than in pixels.
-pub(super) const TITLE_SIZE: u32 = 20;
+pub(super) const TITLE_SIZE: u32 = 18;
 pub(super) const SIZE: u32 = 16;
 pub(super) const SMALL: u32 = 14;
 /// The height of a label, in pixels.

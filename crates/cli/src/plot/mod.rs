@@ -2,9 +2,11 @@
 //!
 //! A line is told from the others by its colour, its marker and its dashes, so the drawing can be
 //! read without colours too. Lines that would lie on each other are drawn once, and their label
-//! names them all: `= b` follows if they are equal, `≈ b` if they differ by less than the width of a
-//! line.
-//! The label of a line stands at its end.
+//! names them all: `= b` follows if they are equal, `≈ b` if they differ by less than the width of
+//! a line. The label of a line stands at its end.
+#![allow(clippy::cast_possible_wrap, reason = "pixels, rows and panels are few")]
+#![allow(clippy::cast_precision_loss, reason = "a tick is at most a few steps from zero")]
+#![allow(clippy::cast_sign_loss, reason = "no width is negative")]
 
 mod axis;
 mod labels;

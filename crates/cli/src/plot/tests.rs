@@ -136,7 +136,7 @@ fn a_mark_is_a_line_with_a_word() {
 }
 
 /// Returns the left end, the right end and the middle of each text, in pixels, by a font whose
-/// letters are as wide as the widest in DejaVu Sans, or all as wide as its M.
+/// letters are as wide as usual in a wide font, except for a W.
 fn boxes(svg: &str) -> Vec<(f64, f64, f64, String)> {
     let document = Document::parse(svg).unwrap();
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));

@@ -47,7 +47,7 @@ fn answer(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
 }
 
 /// Returns the answer for each watcher, such as
-/// `base: a queue of 375 was enough, and 247 was not. By the handler's times 300 would have been ..`.
+/// `base: a queue of 375 was enough, and 247 was not. With 375, the 99th percentile ..`.
 pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
     let question = match swept {
         Swept::Queue => "How long must the queue be, as far as these runs can tell?\n",
@@ -121,4 +121,99 @@ fn latency(swept: Swept, ordered: &[&Point], index: usize) -> String {
         let latency = at_quantile(&point.outcome.accounts[index].seen.latency, 0.99);
         format!(" With {}, the 99th percentile of the latency was {latency} ms.", swept.shown(point.value))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accounting::tests::outcome;
+    use super::super::finding::{Enough, Finding};
+    use super::super::sweep::{Point, Swept};
+    use super::{of_run, of_sweep};
+
+    fn finding(lost: u64, utilisation: f64, enough: Enough) -> Finding {
+        Finding { lost, lost_percent: 10.0 * lost as f64, utilisation, first: None, enough }
+    }
+
+    #[test]
+    fn the_answer_is_the_length_and_how_it_is_known() {
+        for (finding, expected) in [
+            (
+                finding(0, 0.5, Enough::Held(3)),
+                "3 would have been enough. Its queue of 3 lost nothing, and held 3 at most.",
+            ),
+            (
+                finding(0, 0.5, Enough::Waited(1200)),
+                "1,200 would have been enough. Its queue of 3 lost nothing, because the bus waited.",
+            ),
+            (
+                finding(6, 0.5, Enough::Computed(9)),
+                "9 would have been enough. Its queue of 3 lost 60.00 % of the events.",
+            ),
+            (
+                finding(6, 0.5, Enough::AtLeast(9)),
+                "9 or more would have been needed. Its queue of 3 lost 60.00 % of the events.",
+            ),
+            (
+                finding(6, 1.5, Enough::Grows(9)),
+                "no length is enough. Its utilisation is 1.50, so a longer run needs a longer queue. For this \
+                 run 9 would have been enough. Its queue of 3 lost 60.00 % of the events.",
+            ),
+            (
+                finding(0, 1.5, Enough::Grows(2)),
+                "no length is enough. Its utilisation is 1.50, so a longer run needs a longer queue. Here its \
+                 queue of 3 lost nothing, and held 2.",
+            ),
+        ] {
+            let text = of_run(&outcome(), &[finding]);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let question = "How long must the queue be, as far as this run can tell?";
+            assert_eq!(words.join(" "), format!(r"{question} w\u{{1b}}: {expected}"));
+        }
+        let mut early = outcome();
+        early.accounts[0].stats.offered = 0;
+        let text = of_run(&early, &[finding(0, 0.0, Enough::Held(0))]);
+        assert!(text.ends_with("the run is too short to tell.\n"), "{text}");
+    }
+
+    /// Returns the answer of a sweep with these values, and what was lost with each of them.
+    fn swept(swept: Swept, values: &[(u64, u64)]) -> String {
+        let point = |(value, lost): &(u64, u64)| Point {
+            value: *value,
+            outcome: outcome(),
+            findings: vec![finding(
+                *lost,
+                0.25,
+                if *lost > 0 { Enough::Computed(9) } else { Enough::Held(8) },
+            )],
+        };
+        let text = of_sweep(swept, &values.iter().map(point).collect::<Vec<_>>());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ").split_once(": ").expect("an answer").1.to_owned()
+    }
+
+    #[test]
+    fn a_sweep_says_which_value_was_enough_and_which_was_not() {
+        let latency = |value: &str| format!("With {value}, the 99th percentile of the latency was - ms.");
+        assert_eq!(
+            swept(Swept::Queue, &[(1, 5), (2, 0), (4, 3), (8, 0), (1600, 0)]),
+            format!(
+                "a queue of 8 was enough, and 4 was not. By the handler's times 9 would have been enough. {}",
+                latency("8")
+            )
+        );
+        let whole = swept(Swept::Queue, &[(8, 0), (1600, 0)]);
+        assert_eq!(whole, format!("a queue of 8 was enough. {}", latency("8")));
+        assert_eq!(
+            swept(Swept::Queue, &[(1, 5), (1600, 1)]),
+            "a queue of 1,600 was not enough. By the handler's times 9 would have been enough."
+        );
+        assert_eq!(
+            swept(Swept::Handler, &[(1000, 0), (20_000, 0), (30_000, 1), (40_000, 0)]),
+            format!(
+                "a handler of 20us (a utilisation of 0.25) was quick enough, and 30us was not. {}",
+                latency("20us")
+            )
+        );
+        assert_eq!(swept(Swept::Handler, &[(1000, 2), (2000, 3)]), "a handler of 1us was not quick enough.");
+    }
 }

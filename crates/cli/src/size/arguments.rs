@@ -26,15 +26,16 @@ const MAX_LENGTH: Duration = Duration::from_secs(3600);
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, after_help = help::EXAMPLES, after_long_help = help::LONG)]
 pub(crate) struct Args {
+    // In boxes, because the options of the other commands take less memory.
     #[command(flatten)]
-    load: LoadArgs,
+    load: Box<LoadArgs>,
     #[command(flatten)]
-    watchers: WatcherArgs,
+    watchers: Box<WatcherArgs>,
     #[command(flatten)]
-    output: OutputArgs,
+    output: Box<OutputArgs>,
 }
 
-/// When how many events are published.
+/// The events that are published.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load [default: bursts of 300 every 100ms]")]
 struct LoadArgs {
@@ -61,7 +62,7 @@ struct LoadArgs {
     incoming: u64,
 }
 
-/// Who handles the events.
+/// The watchers that handle the events.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Watchers [default: four that differ in one setting each]")]
 struct WatcherArgs {
@@ -88,7 +89,7 @@ struct WatcherArgs {
     grace: Duration,
 }
 
-/// What is run how often, and how the result is shown.
+/// The number of runs, and the form of the result.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_unasked() {
+    fn there_are_usual_watchers_and_a_usual_load() {
         let names = |args: &[&str]| {
             let watchers = request(args).settings.watchers;
             watchers.into_iter().map(|watcher| watcher.name).collect::<Vec<_>>()

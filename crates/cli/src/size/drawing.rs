@@ -15,8 +15,8 @@ const IDLE: f64 = 1e-6;
 
 pub(super) fn of(sweep: &Sweep, points: &[Point], load: &Load) -> Drawing {
     let title = match sweep.swept {
-        Swept::Queue => format!("Loss and latency by the length of the queue: {load}"),
-        Swept::Handler => format!("Loss and latency by the handler's utilisation: {load}"),
+        Swept::Queue => format!("Loss and latency by length of the queue: {load}"),
+        Swept::Handler => format!("Loss and latency by utilisation: {load}"),
     };
     let panel = |label: &str, scale: Scale, lines: Vec<Line>| Panel {
         x: across(sweep.swept),
@@ -92,4 +92,52 @@ fn places(sweep: &Sweep, points: &[Point], index: usize, y: impl Fn(&Point) -> f
         Swept::Handler => point.findings[index].utilisation.max(IDLE),
     };
     points.iter().map(|point| (x(point), y(point))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accounting::tests::outcome;
+    use super::super::finding::{Enough, Finding};
+    use super::super::sweep::{Point, Sweep};
+    use super::of;
+    use crate::plot::svg;
+
+    /// Returns the drawing of a sweep with one watcher.
+    fn drawn(sweep: &str, values: &[u64]) -> String {
+        let point = |value: &u64| {
+            let utilisation = *value as f64 / 1000.0;
+            let enough = Enough::Held(1);
+            let finding = Finding { lost: 6, lost_percent: 60.0, utilisation, first: None, enough };
+            let mut outcome = outcome();
+            outcome.accounts[0].seen.latency.record(5_000_000).unwrap();
+            Point { value: *value, outcome, findings: vec![finding] }
+        };
+        let mut load = outcome().settings.load;
+        load.burst = 300;
+        let points: Vec<Point> = values.iter().map(point).collect();
+        svg(&of(&Sweep::parse(sweep).unwrap(), &points, &load)).unwrap()
+    }
+
+    #[test]
+    fn a_sweep_of_lengths_marks_the_burst_and_the_default() {
+        let svg = drawn("queue=20..2000", &[20, 200, 2000]);
+        for text in ["length of the queue, events", "burst: 300", "default: 1,000", r"p99 of w\u{1b}"] {
+            assert_eq!(
+                svg.matches(text).count(),
+                if text.starts_with("p99") { 1 } else { 2 },
+                "{text}: {svg}"
+            );
+        }
+        assert!(svg.contains("lost, % of the offered events") && svg.contains("latency, ms"), "{svg}");
+    }
+
+    #[test]
+    fn a_sweep_of_handlers_is_over_their_utilisation() {
+        let svg = drawn("handler=1us..1ms", &[100, 1000, 2000]);
+        let label = "utilisation: offered load / capacity, as a share of the handler&apos;s time";
+        for text in [label, "1: the handler is always busy", "\n0.1\n"] {
+            assert_eq!(svg.matches(text).count(), 2, "{text}: {svg}");
+        }
+        assert!(!svg.contains("burst: 300"), "{svg}");
+    }
 }

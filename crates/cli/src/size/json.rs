@@ -9,6 +9,7 @@ use super::finding::Finding;
 use super::learn;
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
+use super::warnings;
 
 pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
     let (settings, published) = (&outcome.settings, &outcome.published);
@@ -40,7 +41,7 @@ pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
         "addsUp": faults.is_empty(),
         "faults": faults,
         "watchers": watchers,
-        "warnings": learn::warnings(outcome).into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
+        "warnings": warnings::warnings(outcome).into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
         "learned": learn::learned(outcome, findings),
     })
 }

@@ -10,8 +10,6 @@ use crate::support::text::quoted;
 
 /// The smallest change that is worth a word, in hundredths of what was offered.
 const NOTABLE: f64 = 1.0;
-/// The lateness above which a sleep is later than usual, in nanoseconds.
-const LATE: u64 = 1_000_000;
 /// The number of watchers that are described one by one.
 const TOLD: usize = 4;
 
@@ -31,77 +29,6 @@ impl Case<'_> {
     fn p99(&self) -> String {
         millis(Duration::from_nanos(self.account.seen.latency.value_at_quantile(0.99)))
     }
-}
-
-/// A fact about the figures that the user should know before believing them.
-pub(crate) struct Warning {
-    /// The kind of the warning, which is the same for the same fact in another run.
-    pub(crate) kind: &'static str,
-    pub(crate) text: String,
-}
-
-/// Returns warnings about figures that come from the machine, or that are not what was asked for.
-pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
-    let (published, mut warnings) = (&outcome.published, Vec::new());
-    let mut warn = |kind, text| warnings.push(Warning { kind, text });
-    let (asked, achieved) = (published.asked_rate(), published.rate());
-    if achieved < 0.99 * asked {
-        warn(
-            "rate",
-            format!(
-                "the machine could not keep the rate: the run published {} events a second of {} asked for",
-                grouped(achieved.round() as u64),
-                grouped(asked.round() as u64)
-            ),
-        );
-    }
-    let late = published.late.value_at_quantile(0.99);
-    if late > LATE {
-        warn(
-            "publisher",
-            format!(
-                "one of 100 events was published {} or more after it was due: this machine is too busy for \
-                 the publisher, and late events come all at once",
-                millis(Duration::from_nanos(late))
-            ),
-        );
-    }
-    if published.refused > 0 {
-        warn(
-            "refused",
-            format!(
-                "the bus refused {} events before it offered them to a watcher: its own queue of {} was \
-                 full (--incoming)",
-                grouped(published.refused),
-                grouped(outcome.settings.incoming as u64)
-            ),
-        );
-    }
-    let late = |account: &Account| account.seen.late.value_at_quantile(0.99);
-    let latest = outcome.accounts.iter().map(late).max().unwrap_or(0);
-    if latest > LATE {
-        warn(
-            "handlers",
-            format!(
-                "one of 100 events was finished {} or more later than its handler's time explains: this \
-                 machine is too busy for so many handlers, and the figures are worse than they should be",
-                millis(Duration::from_nanos(latest))
-            ),
-        );
-    }
-    let abandoned: u64 = outcome.accounts.iter().map(|account| account.stats.dropped.abandoned).sum();
-    if abandoned > 0 {
-        warn(
-            "abandoned",
-            format!(
-                "{} events were still queued {:?} after the last publish, and the shutdown abandoned them \
-                 (--grace): they count as dropped, not as lost to a full queue",
-                grouped(abandoned),
-                outcome.settings.grace
-            ),
-        );
-    }
-    warnings
 }
 
 /// Returns comparisons of the first watcher with those that differ from it in one thing, and what

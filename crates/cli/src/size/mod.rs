@@ -22,6 +22,7 @@ mod shadow;
 mod spend;
 mod sweep;
 mod times;
+mod warnings;
 
 use std::error::Error;
 use std::fs::{self, OpenOptions};

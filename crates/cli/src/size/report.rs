@@ -10,6 +10,7 @@ use super::finding::{Finding, millis};
 use super::learn;
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
+use super::warnings;
 use crate::support::number::grouped;
 use crate::support::table;
 use crate::support::text::plain;
@@ -24,7 +25,7 @@ pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     if !stories.is_empty() {
         parts.push(stories);
     }
-    let warnings = learn::warnings(outcome);
+    let warnings = warnings::warnings(outcome);
     if !warnings.is_empty() {
         parts.push(
             warnings.iter().map(|warning| wrapped(&format!("warning: {}", warning.text), "    ")).collect(),

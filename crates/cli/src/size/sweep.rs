@@ -1,6 +1,7 @@
 //! One setting over a range of values: a run for each value, and a table of the results.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use super::answer;
 use super::finding::Finding;
 use super::group::MAX_QUEUE;
 use super::json;
-use super::learn::{self, Warning};
 use super::report::{at_quantile, name, wrapped};
 use super::run::{self, Outcome, Settings};
 use super::times::shown;
+use super::warnings::{self, Warning};
 use crate::support::duration;
 use crate::support::progress::Progress;
 use crate::support::table;
@@ -169,7 +170,9 @@ impl Sweep {
             return "interrupted before the end of the first run\n".to_owned();
         }
         let mut text = answer::of_sweep(self.swept, points);
-        text.push_str(&format!(
+        // Writing to a string never fails.
+        let _ = write!(
+            text,
             "\n{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
             settings.load,
             settings.length.as_secs_f64(),
@@ -178,7 +181,7 @@ impl Sweep {
             self.shown(self.to),
             points.len(),
             self.values().len()
-        ));
+        );
         let head = ["UTIL", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
         let mut rows = vec![
             [self.swept.name().to_uppercase().as_str()]
@@ -224,7 +227,7 @@ impl Sweep {
     fn warnings(&self, points: &[Point]) -> Vec<String> {
         let mut found: Vec<(Warning, u64, usize)> = Vec::new();
         for point in points {
-            for warning in learn::warnings(&point.outcome) {
+            for warning in warnings::warnings(&point.outcome) {
                 match found.iter_mut().find(|(known, ..)| known.kind == warning.kind) {
                     Some((.., runs)) => *runs += 1,
                     None => found.push((warning, point.value, 1)),
