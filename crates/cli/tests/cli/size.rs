@@ -378,6 +378,27 @@ fn a_file_that_cannot_be_written_is_named_before_the_first_run() {
     assert!(ended.stderr[0].starts_with(expected), "{:?}", ended.stderr);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_a_reader_that_goes_away_is_not() {
+    let args = ["size", "--queue=10", "--burst=10", "--for=1ms", "--handler=1us"];
+    let mut full = output::eventcast(&args);
+    full.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let full = full.output().unwrap();
+    assert_eq!(full.status.code(), Some(1));
+    let stderr = String::from_utf8(full.stderr).unwrap();
+    assert!(stderr.contains("eventcast: cannot write to stdout: "), "{stderr}");
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut gone = output::eventcast(&args);
+    let gone = gone.stdout(writer).output().unwrap();
+    assert_eq!(
+        (gone.status.code(), gone.stderr.as_slice()),
+        (Some(0), b"publishing; Ctrl-C ends it early\n".as_slice())
+    );
+}
+
 #[test]
 fn the_help_fits_and_ends_with_examples() {
     for option in ["-h", "--help"] {
