@@ -1,5 +1,6 @@
 //! The result of a run, for a person.
 
+use std::io;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -17,8 +18,13 @@ use crate::support::text::plain;
 
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);
-    let mut parts =
-        vec![answer::of_run(outcome, findings), head(outcome), counts(outcome, findings), latencies(outcome)];
+    let mut parts = vec![
+        answer::of_run(outcome, findings),
+        head(outcome),
+        settings(outcome, findings),
+        counts(outcome, findings),
+        latencies(outcome),
+    ];
     let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
     let stories: String =
         each.map(|((watcher, account), finding)| story(watcher, account, finding)).collect();
@@ -44,13 +50,21 @@ pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     parts.join("\n")
 }
 
-/// Breaks a text into lines that can be read, and indents those after the first one.
+/// Breaks a text into lines that can be read and that fit into the terminal, if there is one.
+/// Indents the lines after the first one.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
-    const WIDTH: usize = 100;
+    const NARROW: usize = 40;
+    const WIDE: usize = 100;
+    let terminal = terminal_size::terminal_size_of(io::stdout());
+    let width = terminal.map_or(WIDE, |(width, _)| usize::from(width.0).clamp(NARROW, WIDE));
+    wrapped_to(width, text, indent)
+}
+
+fn wrapped_to(most: usize, text: &str, indent: &str) -> String {
     let (mut out, mut column) = (String::new(), 0);
     for word in text.split(' ') {
         let width = word.chars().count();
-        if column > 0 && column + 1 + width > WIDTH {
+        if column > 0 && column + 1 + width > most {
             out.push('\n');
             out.push_str(indent);
             column = indent.len();
@@ -70,41 +84,40 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
 fn head(outcome: &Outcome) -> String {
     let published = &outcome.published;
     let early = if outcome.interrupted { "; interrupted, and the figures are of that time" } else { "" };
-    format!(
-        "{} for {:.1} s: {} events, {} a second ({} asked for), {} refused{early}\n",
+    let text = format!(
+        "{} for {:.1} s: {} events, {} a second ({} asked for), {} refused{early}",
         outcome.settings.load,
         published.took.as_secs_f64(),
         grouped(published.accepted + published.refused),
         grouped(published.rate().round() as u64),
         grouped(published.asked_rate().round() as u64),
         grouped(published.refused),
-    )
+    );
+    wrapped(&text, "    ")
 }
 
-fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
-    let head = [
-        "WATCHER",
-        "QUEUE",
-        "POLICY",
-        "HANDLER",
-        "UTIL",
-        "OFFERED",
-        "DELIVERED",
-        "DROPPED",
-        "LOST %",
-        "GAPS",
-        "LONGEST GAP",
-        "HIGH WATER",
-    ];
+fn settings(outcome: &Outcome, findings: &[Finding]) -> String {
+    let head = ["WATCHER", "QUEUE", "POLICY", "HANDLER", "UTIL"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
-    rows.extend(each.map(|((watcher, Account { stats, seen, .. }), finding)| {
+    rows.extend(outcome.settings.watchers.iter().zip(findings).map(|(watcher, finding)| {
         vec![
             name(watcher),
             watcher.queue.to_string(),
             watcher.policy.to_string(),
             watcher.times.to_string(),
             format!("{:.2}", finding.utilisation),
+        ]
+    }));
+    table::render(&rows)
+}
+
+fn counts(outcome: &Outcome, findings: &[Finding]) -> String {
+    let head = ["WATCHER", "OFFERED", "DELIVERED", "DROPPED", "LOST %", "GAPS", "LONGEST GAP", "HIGH WATER"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let each = outcome.settings.watchers.iter().zip(&outcome.accounts).zip(findings);
+    rows.extend(each.map(|((watcher, Account { stats, seen, .. }), finding)| {
+        vec![
+            name(watcher),
             stats.offered.to_string(),
             stats.delivered.to_string(),
             stats.dropped.total().to_string(),
@@ -181,4 +194,16 @@ pub(crate) fn name(watcher: &Watcher) -> String {
     }
     let start: String = name.chars().take(WIDTH - 2).collect();
     format!("{start}..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped_to;
+
+    #[test]
+    fn a_text_fits_between_its_margins() {
+        assert_eq!(wrapped_to(11, "one two three four", "  "), "one two\n  three\n  four\n");
+        assert_eq!(wrapped_to(18, "one two three four", "  "), "one two three four\n");
+        assert_eq!(wrapped_to(3, "one longer", ""), "one\nlonger\n");
+    }
 }
