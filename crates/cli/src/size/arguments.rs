@@ -13,7 +13,7 @@ use super::run::Settings;
 use super::sweep::{MAX_POINTS, Sweep};
 use super::times::Times;
 use crate::support::duration;
-use crate::support::number::grouped;
+use crate::support::number::{self, grouped};
 
 /// The largest number of events of a run. The run keeps the time of each publish.
 const MAX_EVENTS: u128 = 20_000_000;
@@ -41,24 +41,24 @@ pub(crate) struct Args {
 struct LoadArgs {
     /// Events a second, evenly spread, 1 to 10000000.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| group::number("--rate", 1, 10_000_000, text))]
+    #[arg(value_parser = |text: &str| number::parse("--rate", 1..=10_000_000, text))]
     rate: Option<u64>,
     /// Events at once, 1 to 1000000, on top of --rate.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| group::number("--burst", 1, 1_000_000, text))]
+    #[arg(value_parser = |text: &str| number::parse("--burst", 1..=1_000_000, text))]
     burst: Option<u64>,
     /// From one burst to the next [default: 100ms].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| time("--every", text))]
+    #[arg(value_parser = |text: &str| duration::parse_positive("--every", text))]
     every: Option<Duration>,
     /// Publish for this time, up to 1h and up to 20000000 events [default: 6s, in a sweep 1s for
     /// each run].
     #[arg(long = "for", value_name = "TIME", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| time("--for", text))]
+    #[arg(value_parser = |text: &str| duration::parse_positive("--for", text))]
     length: Option<Duration>,
     /// Length of the bus's own queue, 1 to 16777216.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1000)]
-    #[arg(value_parser = |text: &str| group::number("--incoming", 1, MAX_QUEUE, text))]
+    #[arg(value_parser = |text: &str| number::parse("--incoming", 1..=MAX_QUEUE, text))]
     incoming: u64,
 }
 
@@ -71,7 +71,7 @@ struct WatcherArgs {
     watchers: Vec<Group>,
     /// Length of the queue, if the SPEC has none, in events, 1 to 16777216 [default: 200].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| group::number("--queue", 1, MAX_QUEUE, text))]
+    #[arg(value_parser = |text: &str| number::parse("--queue", 1..=MAX_QUEUE, text))]
     queue: Option<u64>,
     /// Effect of a full queue, if the SPEC has none [default: drop-incoming].
     #[arg(long, value_name = "POLICY", value_parser = |text: &str| group::policy("--policy", text))]
@@ -81,7 +81,7 @@ struct WatcherArgs {
     handler: Option<Times>,
     /// Seed of the handlers' random times.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
-    #[arg(value_parser = |text: &str| group::number("--seed", 0, u64::MAX, text))]
+    #[arg(value_parser = |text: &str| number::parse("--seed", 0..=u64::MAX, text))]
     seed: u64,
     /// Time that the watchers have at the end for the queued events.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "2s")]
@@ -99,7 +99,7 @@ struct OutputArgs {
     sweep: Option<Sweep>,
     /// Number of values of the sweep, 2 to 64 [default: 10].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| group::number("--points", 2, MAX_POINTS, text))]
+    #[arg(value_parser = |text: &str| number::parse("--points", 2..=MAX_POINTS, text))]
     points: Option<u64>,
     /// Draw the sweep into this file, as an SVG.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -177,14 +177,6 @@ fn check(settings: &Settings) -> Result<(), String> {
 
 fn handler(text: &str) -> Result<Times, String> {
     Times::parse(text).map_err(|error| format!("--handler: {error}"))
-}
-
-/// Reads a duration of more than zero.
-fn time(option: &str, text: &str) -> Result<Duration, String> {
-    match duration::parse(option, text)? {
-        Duration::ZERO => Err(format!("{option} must be more than 0s, got 0s")),
-        time => Ok(time),
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::reader::Watcher;
 use super::sweep::{Sweep, Swept};
 use super::times::Times;
 use crate::support::duration;
+use crate::support::number;
 use crate::support::text::quoted;
 
 /// The longest queue that the bus takes, in events.
@@ -51,7 +52,9 @@ impl Group {
                     return Err(wrong("name must be one character or more, without NUL".to_owned()));
                 }
                 "name" => group.name = Some(value.to_owned()),
-                "queue" => group.queue = Some(number("queue", 1, MAX_QUEUE, value).map_err(wrong)? as usize),
+                "queue" => {
+                    group.queue = Some(number::parse("queue", 1..=MAX_QUEUE, value).map_err(wrong)? as usize)
+                }
                 "policy" => group.policy = Some(policy("policy", value).map_err(wrong)?),
                 "handler" => {
                     group.times = Some(Times::parse(value).map_err(|error| format!("--watchers: {error}"))?);
@@ -128,12 +131,6 @@ pub(super) fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String>
         }
         _ => Err(format!("{option} must be {POLICIES}, got {}", quoted(text))),
     }
-}
-
-/// Reads a number within bounds. The error begins with `option`.
-pub(super) fn number(option: &str, least: u64, most: u64, text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("{option} must be a number from {least} to {most}, got {}", quoted(text)))
 }
 
 #[cfg(test)]

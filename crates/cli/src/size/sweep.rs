@@ -17,6 +17,7 @@ use super::run::{self, Outcome, Settings};
 use super::times::shown;
 use super::warnings::{self, Warning};
 use crate::support::duration;
+use crate::support::number;
 use crate::support::progress::Progress;
 use crate::support::table;
 use crate::support::text::{plain, quoted};
@@ -83,12 +84,7 @@ impl Sweep {
         };
         let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
         let value = |text: &str| match swept {
-            Swept::Queue => {
-                let queue = text.parse().ok().filter(|queue| (1..=MAX_QUEUE).contains(queue));
-                queue.ok_or_else(|| {
-                    wrong(&format!("queue must be a number from 1 to {MAX_QUEUE}, got {}", quoted(text)))
-                })
-            }
+            Swept::Queue => number::parse("queue", 1..=MAX_QUEUE, text).map_err(|error| wrong(&error)),
             Swept::Handler => {
                 let time = duration::parse("handler", text).map_err(|error| wrong(&error))?;
                 if time.is_zero() || time > MAX_HANDLER {

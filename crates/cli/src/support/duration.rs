@@ -15,6 +15,14 @@ pub(crate) fn parse(option: &str, text: &str) -> Result<Duration, String> {
     parsed.map_err(|_| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))
 }
 
+/// Does the same for an option that cannot be zero.
+pub(crate) fn parse_positive(option: &str, text: &str) -> Result<Duration, String> {
+    match parse(option, text)? {
+        Duration::ZERO => Err(format!("{option} must be more than 0s, got {}", quoted(text))),
+        duration => Ok(duration),
+    }
+}
+
 /// Returns a duration in the form that [`parse`] reads, in whole milliseconds.
 pub(crate) fn show(duration: Duration) -> String {
     PRINTER.unsigned_duration_to_string(&Duration::from_millis(duration.as_millis() as u64))
@@ -22,7 +30,7 @@ pub(crate) fn show(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, show};
+    use super::{parse, parse_positive, show};
     use std::time::Duration;
 
     #[test]
@@ -48,6 +56,16 @@ mod tests {
             assert_eq!(parse("--for", text), Err(expected));
         }
         assert!(parse("--for", "\u{1b}[31m").unwrap_err().ends_with(r"got '\u{1b}[31m'"));
+    }
+
+    #[test]
+    fn zero_is_refused_by_name() {
+        assert_eq!(parse_positive("--backoff", "1ms"), Ok(Duration::from_millis(1)));
+        for zero in ["0s", "0ms"] {
+            let expected = format!("--backoff must be more than 0s, got '{zero}'");
+            assert_eq!(parse_positive("--backoff", zero), Err(expected));
+        }
+        assert!(parse_positive("--backoff", "soon").unwrap_err().contains("must be a duration"));
     }
 
     #[test]

@@ -1,4 +1,18 @@
-//! Numbers for people.
+//! Numbers for people: as they write them on the command line, and as they read them.
+
+use std::ops::RangeInclusive;
+
+use super::text::quoted;
+
+/// Reads the number of `option`. Returns what `option` must be, if the text is not a number in the
+/// range.
+pub(crate) fn parse(option: &str, allowed: RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| {
+        let (start, end) = allowed.into_inner();
+        format!("{option} must be a number from {start} to {end}, got {}", quoted(text))
+    })
+}
 
 /// Returns the number with separators, such as `12,345`.
 pub(crate) fn grouped(number: u64) -> String {
@@ -15,12 +29,22 @@ pub(crate) fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{grouped, parse};
 
     #[test]
     fn thousands_are_set_off() {
         for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), shown);
+        }
+    }
+
+    #[test]
+    fn says_which_numbers_are_allowed() {
+        assert_eq!(parse("--limit", 0..=7, "7"), Ok(7));
+        for text in ["8", "-1", "", "1.5", "x\u{1b}"] {
+            let error = parse("--limit", 0..=7, text).unwrap_err();
+            assert!(error.starts_with("--limit must be a number from 0 to 7, got '"), "{error}");
+            assert!(!error.contains('\u{1b}'), "{error:?}");
         }
     }
 }
