@@ -23,6 +23,8 @@ const MARKERS: usize = 5;
 /// The width of a line, and half the width of a marker, in pixels.
 const LINE_WIDTH: u32 = 2;
 const MARKER_SIZE: i32 = 4;
+/// The least way from one marker of a line to the next one, in pixels.
+const MARKERS_APART: i32 = 24;
 
 /// The look of a line.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +91,25 @@ pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) 
     for line in lines {
         let places: Vec<_> = line.places.iter().map(|place| chart.backend_coord(place)).collect();
         draw_line(area, line.style, &places)?;
-        places.iter().try_for_each(|place| draw_marker(area, line.style, *place))?;
+        marked(&places).try_for_each(|place| draw_marker(area, line.style, place))?;
     }
     Ok(())
+}
+
+/// Returns the places that have a marker: the ends, and others that are far enough from each other.
+fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
+    let (end, mut before) = (places.last().copied(), None);
+    places.iter().copied().filter(move |place| {
+        let is_far = |other: (i32, i32)| (place.0 - other.0).abs() >= MARKERS_APART;
+        let is_marked = match before {
+            None => true,
+            Some(before) => is_far(before) && end.is_none_or(is_far) || end == Some(*place),
+        };
+        if is_marked {
+            before = Some(*place);
+        }
+        is_marked
+    })
 }
 
 /// Draws a short line with a marker in its middle, for the label of a line.
@@ -126,5 +144,22 @@ fn draw_marker<'a>(area: &Area<'a>, style: Style, (x, y): (i32, i32)) -> Result<
         2 => area.draw(&closed(&[(0, -size - 1), (size + 1, size), (-size - 1, size)])),
         3 => area.draw(&closed(&[(0, -size - 1), (size + 1, 0), (0, size + 1), (-size - 1, 0)])),
         _ => area.draw(&Cross::new((x, y), size, stroke)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::marked;
+
+    #[test]
+    fn markers_do_not_touch() {
+        let places: Vec<(i32, i32)> = (0..=100).map(|x| (x, 7 * x)).collect();
+        assert_eq!(
+            marked(&places).collect::<Vec<_>>(),
+            [(0, 0), (24, 168), (48, 336), (72, 504), (100, 700)]
+        );
+        assert_eq!(marked(&places[..2]).collect::<Vec<_>>(), [(0, 0), (1, 7)]);
+        assert_eq!(marked(&[(5, 5)]).collect::<Vec<_>>(), [(5, 5)]);
+        assert_eq!(marked(&[]).count(), 0);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Panel {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// A line from place to place, with a marker at each.
+/// A line from place to place, with markers.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) label: String,

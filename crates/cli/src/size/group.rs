@@ -53,7 +53,7 @@ impl Group {
                 }
                 "name" => group.name = Some(value.to_owned()),
                 "queue" => {
-                    group.queue = Some(number::parse("queue", 1..=MAX_QUEUE, value).map_err(wrong)? as usize)
+                    group.queue = Some(number::parse("queue", 1..=MAX_QUEUE, value).map_err(wrong)? as usize);
                 }
                 "policy" => group.policy = Some(policy("policy", value).map_err(wrong)?),
                 "handler" => {
