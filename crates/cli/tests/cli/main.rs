@@ -1,4 +1,5 @@
 //! The command `eventcast` as its users meet it: the tests run, watch and signal the program.
 
 mod size;
+mod correlate;
 mod support;

@@ -3,3 +3,4 @@
 
 pub(crate) mod output;
 pub(crate) mod running;
+pub(crate) mod skip;

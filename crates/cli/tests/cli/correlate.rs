@@ -1,31 +1,30 @@
-//! The example `correlate` as its users meet it: vectors in, answers or differences out.
-#![cfg(feature = "recorder")]
+//! The command `correlate`: vectors in, answers or differences out.
 
-#[path = "support/example.rs"]
-mod example;
-#[path = "support/program.rs"]
-mod program;
-
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 
-use program::Ended;
 use serde_json::{Value, json};
 
+use crate::support::output::{Ended, eventcast, run_with};
+
 fn correlate(args: &[&str], input: &[u8]) -> Ended {
-    program::run(&example::program("correlate"), args, input)
+    run_with(&[&["correlate"], args].concat(), input)
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors")
 }
 
 fn vectors() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     paths.sort();
     paths
 }
 
 fn vector(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)).unwrap()
+    fs::read_to_string(folder().join(name)).unwrap()
 }
 
 #[test]
@@ -140,26 +139,70 @@ fn what_cannot_be_read_is_named_by_its_line() {
     ] {
         let ended = correlate(&[], input.as_bytes());
         assert_eq!(ended.code, Some(2), "{input}: {ended:?}");
-        assert!(ended.stderr.starts_with(&format!("correlate: {expected}")), "{input}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with(&format!("eventcast: {expected}")), "{input}: {}", ended.stderr);
         assert!(!ended.stderr.contains('\u{1b}'));
     }
     let ended = correlate(&[], b"{\"options\":{}}\n\xff\n");
-    assert_eq!((ended.code, &*ended.stderr), (Some(2), "correlate: line 2: is not UTF-8 from byte 1 on\n"));
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: is not UTF-8 from byte 1 on\n"));
     let ended = correlate(&["--compare"], format!("{head}\n{event}\n").as_bytes());
     assert_eq!(
         (ended.code, &*ended.stderr),
-        (Some(2), "correlate: line 2: cannot compare: missing field `expect`\n")
+        (Some(2), "eventcast: line 2: cannot compare: missing field `expect`\n")
     );
+}
+
+#[test]
+fn a_line_that_is_too_long_is_named() {
+    let long = format!("{{\"options\":{{}}}}\n{}\n", "x".repeat((16 << 20) + 1));
+    let ended = correlate(&[], long.as_bytes());
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: is longer than 16 MiB\n"));
+}
+
+/// The answers before the line that cannot be read are written.
+#[test]
+fn the_answers_before_an_error_are_written() {
+    let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;
+    let ended = correlate(&[], format!("{{\"options\":{{}}}}\n{event}\nnonsense\n").as_bytes());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.starts_with("eventcast: line 3: expected"), "{}", ended.stderr);
+    assert_eq!(ended.stdout.lines().count(), 1);
+    assert!(ended.stdout.starts_with(r#"{"skip":false,"event":{"#), "{}", ended.stdout);
 }
 
 #[test]
 fn usage() {
     let help = correlate(&["--help"], b"");
     assert_eq!(help.code, Some(0));
-    assert!(help.stdout.contains("Usage: correlate"), "{}", help.stdout);
+    assert!(help.stdout.contains("Usage: eventcast correlate"), "{}", help.stdout);
+    let (_, examples) = help.stdout.split_once("\nExamples:\n").unwrap();
+    assert!(examples.lines().all(|line| line.starts_with("  eventcast correlate ")), "{examples}");
+    assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{}", help.stdout);
     for args in [&["--nonsense"][..], &["file"], &["--compare=x"]] {
         let ended = correlate(args, b"");
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
-        assert!(ended.stderr.contains("Try 'correlate --help'"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("try '--help'"), "{}", ended.stderr);
     }
+}
+
+/// Runs the command on a vector with this as its stdout.
+fn written_to(stdout: impl Into<Stdio>) -> Output {
+    let vector = File::open(folder().join("repeat.jsonl")).unwrap();
+    eventcast(&["correlate"]).stdin(vector).stdout(stdout).output().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let ended = written_to(File::options().write(true).open("/dev/full").unwrap());
+    assert_eq!(ended.status.code(), Some(1));
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.starts_with("eventcast: cannot write to stdout: "), "{stderr}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_not_an_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = written_to(writer);
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]));
 }

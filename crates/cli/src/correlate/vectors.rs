@@ -10,7 +10,8 @@ use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::lines::json_error;
+use crate::support::lines::json_error;
+use crate::support::time::system_time;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,14 +128,5 @@ impl Rig {
             self.correlator.confirm(key, &stored);
         }
         Answer { event: Some(event), patch }
-    }
-}
-
-fn system_time(at: Timestamp) -> SystemTime {
-    let zero = Timestamp::UNIX_EPOCH;
-    if at < zero {
-        SystemTime::UNIX_EPOCH - zero.duration_since(at)
-    } else {
-        SystemTime::UNIX_EPOCH + at.duration_since(zero)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use eventcast::escape::escape_to;
 use serde_json::{Map, Value};
 
-use super::text::plain;
 use super::vectors::Answer;
+use crate::support::text::plain;
 
 /// The number of differences that are shown, and the length of each value in characters.
 const SHOWN: usize = 10;
@@ -97,9 +98,5 @@ fn differences(path: &str, expected: &Value, got: &Value, found: &mut Vec<String
 }
 
 fn shown(value: &Value) -> String {
-    let text = plain(&value.to_string());
-    match text.char_indices().nth(LENGTH) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+    escape_to(&value.to_string(), LENGTH).to_string()
 }
