@@ -2,4 +2,5 @@
 
 mod size;
 mod correlate;
+mod replay;
 mod support;

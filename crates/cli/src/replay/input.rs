@@ -1,13 +1,12 @@
 //! Events as they come out of a cluster: a list or lines, in any order, some of them unreadable.
 
 use std::io::{BufRead, Read as _};
-use std::time::SystemTime;
 
+use eventcast::escape::escape_to;
 use eventcast::{Event, Timestamp};
 use serde_json::Value;
 
-use super::lines::{Lines, json_error};
-use super::text::plain;
+use crate::support::lines::{Lines, json_error};
 
 /// The number of problems that are shown one by one, and the length of each in characters.
 pub(crate) const SHOWN: usize = 5;
@@ -187,10 +186,7 @@ impl Input {
     fn problem(&mut self, place: &str, problem: &str) {
         self.unreadable += 1;
         if self.problems.len() < SHOWN {
-            let text = plain(problem);
-            let end = text.char_indices().nth(LENGTH).map_or(text.len(), |(end, _)| end);
-            let mark = if end < text.len() { "..." } else { "" };
-            self.problems.push(format!("{place}: {}{mark}", &text[..end]));
+            self.problems.push(format!("{place}: {}", escape_to(problem, LENGTH)));
         }
     }
 }
@@ -209,14 +205,4 @@ fn time_of(event: &Event) -> Option<Timestamp> {
         .or_else(|| event.event_time())
         .or(event.first_timestamp)
         .or_else(|| event.metadata.creation_timestamp())
-}
-
-/// Returns the same time on the system's clock.
-pub(crate) fn system_time(at: Timestamp) -> SystemTime {
-    let zero = Timestamp::UNIX_EPOCH;
-    if at < zero {
-        SystemTime::UNIX_EPOCH - zero.duration_since(at)
-    } else {
-        SystemTime::UNIX_EPOCH + at.duration_since(zero)
-    }
 }

@@ -5,20 +5,23 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::input::Input;
-use super::number::grouped;
 use super::run::{Key, Outcome, Tally};
-use super::text::plain;
+use crate::support::number::grouped;
+use crate::support::text::plain;
 
 /// The number of noisiest keys that are shown.
 const NOISIEST: usize = 10;
 /// The length of an object, and of the other names, in characters.
 const OBJECT: usize = 56;
 const WIDTH: usize = 28;
+/// The room for the names on a terminal that is too narrow for the figures, in characters.
+const LEAST: usize = 20;
 
-pub(crate) fn text(input: &Input, outcome: &Outcome) -> String {
+/// Returns the report. The lines with names are cut to the terminal's width, if there is one.
+pub(crate) fn text(input: &Input, outcome: &Outcome, columns: Option<usize>) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
-    let _ = write_text(&mut out, input, outcome);
+    let _ = write_text(&mut out, input, outcome).and_then(|()| write_noisiest(&mut out, outcome, columns));
     out
 }
 
@@ -42,7 +45,7 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     };
     row("created", stats.created, "stored as new events")?;
     row("updated", stats.updated, "counted on stored events")?;
-    row("filtered", stats.filtered, "skipped: too many of one source about one object")?;
+    row("filtered", stats.filtered, "too many of one source about one object")?;
     row("aggregated", stats.aggregated, "of all these: folded with similar ones")?;
     if stats.summaries > 0 {
         row("summaries", stats.summaries, "events that say how many were skipped")?;
@@ -53,6 +56,10 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
         let evicted = grouped(stats.evicted);
         writeln!(out, "\nThe caches evicted {evicted} entries to make room: raise --lru-cache-size")?;
     }
+    Ok(())
+}
+
+fn write_noisiest(out: &mut String, outcome: &Outcome, columns: Option<usize>) -> std::fmt::Result {
     writeln!(out, "\n{:>9}{:>9}{:>9}{:>9}  NOISIEST", "EVENTS", "CREATED", "UPDATED", "FILTERED")?;
     for (key, Tally { events, created, updated, filtered }) in outcome.keys.iter().take(NOISIEST) {
         let Key { object, reason, source } = key;
@@ -60,7 +67,9 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
         let (object, reason, source) =
             (cut(object, OBJECT), cut(&plain(reason), WIDTH), cut(&plain(source), WIDTH));
         let [events, created, updated, filtered] = [events, created, updated, filtered].map(|n| grouped(*n));
-        writeln!(out, "{events:>9}{created:>9}{updated:>9}{filtered:>9}  {reason} {object} ({source})")?;
+        let figures = format!("{events:>9}{created:>9}{updated:>9}{filtered:>9}  ");
+        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(figures.len()).max(LEAST));
+        writeln!(out, "{figures}{}", cut(&format!("{reason} {object} ({source})"), room))?;
     }
     if outcome.keys.len() > NOISIEST {
         writeln!(out, "and {} more", grouped((outcome.keys.len() - NOISIEST) as u64))?;
@@ -102,7 +111,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// Returns a span in its two largest units.
-fn shown_span(seconds: u64) -> String {
+pub(crate) fn shown_span(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds}s"),
         (0, 0, minutes, seconds) => format!("{minutes}m{seconds}s"),
@@ -121,4 +130,31 @@ fn cut(text: &str, width: usize) -> String {
     let half = (width - 2) / 2;
     let (start, end) = (&chars[..half], &chars[chars.len() - half..]);
     start.iter().chain(&['.', '.']).chain(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut, text};
+    use crate::replay::input::Input;
+    use crate::replay::run::{Key, Outcome, Tally};
+    use eventcast::stats::CorrelatorStats;
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(cut("web-frontend-0", 14), "web-frontend-0");
+        assert_eq!(cut("web-frontend-0", 10), "web-..nd-0");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let object = format!("Pod/default/{}", "x".repeat(60));
+        let key = Key { object, reason: "BackOff".into(), source: "kubelet".into() };
+        let tally = Tally { events: 7, created: 1, updated: 6, filtered: 0 };
+        let outcome = Outcome { stats: CorrelatorStats::default(), keys: vec![(key, tally)] };
+        let widest = |columns| {
+            let text = text(&Input::default(), &outcome, columns);
+            text.lines().map(|line| line.chars().count()).max().unwrap()
+        };
+        assert_eq!((widest(None), widest(Some(500)), widest(Some(80))), (112, 112, 80));
+    }
 }

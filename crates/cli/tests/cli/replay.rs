@@ -1,22 +1,16 @@
-//! The example `replay` as its users meet it: a cluster's events in, and the correlator's results
-//! out.
-#![cfg(feature = "recorder")]
+//! The command `replay`: a cluster's events in, and the correlator's results out.
 
-#[path = "support/example.rs"]
-mod example;
-#[path = "support/program.rs"]
-mod program;
-#[path = "support/skip.rs"]
-mod skip;
-
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::{Output, Stdio};
 
-use program::Ended;
 use serde_json::{Value, json};
-use skip::skipped;
+
+use crate::support::output::{Ended, assert_harmless, eventcast, run_with};
+use crate::support::skip::skipped;
 
 fn replay(args: &[&str], input: &str) -> Ended {
-    program::run(&example::program("replay"), args, input.as_bytes())
+    run_with(&[&["replay"], args].concat(), input.as_bytes())
 }
 
 /// Returns the figures of a run, which must succeed.
@@ -161,12 +155,12 @@ fn what_cannot_be_read_is_named_and_left_out() {
     assert!(ended.stdout.contains("\n7 could not be read\n"), "{}", ended.stdout);
     let problems: Vec<&str> = ended.stderr.lines().collect();
     for (problem, expected) in problems.iter().zip([
-        "replay: line 53: not JSON: ",
-        r"replay: line 54: a Pod\u{1b}, not an Event",
-        "replay: line 55: an Event of events.k8s.io/v1, not of v1",
-        "replay: line 56: not an event: invalid type",
-        "replay: line 57: an event without a time",
-        "replay: cannot read 7 of the events",
+        "eventcast: line 53: not JSON: ",
+        r"eventcast: line 54: a Pod\u{1b}, not an Event",
+        "eventcast: line 55: an Event of events.k8s.io/v1, not of v1",
+        "eventcast: line 56: not an event: invalid type",
+        "eventcast: line 57: an event without a time",
+        "eventcast: cannot read 7 of the events",
     ]) {
         assert!(problem.starts_with(expected), "{problem}");
     }
@@ -245,7 +239,7 @@ fn a_byte_that_is_no_utf8_spoils_one_character_of_a_list() {
     let bytes: Vec<u8> =
         text.replace("\\u0001", "\u{1}").bytes().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
     assert!(String::from_utf8(bytes.clone()).is_err());
-    let ended = program::run(&example::program("replay"), &["--strict"], &bytes);
+    let ended = run_with(&["replay", "--strict"], &bytes);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("52 events in "), "{}", ended.stdout);
 }
@@ -263,7 +257,7 @@ fn names_are_escaped() {
         "{}",
         ended.stdout
     );
-    assert!(!ended.stdout.contains(['\u{1b}', '\r', '\u{202e}']));
+    assert_harmless(&ended.stdout);
 }
 
 #[test]
@@ -272,17 +266,19 @@ fn a_sweep_draws_each_value() {
     let drawing = replay(&["--sweep", "burst=5..50"], &input);
     assert_eq!((drawing.code, &*drawing.stderr), (Some(0), ""));
     assert!(drawing.stdout.starts_with("<svg ") && drawing.stdout.trim_end().ends_with("</svg>"));
-    assert!(drawing.stdout.matches("<polyline").count() >= 8, "four lines, and four in the legend");
+    assert!(drawing.stdout.matches("<polyline").count() >= 8, "four lines, and a piece of each at its label");
     for text in ["burst", "API calls", "stored events", "filtered", "aggregated", "percent of the events"] {
         assert!(drawing.stdout.contains(text), "{text}");
     }
 
-    let folder = std::env::temp_dir().join(format!("eventcast-replay-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("burst.svg");
+    assert!(drawing.stdout.contains("default: 25"));
+    let beside = replay(&["--sweep", "burst=30..50"], &input);
+    assert!(!beside.stdout.contains("default"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("burst.svg");
     let ended = replay(&["--sweep=burst=5..50", "--json", "-o", file.to_str().unwrap()], &input);
-    let written = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
+    let written = fs::read_to_string(&file).unwrap();
     assert_eq!(written, drawing.stdout);
     let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
     let points = figures["points"].as_array().unwrap();
@@ -304,17 +300,20 @@ fn a_sweep_draws_each_value() {
 #[test]
 fn says_what_is_wrong_and_what_to_do() {
     for (args, expected) in [
-        (&["--nonsense"][..], "invalid option '--nonsense'"),
-        (&["a", "b"], "unexpected argument 'b'"),
+        (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
+        (&["a", "b"], "unexpected argument 'b' found"),
         (&["/no/such/\u{1b}file"], r"cannot open '/no/such/\u{1b}file': "),
         (&["--burst", "x"], "--burst must be a whole number that is not negative, got 'x'"),
         (&["--burst", "0"], "burst must be 1 or more, got 0"),
-        (&["--max-events"], "--max-events needs a value"),
+        (&["--max-events"], "a value is required for '--max-events <N>'"),
         (&["--max-interval", "5"], "--max-interval must be a duration such as 250ms or 1m30s, got '5'"),
         (&["--qps", "x"], "--qps must be a number, got 'x'"),
         (&["--qps=-1"], "qps must be finite and more than zero, got -1"),
+        (&["--qps", "-1"], "qps must be finite and more than zero, got -1"),
+        (&["--burst", "-1"], "--burst must be a whole number that is not negative, got '-1'"),
+        (&["--max-interval", "-5s"], "--max-interval must be a duration such as 250ms or 1m30s, got '-5s'"),
         (&["--lru-cache-size=0"], "lru_cache_size must be 1 to 16777216 entries, got 0"),
-        (&["--output", "x"], "--output needs a sweep"),
+        (&["--output", "x"], "--sweep <OPTION=A..B>"),
         (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
         (
             &["--sweep", "bursts=1..2"],
@@ -345,7 +344,78 @@ fn says_what_is_wrong_and_what_to_do() {
     assert!(ended.stderr.contains("not JSON: expected value at line 3"), "{}", ended.stderr);
     let help = replay(&["--help"], "");
     assert_eq!(help.code, Some(0));
-    assert!(help.stdout.contains("Usage: replay"));
+    assert!(help.stdout.contains("Usage: eventcast replay"), "{}", help.stdout);
+    let (_, examples) = help.stdout.split_once("\nExamples:\n").unwrap();
+    assert!(examples.lines().all(|line| line.contains(" eventcast replay ")), "{examples}");
+    assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{}", help.stdout);
+}
+
+/// A file is read as stdin is.
+#[test]
+fn a_file_and_stdin_give_the_same_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.json");
+    let input = json!({"apiVersion": "v1", "kind": "List", "items": events()}).to_string();
+    fs::write(&file, &input).unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(replay(&[file], "").stdout, replay(&["-"], &input).stdout);
+    let drawing = replay(&[file, "--sweep", "burst=5..9"], "").stdout;
+    assert!(drawing.contains("burst from 5 to 9: 52 events of events.json"), "{drawing}");
+
+    // A folder can be opened, and cannot be read.
+    let ended = replay(&[folder.path().to_str().unwrap()], "");
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
+    assert!(ended.stderr.starts_with("eventcast: cannot "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_line_that_is_too_long_spoils_only_itself() {
+    let input =
+        format!("{}{}\n{}", lines(&events()[..2]), "x".repeat((16 << 20) + 1), lines(&events()[2..4]));
+    let ended = replay(&[], &input);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), "eventcast: line 3: is longer than 16 MiB\n"));
+    assert!(ended.stdout.starts_with("4 events in "), "{}", ended.stdout);
+}
+
+/// Runs the command on a file with this as its stdout.
+fn written_to(stdout: impl Into<Stdio>, args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.jsonl");
+    fs::write(&file, lines(&events())).unwrap();
+    let mut command = eventcast(&["replay"]);
+    command.args(args).stdin(File::open(file).unwrap()).stdout(stdout).output().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for args in [&[][..], &["--json"], &["--sweep=burst=1..2"], &["--sweep=burst=1..2", "--json"]] {
+        let ended = written_to(full(), args);
+        assert_eq!(ended.status.code(), Some(1), "{args:?}");
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert!(stderr.starts_with("eventcast: cannot write to stdout: "), "{args:?}: {stderr}");
+    }
+    let ended = replay(&["--sweep=burst=1..2", "--output=/dev/full"], &lines(&events()));
+    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
+    assert!(ended.stderr.starts_with("eventcast: cannot write '/dev/full': "), "{}", ended.stderr);
+}
+
+#[test]
+fn an_svg_that_cannot_be_written_is_named() {
+    let ended = replay(&["--sweep=burst=1..2", "-o", "/no/such/\u{1b}/x.svg"], &lines(&events()));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains(r"cannot write '/no/such/\u{1b}/x.svg': "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_not_an_error() {
+    for args in [&[][..], &["--json"], &["--sweep=burst=1..2"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = written_to(writer, args);
+        assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]), "{args:?}");
+    }
 }
 
 /// Replays events of real clusters, from the folder that `EVENTCAST_DATA` names or from the one
@@ -353,7 +423,7 @@ fn says_what_is_wrong_and_what_to_do() {
 #[test]
 fn real_clusters_tell_their_story_on_one_screen() {
     let folder = std::env::var_os("EVENTCAST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), Into::into);
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), Into::into);
     if !folder.is_dir() {
         let why = format!("no events of real clusters in {}", folder.display());
         skipped("real_clusters_tell_their_story_on_one_screen", &why);

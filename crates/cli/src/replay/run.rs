@@ -7,11 +7,11 @@ use eventcast::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use eventcast::stats::CorrelatorStats;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
-use indicatif::ProgressBar;
 
-use super::input::system_time;
+use super::progress::Replayed;
+use crate::support::time::system_time;
 
-/// The number of events between two steps of the bar.
+/// The number of events that are counted at once.
 const STEP: usize = 1024;
 
 /// The outcome of a run.
@@ -52,7 +52,7 @@ impl Outcome {
 pub(crate) fn run(
     options: &CorrelatorOptions,
     events: &[(Timestamp, Event)],
-    bar: &ProgressBar,
+    replayed: &Replayed,
 ) -> Result<Outcome, String> {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let correlator =
@@ -74,8 +74,8 @@ pub(crate) fn run(
             _ => tally.filtered += 1,
         }
         store(&correlator, decision, &mut writes);
-        if number % STEP == 0 {
-            bar.inc(STEP as u64);
+        if (number + 1) % STEP == 0 {
+            replayed.add(STEP);
         }
     }
     let mut keys: Vec<(Key, Tally)> = keys.into_iter().collect();

@@ -1,0 +1,59 @@
+//! How many events are replayed, of how many, and how long the others take.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::report::shown_span;
+use crate::support::number::grouped;
+use crate::support::progress::Progress;
+
+/// The number of events below which a run ends before anybody reads a line.
+const LONG: usize = 20_000;
+
+/// The count of the replayed events, with a line that shows the count.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    line: Progress,
+    begin: Instant,
+    events: Cell<usize>,
+    all: usize,
+}
+
+impl Replayed {
+    pub(crate) fn new(all: usize) -> Self {
+        let line = if all < LONG { Progress::hidden() } else { Progress::new() };
+        Self { line, begin: Instant::now(), events: Cell::new(0), all }
+    }
+
+    /// Counts more events.
+    pub(crate) fn add(&self, events: usize) {
+        self.events.set(self.events.get() + events);
+        self.line.show(|| text(self.events.get(), self.all, self.begin.elapsed()));
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&self) {
+        self.line.clear();
+    }
+}
+
+fn text(events: usize, all: usize, passed: Duration) -> String {
+    let left = passed.as_millis() * all.saturating_sub(events) as u128 / events.max(1) as u128;
+    let seconds = u64::try_from(left.div_ceil(1000)).unwrap_or(u64::MAX);
+    let [events, all] = [events, all].map(|number| grouped(number as u64));
+    format!("{events} of {all} events, {} left", shown_span(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use std::time::Duration;
+
+    #[test]
+    fn the_rest_takes_as_long_for_each_event() {
+        let text = |events, all, seconds| text(events, all, Duration::from_secs(seconds));
+        assert_eq!(text(10_240, 1_024_000, 1), "10,240 of 1,024,000 events, 1m39s left");
+        assert_eq!(text(1_024_000, 1_024_000, 100), "1,024,000 of 1,024,000 events, 0s left");
+        assert_eq!(text(0, 20_000, 1), "0 of 20,000 events, 5h33m left");
+    }
+}

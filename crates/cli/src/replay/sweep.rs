@@ -1,0 +1,189 @@
+//! One option over a range of values, with the results as a drawing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use eventcast::CorrelatorOptions;
+use eventcast::correlator::{Aggregation, SpamFilter};
+use serde_json::json;
+
+use super::input::Input;
+use super::progress::Replayed;
+use super::report::percent;
+use super::run::{self, Outcome};
+use crate::plot::{self, Axis, Drawing, Line, Mark, Panel, Scale};
+use crate::support::number::grouped;
+use crate::support::text::quoted;
+
+/// The largest number of values of a range that are tried, evenly spread.
+const POINTS: u64 = 64;
+
+/// An option, and the range of its values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sweep {
+    option: Swept,
+    from: u32,
+    to: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Swept {
+    MaxEvents,
+    MaxInterval,
+    Burst,
+    LruCacheSize,
+}
+
+impl Swept {
+    const ALL: [Self; 4] = [Self::MaxEvents, Self::MaxInterval, Self::Burst, Self::LruCacheSize];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::MaxEvents => "max-events",
+            Self::MaxInterval => "max-interval",
+            Self::Burst => "burst",
+            Self::LruCacheSize => "lru-cache-size",
+        }
+    }
+
+    /// Returns the text at the axis: the name, and the unit.
+    fn label(self) -> String {
+        let unit = match self {
+            Self::MaxEvents => "similar events",
+            Self::MaxInterval => "seconds",
+            Self::Burst => "events",
+            Self::LruCacheSize => "entries",
+        };
+        format!("{}, {unit}", self.name())
+    }
+
+    /// Returns the value that the library has without being told another.
+    #[allow(clippy::cast_precision_loss, reason = "the defaults are far below 2^53")]
+    fn default_value(self) -> f64 {
+        let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
+        match self {
+            Self::MaxEvents => aggregation.get_max_events() as f64,
+            Self::MaxInterval => aggregation.get_max_interval().as_secs_f64(),
+            Self::Burst => f64::from(filter.get_burst()),
+            Self::LruCacheSize => CorrelatorOptions::default().get_lru_cache_size() as f64,
+        }
+    }
+
+    /// Returns the options with this value, or `None` if the stage that has the option is off.
+    fn set(self, options: &CorrelatorOptions, value: u32) -> Option<CorrelatorOptions> {
+        let (aggregation, filter) = (options.get_aggregation(), options.get_spam_filter());
+        let options = options.clone();
+        Some(match self {
+            Self::MaxEvents => options.aggregation(aggregation?.max_events(value as usize)),
+            Self::MaxInterval => {
+                options.aggregation(aggregation?.max_interval(Duration::from_secs(value.into())))
+            }
+            Self::Burst => options.spam_filter(filter?.burst(value)),
+            Self::LruCacheSize => options.lru_cache_size(value as usize),
+        })
+    }
+}
+
+impl Sweep {
+    /// Reads `OPTION=A..B`, both ends included.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |what: &str| {
+            format!("--sweep: {what} in {}: write an option and a range, as in burst=5..100", quoted(text))
+        };
+        let (name, range) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
+        let option = Swept::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
+            let known = Swept::ALL.map(Swept::name).join(", ");
+            wrong(&format!("the option must be one of {known}, got {}", quoted(name)))
+        })?;
+        let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
+        let number = |text: &str| {
+            let error = || format!("the ends must be whole numbers up to {}, got {}", u32::MAX, quoted(text));
+            text.parse::<u32>().map_err(|_| wrong(&error()))
+        };
+        let (from, to) = (number(from)?, number(to)?);
+        if from == 0 || from >= to {
+            return Err(wrong("the range must begin with 1 or more and go up"));
+        }
+        Ok(Self { option, from, to })
+    }
+
+    /// Returns all values of the range, or as many as are worth drawing.
+    pub(crate) fn values(&self) -> Vec<u32> {
+        let (from, span) = (u64::from(self.from), u64::from(self.to - self.from));
+        let steps = span.min(POINTS - 1);
+        (0..=steps).map(|i| (from + span * i / steps) as u32).collect()
+    }
+
+    /// Replays the events with each value.
+    pub(crate) fn run(
+        &self,
+        options: &CorrelatorOptions,
+        input: &Input,
+        replayed: &Replayed,
+    ) -> Result<Vec<(u32, Outcome)>, String> {
+        let one = |value: u32| {
+            let options = self.option.set(options, value).ok_or_else(|| {
+                format!(
+                    "cannot sweep {}: its stage is off: leave --no-aggregation and --no-spam-filter out",
+                    self.option.name()
+                )
+            })?;
+            Ok((value, run::run(&options, &input.events, replayed)?))
+        };
+        self.values().into_iter().map(one).collect()
+    }
+
+    /// Returns the figures behind the drawing, for machines.
+    pub(crate) fn json(&self, points: &[(u32, Outcome)]) -> String {
+        let points: Vec<_> = points
+            .iter()
+            .map(|(value, outcome)| json!({"value": value, "apiCalls": outcome.calls(), "stats": outcome.stats}))
+            .collect();
+        format!("{}\n", json!({"option": self.option.name(), "points": points}))
+    }
+
+    /// Returns the drawing, an SVG document. `source` is the file of the events, if there is one.
+    pub(crate) fn svg(&self, points: &[(u32, Outcome)], source: Option<&Path>) -> Result<String, String> {
+        plot::svg(&self.drawing(points, source))
+    }
+
+    fn drawing(&self, points: &[(u32, Outcome)], source: Option<&Path>) -> Drawing {
+        let line = |(series, (label, value)): (usize, Series)| Line {
+            label: label.to_owned(),
+            series,
+            dashes: 0,
+            places: points
+                .iter()
+                .map(|(x, outcome)| (f64::from(*x), percent(value(outcome), outcome.events())))
+                .collect(),
+        };
+        let events = grouped(points.first().map_or(0, |(_, outcome)| outcome.events()));
+        let name = source.and_then(Path::file_name);
+        let source = name.map_or_else(String::new, |name| format!(" of {}", name.to_string_lossy()));
+        let default = self.option.default_value();
+        Drawing {
+            title: format!(
+                "{} from {} to {}: {events} events{source}",
+                self.option.name(),
+                self.from,
+                self.to
+            ),
+            panels: vec![Panel {
+                x: Axis { label: self.option.label(), scale: Scale::Linear },
+                y: Axis { label: "percent of the events".to_owned(), scale: Scale::Linear },
+                lines: SERIES.into_iter().enumerate().map(line).collect(),
+                marks: vec![Mark { at: default, label: format!("default: {default}") }],
+            }],
+        }
+    }
+}
+
+/// One line of the drawing: its name, and the count that it shows.
+type Series = (&'static str, fn(&Outcome) -> u64);
+
+const SERIES: [Series; 4] = [
+    ("API calls", Outcome::calls),
+    ("stored events", |outcome| outcome.stats.created),
+    ("filtered", |outcome| outcome.stats.filtered),
+    ("aggregated", |outcome| outcome.stats.aggregated),
+];
