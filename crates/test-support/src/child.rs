@@ -1,0 +1,236 @@
+//! Tests in a process of their own: the test's own program, started again for one test.
+//!
+//! A test that looks at the whole process, or changes something of the whole process, would meet
+//! the other tests of its program there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+/// The variable by which a child knows what it is. It holds the orders.
+const ORDERS: &str = "EVENTCAST_TEST_CHILD";
+
+/// Separates the orders. No path or name has it.
+const SEPARATOR: char = '\u{1f}';
+
+/// Returns from the test after it has run in a process of its own, and does nothing in that
+/// process. It is the first line of the test.
+#[macro_export]
+macro_rules! in_own_process {
+    () => {
+        if !$crate::child::is_child() {
+            return $crate::child::run($crate::test_name!());
+        }
+    };
+}
+
+/// Returns the name of the test that it stands in, as the test harness knows it.
+#[macro_export]
+macro_rules! test_name {
+    () => {{
+        fn here() {}
+        $crate::child::test_around(&here)
+    }};
+}
+
+/// Returns the path of the function around another, without the crate's name.
+#[doc(hidden)]
+pub fn test_around<T>(here: &T) -> &'static str {
+    let path = std::any::type_name_of_val(here);
+    let path = path.strip_suffix("::here").expect("the path of the function `here`");
+    // A closure in the test has the test's name before its own.
+    let path = path.split("::{{closure}}").next().unwrap_or(path);
+    path.split_once("::").expect("the crate's name stands first").1
+}
+
+/// Returns whether this process is a child.
+pub fn is_child() -> bool {
+    env::var_os(ORDERS).is_some()
+}
+
+/// Returns the orders if this process is a child, and `None` if it is not.
+pub fn orders() -> Option<Vec<String>> {
+    env::var(ORDERS).ok().map(|orders| orders.split(SEPARATOR).map(str::to_owned).collect())
+}
+
+/// Returns a command that runs this test again, as a child with orders. `through` is a command that
+/// starts the command that follows it.
+fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
+    let program = env::current_exe().expect("the path of this program");
+    let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
+    let mut command = Command::new(words.next().expect("the program is one"));
+    command.args(words).args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(ORDERS, orders.join(&SEPARATOR.to_string()));
+    command
+}
+
+/// Runs this test again, as a child, and returns its status and the text that it wrote.
+///
+/// # Panics
+///
+/// If the child cannot be started, or this program has no test of this name.
+pub fn output(test: &str) -> Output {
+    let output = command(&[], test, &[""]).output().expect("a process can be started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("running 1 test\n"), "no test has the name {test}: {text}");
+    output
+}
+
+/// Runs this test again, as a child, and shows the text that it wrote.
+///
+/// # Panics
+///
+/// If the child fails.
+#[allow(clippy::print_stdout, reason = "the figures that the child printed belong to the test")]
+pub fn run(test: &str) {
+    let output = output(test);
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    print!("{out}");
+    assert!(output.status.success(), "the child of {test}: {}\n{err}", output.status);
+}
+
+/// Sends a line to the parent, at once.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The line is one write, so a child that is killed has sent all of it or nothing. If the parent
+    // is gone, the line is lost.
+    let _ = out.write_all(format!("\n: {line}\n").as_bytes()).and_then(|()| out.flush());
+}
+
+/// Waits, in a child, for the parent's next line, and returns it.
+///
+/// # Panics
+///
+/// If the standard input cannot be read.
+pub fn listen() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("the parent's line");
+    line.trim_end().to_owned()
+}
+
+/// A running child, which is killed if it is not waited for.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts the test of this name again, as a child with orders.
+    ///
+    /// # Panics
+    ///
+    /// If the child cannot be started.
+    pub fn start(test: &str, orders: &[&str]) -> Self {
+        Self::start_by(&[], test, orders)
+    }
+
+    /// Does the same through a command that starts the command that follows it.
+    ///
+    /// # Panics
+    ///
+    /// If the child cannot be started.
+    pub fn start_by(through: &[&str], test: &str, orders: &[&str]) -> Self {
+        let mut child = command(through, test, orders)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process can be started");
+        let out = BufReader::new(child.stdout.take().expect("the output is a pipe"));
+        Self { child, out }
+    }
+
+    /// Waits for the child's next line. Returns `None` if the child has ended.
+    ///
+    /// # Panics
+    ///
+    /// If the child writes something other than text.
+    pub fn hear(&mut self) -> Option<String> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            // The lines of the test harness are skipped.
+            if self.out.read_line(&mut line).expect("the child's line") == 0 {
+                return None;
+            }
+            if let Some(said) = line.strip_prefix(": ").and_then(|said| said.strip_suffix('\n')) {
+                return Some(said.to_owned());
+            }
+        }
+    }
+
+    /// Sends a line to a child that waits for one.
+    ///
+    /// # Panics
+    ///
+    /// If the child has ended.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("the input is a pipe");
+        input.write_all(format!("{line}\n").as_bytes()).expect("the child reads");
+        input.flush().expect("the child reads");
+    }
+
+    /// Kills the child, and waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// If the child cannot be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the child can be killed");
+        self.child.wait().expect("the child ends");
+    }
+
+    /// Waits for the child's end, and returns the lines that the child sends until then.
+    ///
+    /// # Panics
+    ///
+    /// If the child fails.
+    pub fn end(mut self) -> Vec<String> {
+        let said: Vec<String> = std::iter::from_fn(|| self.hear()).collect();
+        let status = self.child.wait().expect("the child ends");
+        assert!(status.success(), "the child: {status}, after {:?}", said.last());
+        said
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_test_runs_in_its_own_process() {
+        let parent = std::process::id();
+        if let Some(orders) = super::orders() {
+            assert_ne!(orders[0], parent.to_string());
+            return super::say("in the child");
+        }
+        let child = super::Running::start(crate::test_name!(), &[&parent.to_string()]);
+        assert_eq!(child.end(), ["in the child"]);
+    }
+
+    #[test]
+    fn a_child_that_fails_fails_its_test() {
+        assert!(!super::is_child(), "of the child");
+        let failed = std::panic::catch_unwind(|| super::run(crate::test_name!()));
+        let message = *failed.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("of the child"), "{message}");
+    }
+
+    #[test]
+    #[should_panic(expected = "no test has the name nowhere")]
+    fn a_child_without_a_test_is_a_failure() {
+        super::run("nowhere");
+    }
+
+    #[test]
+    fn a_closure_has_the_name_of_its_test() {
+        let name = || crate::test_name!();
+        assert_eq!(name(), "child::tests::a_closure_has_the_name_of_its_test");
+    }
+}

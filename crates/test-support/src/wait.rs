@@ -1,0 +1,44 @@
+//! Waits of tests. A test that waits in vain fails.
+
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A timeout that only a hang reaches, even on a machine that stands still for a minute.
+pub const LONG: Duration = Duration::from_secs(180);
+
+/// Runs a test that might hang, and fails it when it does.
+///
+/// # Panics
+///
+/// If the test panics, or has not returned after [`LONG`].
+pub fn watched(test: impl FnOnce() + Send + 'static) {
+    let (tx, rx) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        test();
+        let _ = tx.send(());
+    });
+    match rx.recv_timeout(LONG) {
+        Ok(()) => {}
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => unreachable!("it says when it is through"),
+        },
+        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
+    }
+}
+
+/// Waits for work of another thread that gives no signal, until `done` holds.
+///
+/// # Panics
+///
+/// If `done` does not hold within [`LONG`].
+#[track_caller]
+pub fn until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "it does not come");
+        thread::yield_now();
+    }
+}
