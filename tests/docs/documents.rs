@@ -4,19 +4,26 @@
 use std::collections::HashSet;
 use std::fs;
 
-#[path = "support/sources.rs"]
-mod sources;
+use crate::sources::{in_repository, rust_files};
 
-use sources::{in_repository, rust_files};
-
-/// Returns the text of all Rust files in a folder of the repository, each with its name. A
-/// `main.rs` has the name of its folder, as the program has.
+/// Returns the text of all Rust files in a folder of the repository, each with the path of its
+/// module, such as `bus::end`. A `main.rs` or `mod.rs` has the path of its folder.
 fn texts(folder: &str) -> Vec<(String, String)> {
-    let name = |path: &str| {
-        let path = path.trim_end_matches(".rs").trim_end_matches("/main");
-        path.rsplit('/').next().unwrap_or_default().to_owned()
+    let module = |path: &str| {
+        let path = path.trim_end_matches(".rs").trim_end_matches("/main").trim_end_matches("/mod");
+        path.replace('/', "::")
     };
-    rust_files(folder, 1).into_iter().map(|(path, text)| (name(&path), text)).collect()
+    rust_files(folder, 1).into_iter().map(|(path, text)| (module(&path), text)).collect()
+}
+
+/// Returns whether one of the modules has this name, or has the test or model of this name. A name
+/// without `::` may be in any module.
+fn is_known(modules: &[(String, String)], name: &str) -> bool {
+    let (module, function) = name.rsplit_once("::").map_or((None, name), |(of, it)| (Some(of), it));
+    modules.iter().any(|(path, text)| {
+        path == name
+            || module.is_none_or(|module| path == module) && text.contains(&format!("fn {function}("))
+    })
 }
 
 /// Returns the texts between backquotes.
@@ -34,22 +41,13 @@ fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t
 #[test]
 fn every_test_and_model_behind_a_guarantee_exists() {
     let document = fs::read_to_string(in_repository("docs/guarantees.md")).unwrap();
-    let mut files = texts("tests");
-    files.extend(texts("loom-tests/tests"));
+    let modules = [texts("tests"), texts("loom-tests/tests")].concat();
     let mut seen = 0;
     // In each paragraph only the part that names tests counts. The guarantee itself comes before
     // it.
     for list in document.split("\n\n").filter_map(|part| part.find("*Test").map(|at| &part[at..])) {
         for name in quoted(list).filter(|name| name.contains(['_', ':'])) {
-            let found = match name.split_once("::") {
-                Some((file, test)) => {
-                    files.iter().any(|(stem, text)| stem == file && text.contains(&format!("fn {test}(")))
-                }
-                None => {
-                    files.iter().any(|(stem, text)| stem == name || text.contains(&format!("fn {name}(")))
-                }
-            };
-            assert!(found, "docs/guarantees.md names {name}, which does not exist");
+            assert!(is_known(&modules, name), "docs/guarantees.md names {name}, which does not exist");
             seen += 1;
         }
     }
@@ -59,20 +57,15 @@ fn every_test_and_model_behind_a_guarantee_exists() {
 #[test]
 fn every_test_behind_a_fault_exists() {
     let document = fs::read_to_string(in_repository("docs/verification.md")).unwrap();
-    let files = texts("tests");
+    let modules = texts("tests");
     let faults = document.split("\n## ").find(|part| part.starts_with("Faults")).unwrap();
     let mut rows = 0;
     for row in faults.lines().filter(|line| line.starts_with("| ")).skip(1) {
         let tests: Vec<_> = quoted(row.rsplit(" | ").next().unwrap()).collect();
         assert!(!tests.is_empty(), "no test: {row}");
-        for (file, test) in tests.iter().map(|name| name.split_once("::").unwrap_or_else(|| panic!("{name}")))
-        {
-            let exists =
-                |(stem, text): &(String, String)| stem == file && text.contains(&format!("fn {test}("));
-            assert!(
-                files.iter().any(exists),
-                "docs/verification.md names {file}::{test}, which does not exist"
-            );
+        for name in tests {
+            assert!(name.contains("::"), "{name} does not say where it is: {row}");
+            assert!(is_known(&modules, name), "docs/verification.md names {name}, which does not exist");
         }
         rows += 1;
     }
@@ -104,6 +97,17 @@ fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
         }
     }
     assert!(seen > 60, "only {seen} names found: is the document still written as this test reads it?");
+}
+
+#[test]
+fn a_name_is_known_in_its_module_only() {
+    let modules = ["bus::end", "bus::order"].map(|path| (path.to_owned(), "fn a_test() {}".to_owned()));
+    for name in ["bus::end", "bus::end::a_test", "a_test"] {
+        assert!(is_known(&modules, name), "{name}");
+    }
+    for name in ["end", "bus::end::another", "another", "bus::a_test", "end::a_test"] {
+        assert!(!is_known(&modules, name), "{name}");
+    }
 }
 
 /// Returns the code blocks of a text, without their fences.

@@ -6,10 +6,7 @@
 
 use std::fs;
 
-#[path = "support/sources.rs"]
-mod sources;
-
-use sources::{in_repository, rust_files};
+use crate::sources::{in_repository, rust_files};
 
 /// The largest distance of an explanation above its use, in lines.
 const NEAR: usize = 10;

@@ -2,10 +2,7 @@
 //!
 //! Reads all Rust files of the workspace as text.
 
-#[path = "support/sources.rs"]
-mod sources;
-
-use sources::rust_files;
+use crate::sources::rust_files;
 
 /// The folders of the sources, each with a number of files that it has at least.
 const FOLDERS: [(&str, usize); 6] =

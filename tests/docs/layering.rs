@@ -8,10 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-#[path = "support/sources.rs"]
-mod sources;
-
-use sources::{in_repository, rust_files};
+use crate::sources::{in_repository, rust_files};
 
 /// The levels of the modules, from the lowest to the highest. A module has the level of the longest
 /// name here with which its path begins. The names of one level do not import each other.
