@@ -1,8 +1,6 @@
 //! Properties that hold for the correlator with random events, options and times.
 #![cfg(feature = "recorder")]
 
-mod support;
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +10,7 @@ use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilte
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 use proptest::prelude::*;
-use support::watched;
+use test_support::watched;
 
 /// One occurrence: its object, reason, message and type, and the seconds since the occurrence
 /// before.

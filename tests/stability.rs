@@ -1,5 +1,5 @@
 //! The code has the API that `docs/stability.md` lists: features, fields of statistics and keys of
-//! options. The document's table of metrics is compared in `tests/metrics.rs`.
+//! options. The document's table of metrics is compared in `tests/bus/metrics.rs`.
 #![cfg(feature = "recorder")]
 
 use std::collections::{BTreeMap, BTreeSet};

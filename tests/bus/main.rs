@@ -1,0 +1,26 @@
+//! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of rounds
+//! of everything at once. All of this is there without the feature `recorder` too.
+
+mod async_edges;
+mod async_suite;
+#[cfg(feature = "serde")]
+mod config;
+mod edges;
+mod end;
+mod faults;
+mod handlers;
+mod handles;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod order;
+mod overflow;
+mod plain_data;
+mod policies;
+mod regressions;
+mod sanitizer;
+#[cfg(feature = "select")]
+mod select;
+mod statistics;
+mod stress;
+mod support;
+mod user_code;

@@ -1,0 +1,260 @@
+//! All policies on one bus, with readers that pause at random. Order (G1), accounting (G6) and gaps
+//! (G7) hold for each watcher to the last event. The waits for several watchers run at the same
+//! time and do not add up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::support::{LONG, events, lagged, watched};
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::stats::{DropCounts, WatcherStats};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A splitmix64 generator, so that a seed means the same everywhere.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % limit
+    }
+
+    /// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
+    /// machine each yield may take milliseconds, so yields are few.
+    fn dawdle(&mut self) {
+        match self.below(64) {
+            0 => (0..self.below(4)).for_each(|_| thread::yield_now()),
+            1..16 => (0..self.below(2000)).for_each(|_| std::hint::spin_loop()),
+            _ => {}
+        }
+    }
+}
+
+/// The deliveries that a reader got, and the bus's statistics of its watcher.
+struct Read {
+    policy: OverflowPolicy,
+    queue_len: u64,
+    deliveries: Vec<Delivery<u64>>,
+    stats: WatcherStats,
+}
+
+fn read(mut watcher: Watcher<u64>, mut rng: Rng) -> (Vec<Delivery<u64>>, WatcherStats) {
+    let mut seen = Vec::new();
+    loop {
+        rng.dawdle();
+        let goes_on = match rng.below(3) {
+            0 => watcher.recv().map(|delivery| seen.push(delivery)).is_ok(),
+            1 => match watcher.recv_ref() {
+                Ok(Event(event)) => {
+                    let event = *event;
+                    rng.dawdle();
+                    seen.push(Event(event));
+                    true
+                }
+                Ok(Lagged(count)) => {
+                    seen.push(Lagged(count));
+                    true
+                }
+                Err(_) => false,
+            },
+            _ => match watcher.recv_batch() {
+                Ok(batch) => {
+                    if batch.lagged > 0 {
+                        seen.push(Lagged(batch.lagged));
+                    }
+                    seen.extend(batch.iter().map(|event| Event(*event)));
+                    true
+                }
+                Err(_) => false,
+            },
+        };
+        if !goes_on {
+            return (seen, watcher.stats());
+        }
+    }
+}
+
+impl Read {
+    /// Checks G1 and G7: the n-th event that was offered is the n-th of the one order, delivered or
+    /// in a gap at its place.
+    fn check_order(&self, order: &[u64]) {
+        let mut position = 0;
+        for delivery in &self.deliveries {
+            match delivery {
+                Event(event) => {
+                    assert_eq!(order.get(position), Some(event), "{} at {position}", self.policy);
+                    position += 1;
+                }
+                Lagged(count) => {
+                    assert!(*count > 0, "{}: a gap of nothing", self.policy);
+                    position += *count as usize;
+                }
+            }
+        }
+        assert_eq!(position, order.len(), "{}: delivered or missed, to the last", self.policy);
+    }
+
+    /// Checks G6 against the reader's own counts.
+    fn check_counts(&self, accepted: u64) {
+        let Self { policy, queue_len, deliveries, stats } = self;
+        assert_eq!((stats.offered, stats.filtered), (accepted, 0), "{policy}");
+        assert_eq!(stats.delivered, events(deliveries).len() as u64, "{policy}");
+        assert_eq!(stats.dropped.total(), lagged(deliveries), "{policy}");
+        assert_eq!((stats.queued, stats.lag, stats.panics), (0, 0, 0), "{policy}");
+        assert!(stats.high_water <= *queue_len, "{policy}: {stats:?}");
+        let mut own = DropCounts::default();
+        match policy {
+            DropIncoming => own.incoming = stats.dropped.incoming,
+            DropOldest => own.oldest = stats.dropped.oldest,
+            WaitFor(_) => own.timed_out = stats.dropped.timed_out,
+            _ => {}
+        }
+        assert_eq!(stats.dropped, own, "{policy}: lost for its own reason only");
+    }
+}
+
+/// The number of events lost, by policy. It shows whether the rounds meet the cases that they are
+/// meant to meet.
+#[derive(Debug, Default)]
+struct Met {
+    incoming: u64,
+    oldest: u64,
+    timed_out: u64,
+}
+
+fn run_round(seed: u64) -> Met {
+    const EVENTS: u64 = 200;
+    let mut rng = Rng(seed);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let options = BusOptions::default().incoming_len(1 + rng.below(16) as usize);
+    let options = options.max_batch(1 + rng.below(12) as usize);
+    let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+    let policies =
+        [DropIncoming, DropOldest, Wait, WaitFor(MS), WaitFor(3 * MS), WaitFor(Duration::ZERO), DropOldest];
+    let readers: Vec<_> = policies
+        .map(|policy| {
+            let queue_len = [1, 2, 5, 16][rng.below(4) as usize];
+            let watcher = bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
+            let rng = Rng(rng.below(u64::MAX));
+            (policy, queue_len as u64, thread::spawn(move || read(watcher, rng)))
+        })
+        .into();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Time passes while a thread waits for it.
+        let mut ticks = Rng(rng.below(u64::MAX));
+        let (clock, over) = (&clock, &done);
+        scope.spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                thread::yield_now();
+                if clock.waiters() > 0 {
+                    clock.advance(MS / 2 * (1 + u32::try_from(ticks.below(6)).unwrap()));
+                }
+            }
+        });
+        let publishers = [0, 1].map(|id| {
+            let (publisher, mut rng) = (bus.publisher(), Rng(rng.below(u64::MAX)));
+            scope.spawn(move || {
+                let mut next = id * EVENTS..(id + 1) * EVENTS;
+                while !next.is_empty() {
+                    rng.dawdle();
+                    let count = 1 + rng.below(9) as usize;
+                    publisher.publish_batch(next.by_ref().take(count)).unwrap();
+                }
+            })
+        });
+        for publisher in publishers {
+            publisher.join().unwrap();
+        }
+        assert!(bus.shutdown().complete);
+        done.store(true, Ordering::SeqCst);
+    });
+    let read: Vec<_> = readers
+        .into_iter()
+        .map(|(policy, queue_len, thread)| {
+            let (deliveries, stats) = thread.join().unwrap();
+            Read { policy, queue_len, deliveries, stats }
+        })
+        .collect();
+    // The watcher with `Wait` has seen the one order, which contains each publisher's own order.
+    let order = events(&read[2].deliveries);
+    assert_eq!(order.len() as u64, 2 * EVENTS);
+    for id in [0, 1] {
+        let own = order.iter().copied().filter(|event| event / EVENTS == id);
+        assert!(own.eq(id * EVENTS..(id + 1) * EVENTS), "the order of one publisher");
+    }
+    let mut met = Met::default();
+    for read in &read {
+        read.check_order(&order);
+        read.check_counts(2 * EVENTS);
+        met.incoming += read.stats.dropped.incoming;
+        met.oldest += read.stats.dropped.oldest;
+        met.timed_out += read.stats.dropped.timed_out;
+    }
+    met
+}
+
+#[test]
+fn four_policies_with_readers_that_dawdle() {
+    watched(|| {
+        let mut met = Met::default();
+        let start = Instant::now();
+        for seed in 1..=12 {
+            // A busy machine takes seconds for a round that takes a tenth of that on an idle one.
+            // Four rounds are enough there.
+            if seed > 4 && start.elapsed() > Duration::from_secs(10) {
+                break;
+            }
+            println!("seed {seed}");
+            let round = run_round(seed);
+            met.incoming += round.incoming;
+            met.oldest += round.oldest;
+            met.timed_out += round.timed_out;
+        }
+        println!("{met:?}");
+        assert!(met.incoming > 50 && met.oldest > 50 && met.timed_out > 50, "{met:?}");
+    });
+}
+
+/// Twenty watchers with a wait, each a millisecond longer than the one before. Every batch takes
+/// twenty milliseconds, not the sum of the waits, and all other watchers have the batch before the
+/// wait begins.
+#[test]
+fn many_deadlines_delay_a_batch_by_the_longest() {
+    const BATCHES: u64 = 10;
+    watched(|| {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let options = BusOptions::default().queue_len(1).max_batch(2);
+        let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+        let slow: Vec<_> =
+            (1..=20).map(|ms| bus.watch_builder().overflow(WaitFor(ms * MS)).watch().unwrap()).collect();
+        let mut fast = bus.watch_builder().queue_len(2).overflow(Wait).watch().unwrap();
+        for batch in 0..BATCHES {
+            bus.publisher().publish_batch(vec![2 * batch, 2 * batch + 1]).unwrap();
+        }
+        for batch in 0..BATCHES {
+            // The batch comes without any step of the clock beyond the twenty steps below for each
+            // batch.
+            assert_eq!([fast.recv(), fast.recv()], [Ok(Event(2 * batch)), Ok(Event(2 * batch + 1))]);
+            for _ in 0..20 {
+                clock.wait_for_waiters(1);
+                clock.advance(MS);
+            }
+        }
+        bus.flush(LONG).unwrap();
+        for watcher in &slow {
+            let stats = watcher.stats();
+            // One event found room in the queue.
+            assert_eq!((stats.queued, stats.dropped.timed_out), (1, 2 * BATCHES - 1), "{stats}");
+        }
+        assert_eq!(fast.stats().dropped.total(), 0);
+    });
+}

@@ -1,0 +1,141 @@
+//! Watchers beside other channels in crossbeam's `Select`.
+
+use crate::support::{LONG, bus, watched};
+use crossbeam_channel::{Select, unbounded};
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::error::TryRecvError;
+use eventcast::{OverflowPolicy, Watcher};
+
+/// Waits until the watcher is ready, with nothing else to wait for.
+fn wait(watcher: &Watcher<u64>) {
+    let mut select = Select::new();
+    let index = watcher.add_to(&mut select);
+    assert_eq!(select.ready_timeout(LONG), Ok(index));
+}
+
+fn is_ready(watcher: &Watcher<u64>) -> bool {
+    let mut select = Select::new();
+    watcher.add_to(&mut select);
+    select.try_ready().is_ok()
+}
+
+/// A watcher is ready in each case: an event that was there before, an event that comes during the
+/// wait, a gap alone, and the end.
+#[test]
+fn everything_that_can_be_received_is_ready() {
+    for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
+        let bus = bus::<u64>(16, 2);
+        let mut watcher = bus.watch_builder().overflow(policy).prefix([0]).watch().unwrap();
+        wait(&watcher);
+        assert_eq!(watcher.try_recv(), Ok(Event(0)));
+        assert!(!is_ready(&watcher), "nothing is there");
+        let publisher = bus.publisher();
+        let publishing = std::thread::spawn(move || publisher.publish(1).unwrap());
+        wait(&watcher);
+        assert_eq!(watcher.try_recv(), Ok(Event(1)));
+        publishing.join().unwrap();
+        // An event can be received before the dispatcher has finished with it and wakes the
+        // readers.
+        bus.flush(LONG).unwrap();
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+        assert!(!is_ready(&watcher));
+        bus.publisher().publish_batch(vec![2, 3]).unwrap();
+        bus.flush(LONG).unwrap();
+        wait(&watcher);
+        // The events that are left after one receive are ready too.
+        assert_eq!(watcher.try_recv(), Ok(Event(2)));
+        wait(&watcher);
+        assert_eq!(watcher.try_recv(), Ok(Event(3)));
+        bus.close();
+        wait(&watcher);
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        wait(&watcher);
+    }
+}
+
+/// A loss that no event follows makes the watcher ready.
+#[test]
+fn a_gap_alone_is_ready() {
+    let bus = bus::<u64>(16, 1);
+    let mut watcher = bus.watch().unwrap();
+    bus.publisher().publish_batch(vec![1, 2]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(watcher.try_recv(), Ok(Event(1)));
+    wait(&watcher);
+    assert_eq!(watcher.try_recv(), Ok(Lagged(1)));
+    assert!(!is_ready(&watcher));
+}
+
+/// A stop from another thread wakes a reader that waits.
+#[test]
+fn a_stop_is_ready() {
+    let bus = bus::<u64>(16, 1);
+    let mut watcher = bus.watch().unwrap();
+    let stop = watcher.stop_handle();
+    let stopping = std::thread::spawn(move || stop.stop());
+    wait(&watcher);
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    stopping.join().unwrap();
+}
+
+/// Two watchers and a channel under load, many thousand times: a lost wake-up would hang.
+#[test]
+fn no_wake_up_is_lost() {
+    watched(|| {
+        const EVENTS: u64 = 5000;
+        let (one, two) = (bus::<u64>(4, 4), bus::<u64>(4, 4));
+        let mut first = one.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+        let mut second = two.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+        let (tx, rx) = unbounded();
+        let publishers = [one.publisher(), two.publisher()];
+        let threads: Vec<_> = publishers
+            .into_iter()
+            .map(|publisher| {
+                std::thread::spawn(move || (0..EVENTS).for_each(|n| publisher.publish(n).unwrap()))
+            })
+            .collect();
+        let sending = std::thread::spawn(move || (0..EVENTS).for_each(|n| tx.send(n).unwrap()));
+        let mut seen = [0; 3];
+        while seen != [EVENTS; 3] {
+            let mut select = Select::new();
+            let (a, b) = (first.add_to(&mut select), second.add_to(&mut select));
+            let c = if seen[2] < EVENTS { select.recv(&rx) } else { usize::MAX };
+            let ready = select.ready_timeout(LONG).expect("a wake-up was lost");
+            if ready == c {
+                seen[2] += rx.try_iter().count() as u64;
+                continue;
+            }
+            let (watcher, seen) =
+                if ready == a { (&mut first, &mut seen[0]) } else { (&mut second, &mut seen[1]) };
+            assert!(ready == a || ready == b);
+            while let Ok(delivery) = watcher.try_recv() {
+                assert_eq!(delivery, Event(*seen));
+                *seen += 1;
+            }
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        sending.join().unwrap();
+    });
+}
+
+/// A borrowed event keeps its room until the next receive begins, and therefore the watcher must
+/// stay ready for a next receive. Otherwise a dispatcher that waits for that room and a `Select`
+/// that waits for an event would wait for each other, for example after a `Clone` that panicked in
+/// a receive.
+#[test]
+fn what_is_lent_is_ready_to_be_given_back() {
+    let bus = bus::<u64>(10, 1);
+    let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+    bus.publisher().publish_batch(vec![1, 2]).unwrap();
+    for expected in [1, 2] {
+        assert_eq!(watcher.recv_ref(), Ok(Event(&expected)));
+        assert!(is_ready(&watcher), "it has lent {expected}");
+    }
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    // The dispatcher's wake-up for the second event may still be on its way.
+    bus.flush(LONG).unwrap();
+    assert!(!is_ready(&watcher), "everything has been received and given back");
+    assert!(bus.shutdown().complete);
+}

@@ -1,0 +1,165 @@
+//! The statistics of each watcher: its policy, how far it is behind, and what became of all events
+//! that it was offered.
+
+use std::time::Duration;
+
+use crate::support::{LONG, assert_balanced, bus, hold};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::stats::DropCounts;
+use eventcast::{Broadcaster, BusOptions};
+
+#[test]
+fn each_watcher_names_its_policy() {
+    let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::from_millis(50))];
+    let bus = Broadcaster::<u64>::with_options(BusOptions::default().overflow(Wait)).unwrap();
+    let own = policies.map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
+    let default = bus.watch().unwrap();
+    assert_eq!(own.each_ref().map(|watcher| watcher.stats().policy), policies.map(Some));
+    assert_eq!(default.stats().policy, Some(Wait));
+    bus.flush(LONG).unwrap();
+    let listed: Vec<_> = bus.stats().watchers.iter().map(|watcher| watcher.policy).collect();
+    assert_eq!(listed, [&policies.map(Some)[..], &[Some(Wait)]].concat());
+}
+
+/// An event that waits for room counts as lag, but is not in the queue.
+#[test]
+fn lag_is_what_is_queued_and_what_waits_for_room() {
+    let bus = bus(100, 10);
+    let held = hold(&bus);
+    let mut stats = held.watcher.stats();
+    // The dispatcher publishes its counters after it has offered, and may not have done so yet.
+    while stats.queued == 0 || stats.offered < 2 {
+        std::thread::yield_now();
+        stats = held.watcher.stats();
+    }
+    assert_eq!((stats.offered, stats.queued, stats.lag), (2, 1, 2), "{stats}");
+    let mut watcher = held.watcher;
+    watcher.recv().unwrap();
+    watcher.recv().unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!((watcher.stats().queued, watcher.stats().lag), (0, 0));
+}
+
+/// A lost or filtered event does not count as lag. An event that the reader has borrowed does.
+#[test]
+fn on_a_quiet_bus_lag_is_what_is_queued() {
+    let bus = bus(100, 5);
+    let mut full = bus.watch().unwrap();
+    let mut odd = bus.watch_builder().queue_len(100).filter(|n: &u64| n % 2 == 1).watch().unwrap();
+    bus.publisher().publish_batch(0..20_u64).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!((full.stats().queued, full.stats().lag), (5, 5));
+    assert_eq!((odd.stats().queued, odd.stats().lag), (10, 10));
+    assert_eq!(full.recv_batch().unwrap().len(), 5);
+    assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "in the reader's hand");
+    odd.recv().unwrap();
+    assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
+    // The next receive ends the borrow, and finds the gap.
+    assert_eq!(full.recv().unwrap(), eventcast::Delivery::Lagged(15));
+    assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
+}
+
+/// A watcher that is gone has no lag, and the sum of all these watchers has no policy.
+#[test]
+fn departed_watchers_add_up() {
+    let bus = bus(100, 3);
+    for policy in [DropIncoming, DropOldest, Wait] {
+        let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
+        bus.publisher().publish_batch(vec![1_u64, 2, 3]).unwrap();
+        assert!(watcher.recv().is_ok());
+        bus.flush(LONG).unwrap();
+    }
+    // The dispatcher reaps a watcher that is gone only when it comes to that watcher.
+    while !bus.stats().watchers.is_empty() {
+        std::thread::yield_now();
+    }
+    let stats = bus.stats();
+    assert_balanced(&stats);
+    let departed = &stats.departed;
+    assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (9, 3, 6));
+    assert_eq!((departed.queued, departed.lag, departed.policy), (0, 0, None));
+    let text = stats.to_string();
+    assert!(
+        text.ends_with("; departed: offered 9, delivered 3, dropped 6 (stopped 6), queued 0, lag 0"),
+        "{text}"
+    );
+}
+
+/// The sum of the watchers of one name has no policy either, because each may have its own.
+#[test]
+fn a_sum_by_name_has_no_policy() {
+    let bus = bus::<u64>(100, 3);
+    drop(bus.watch_builder().name("view").overflow(DropOldest).watch().unwrap());
+    while bus.stats().departed_by_name.is_empty() {
+        std::thread::yield_now();
+    }
+    let sum = &bus.stats().departed_by_name[0];
+    assert_eq!((sum.name.as_str(), sum.policy), ("view", None));
+    assert!(sum.to_string().starts_with("view: offered 0, "), "{sum}");
+}
+
+#[test]
+fn losses_are_shown_by_reason() {
+    let mut dropped = DropCounts::default();
+    assert_eq!((dropped.to_string(), dropped.by_reason().count()), ("0".to_owned(), 5));
+    (dropped.oldest, dropped.timed_out, dropped.abandoned) = (3, 2, 1);
+    assert_eq!(dropped.to_string(), "6 (oldest 3, timed out 2, abandoned 1)");
+    assert!(dropped.by_reason().all(|(reason, events)| dropped.by(reason) == events));
+    assert_eq!(dropped.by_reason().map(|(_, events)| events).sum::<u64>(), dropped.total());
+    dropped.incoming = u64::MAX;
+    assert_eq!(dropped.total(), u64::MAX, "counts that were read may be any");
+}
+
+#[test]
+fn statistics_are_written_on_one_line() {
+    let bus = bus(100, 2);
+    let watcher = bus.watch_builder().name("view").overflow(DropOldest).watch().unwrap();
+    bus.publisher().publish_batch(vec![1_u64, 2, 3]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(
+        bus.stats().to_string(),
+        "published 3, accepted 3, rejected 0 (full 0, stopped 0); \
+         view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
+    );
+    assert_eq!(
+        format!("{:#}", bus.stats()),
+        "published 3, accepted 3, rejected 0 (full 0, stopped 0)\n  \
+         view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
+    );
+    let report = bus.shutdown();
+    assert_eq!(format!("{report:#}"), format!("complete: {:#}", bus.stats()));
+    drop(watcher);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn statistics_are_plain_data() {
+    use eventcast::stats::{BusStats, WatcherStats};
+    let bus = bus(100, 2);
+    let policy = WaitFor(Duration::from_millis(50));
+    let _watcher = bus.watch_builder().name("view").overflow(policy).watch().unwrap();
+    bus.publisher().publish_batch(vec![1_u64, 2]).unwrap();
+    bus.flush(LONG).unwrap();
+    let stats = bus.stats();
+    let json = serde_json::to_value(&stats).unwrap();
+    let view = &json["watchers"][0];
+    assert_eq!((&view["policy"]["wait_for"], &view["lag"]), (&"50ms".into(), &2.into()), "{json}");
+    assert_eq!(serde_json::from_value::<BusStats>(json).unwrap(), stats);
+    // Statistics that an older version wrote can be read. A field that the older version did not
+    // know has its default.
+    let older: WatcherStats = serde_json::from_str(r#"{"name": "view", "offered": 3}"#).unwrap();
+    assert_eq!((older.name.as_str(), older.offered, older.lag), ("view", 3, 0));
+    // An older version wrote a policy in a sum, where there is none now.
+    let sum = r#"{"departed": {"name": "departed", "policy": "drop_incoming", "offered": 3}}"#;
+    assert_eq!(serde_json::from_str::<BusStats>(sum).unwrap().departed.offered, 3);
+    assert!(serde_json::to_value(BusStats::default()).unwrap()["departed"]["policy"].is_null());
+}
+
+#[cfg(feature = "recorder")]
+#[test]
+fn a_recording_shows_what_its_correlator_forgot() {
+    let mut stats = eventcast::stats::RecordingStats::default();
+    assert!(!stats.to_string().contains("evicted"));
+    stats.evicted = 7;
+    assert!(stats.to_string().ends_with(", evicted 7"), "{stats}");
+}

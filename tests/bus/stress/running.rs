@@ -1,0 +1,30 @@
+//! Threads and tasks, with one way to wait for the results of both.
+
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+/// The result of a thread or a task, which may still be running.
+pub(crate) struct Running<T>(Receiver<T>);
+
+impl<T: Send + 'static> Running<T> {
+    pub(crate) fn thread(run: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (tx, rx) = mpsc::channel();
+        thread::spawn(move || {
+            // If the round has failed, nobody waits for the result.
+            let _ = tx.send(run());
+        });
+        Self(rx)
+    }
+
+    pub(crate) fn task(rng: &mut super::rng::Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
+        let (tx, rx) = mpsc::channel();
+        super::tasks::spawn(rng, async move {
+            let _ = tx.send(run.await);
+        });
+        Self(rx)
+    }
+
+    pub(crate) fn join(self) -> T {
+        self.0.recv().expect("a thread or a task of the round has panicked")
+    }
+}

@@ -1,0 +1,69 @@
+//! Small rounds: few things at about the same moment.
+
+use std::sync::Barrier;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+
+use super::event::{Ident, Origin};
+use super::plan::Published;
+use super::publish::note_one;
+use super::rng::Rng;
+use super::{from_environment, watched};
+
+/// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the
+/// drop of a watcher, and the close. A busy round seldom meets all their orders.
+fn run_small_round(seed: u64) {
+    let mut rng = Rng(seed);
+    let origin = Origin::new(rng.once_in(2));
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(4)).unwrap();
+    let mut witness = bus.watch_builder().queue_len(64).watch().unwrap();
+    let policy = rng.pick(&[OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait]);
+    let leaving = bus.watch_builder().queue_len(2).overflow(policy).watch().unwrap();
+    let pause = |spins: u64| (0..spins).for_each(|_| std::hint::spin_loop());
+    let spins: Vec<u64> = (0..4).map(|_| rng.below(400)).collect();
+    let begin = Barrier::new(3);
+    let told = thread::scope(|scope| {
+        let publishing = scope.spawn(|| {
+            let publisher = bus.publisher();
+            let mut told = Published::default();
+            begin.wait();
+            for number in 0..2 {
+                pause(spins[number as usize]);
+                let ident = Ident { publisher: 1, number };
+                note_one(&mut told, ident, publisher.try_publish(origin.event(ident, false)));
+            }
+            told
+        });
+        scope.spawn(|| {
+            begin.wait();
+            pause(spins[2]);
+            drop(leaving);
+        });
+        begin.wait();
+        pause(spins[3]);
+        bus.close();
+        publishing.join().unwrap()
+    });
+    let mut order = Vec::new();
+    while let Ok(delivery) = witness.recv_ref() {
+        order.extend(delivery.event().map(|event| event.ident));
+    }
+    assert!(bus.shutdown().complete);
+    assert_eq!(order, told.accepted, "accepted means offered");
+    let stats = bus.stats();
+    assert_eq!((stats.accepted, stats.rejected_stopped), (order.len() as u64, told.stopped));
+    let gone = &stats.departed;
+    assert_eq!(gone.offered, gone.delivered + gone.dropped.total() + gone.queued, "{gone}");
+    assert_eq!(gone.queued, 0);
+    drop((witness, bus));
+    assert_eq!(origin.alive.load(Ordering::SeqCst), 0, "events are left alive");
+}
+
+#[test]
+fn three_things_at_the_same_moment() {
+    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 5000);
+    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
+    (0..rounds).for_each(|round| watched(first.wrapping_add(round), run_small_round));
+}

@@ -1,0 +1,181 @@
+//! The costs that the correlator avoids: it allocates nothing except the answer itself, and keeps
+//! no more entries than were asked for.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Text};
+use test_support::in_own_process;
+
+use crate::counting::{self, MARKED, alive, allocations_here};
+
+fn event(object: u32, message: impl Into<Text>) -> Event {
+    let mut event = Event::default();
+    event.metadata.namespace = "kube-system".into();
+    event.metadata.name = format!("controller-manager-{object:08}.16a4b5571ec10e94").into();
+    event.involved_object =
+        ObjectReference::new("Pod", format!("controller-manager-{object:08}")).in_namespace("kube-system");
+    event.involved_object.uid = format!("a93e8ff4-70df-47f1-81fa-8a4f{object:08}").into();
+    event.source = EventSource::from("kubelet").on_host("worker-1.example.internal");
+    event.reason = "BackOff".into();
+    event.message = message.into();
+    event.type_ = "Warning".into();
+    event.count = 1;
+    event
+}
+
+/// Creates a correlator on a clock that stands still.
+fn correlator(options: CorrelatorOptions) -> EventCorrelator {
+    EventCorrelator::new(options.clock(FakeClock::new(SystemTime::UNIX_EPOCH).clock())).unwrap()
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Create,
+    Update,
+    Skip,
+}
+
+/// Correlates and confirms, with the version that a store would give. Returns the allocations of
+/// each of the two calls, and the kind of the answer.
+fn cost(correlator: &EventCorrelator, event: &Event) -> (u64, u64, Answer) {
+    let (correlate, answer) = allocations_here(|| correlator.correlate(event));
+    let (mut stored, key, kind) = match answer {
+        Correlation::Create { event, key, .. } => (event, key, Answer::Create),
+        Correlation::Update { event, key, .. } => (event, key, Answer::Update),
+        _ => return (correlate, 0, Answer::Skip),
+    };
+    stored.metadata.set_resource_version("981372");
+    let (confirm, ()) = allocations_here(|| correlator.confirm(key, &stored));
+    (correlate, confirm, kind)
+}
+
+const LONG: &str = "Back-off restarting failed container manager in pod controller-manager-6d4cf56db6-xk2lp";
+
+#[test]
+fn a_repeat_allocates_its_patch_and_the_box_of_the_resource_version() {
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(None));
+    cost(&correlator, &event(1, LONG));
+    for _ in 0..100 {
+        assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (2, 0, Answer::Update));
+    }
+    // Without an answer from a store there is no version.
+    let correlator = self::correlator(CorrelatorOptions::default().spam_filter(None));
+    correlator.correlate(&event(1, LONG));
+    let again = event(1, LONG);
+    for _ in 0..100 {
+        assert_eq!(allocations_here(|| correlator.correlate(&again)).0, 1);
+    }
+}
+
+#[test]
+fn what_is_skipped_allocates_nothing() {
+    let budget = SpamFilter::default().burst(1);
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(budget));
+    cost(&correlator, &event(1, LONG));
+    for _ in 0..100 {
+        assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (0, 0, Answer::Skip));
+    }
+    // Building the message of a folded event does not allocate either.
+    for i in 0..20 {
+        cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
+    }
+    let before = correlator.stats().aggregated;
+    for i in 20..120 {
+        assert_eq!(cost(&correlator, &event(1, format!("{LONG}: attempt {i}"))), (0, 0, Answer::Skip));
+    }
+    assert_eq!(correlator.stats().aggregated, before + 100);
+}
+
+#[test]
+fn what_is_folded_allocates_its_message_too() {
+    let correlator = correlator(CorrelatorOptions::default().spam_filter(None));
+    for i in 0..20 {
+        cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
+    }
+    for i in 20..120 {
+        assert_eq!(cost(&correlator, &event(1, format!("{LONG}: attempt {i}"))), (3, 0, Answer::Update));
+    }
+}
+
+#[test]
+fn what_is_new_allocates_its_keys() {
+    let correlator = correlator(CorrelatorOptions::default().aggregation(None).lru_cache_size(64));
+    // Fill the caches until nothing grows any more.
+    for i in 0..4096 {
+        cost(&correlator, &event(i, LONG));
+    }
+    // Three allocations for each event: the key, and two for its beginning, which the spam filter's
+    // budget shares.
+    let mut sum = 0;
+    for i in 4096..5096 {
+        let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));
+        assert_eq!(answer, Answer::Create);
+        sum += correlate + confirm;
+    }
+    // The table is rebuilt now and then, when it is full of removed entries.
+    assert!((3000..3300).contains(&sum), "{sum}");
+}
+
+const THREADS: u32 = 4;
+const EACH: u32 = 1500;
+const SIZE: u32 = 50;
+
+/// Runs threads that only ever insert new messages, each of them held by a thread or a cache.
+/// Returns the highest number of messages alive at the same time.
+fn most_alive(correlator: &EventCorrelator) -> i64 {
+    let barrier = Barrier::new(THREADS as usize);
+    let insert = |t| {
+        let mut buffer = String::with_capacity(2 * MARKED);
+        barrier.wait();
+        for i in 0..EACH {
+            let number = t * EACH + i;
+            buffer.clear();
+            write!(buffer, "{number:0MARKED$}").unwrap();
+            correlator.correlate(&event(number % 97, Arc::<str>::from(buffer.as_str())));
+        }
+    };
+    counting::most_alive(|| {
+        thread::scope(|scope| {
+            for t in 0..THREADS {
+                let insert = &insert;
+                scope.spawn(move || insert(t));
+            }
+        });
+    })
+}
+
+#[test]
+fn never_more_entries_than_the_size_and_the_number_of_threads() {
+    in_own_process!();
+    let before = alive();
+    let counting = correlator(CorrelatorOptions::off().lru_cache_size(SIZE as usize));
+    let most = most_alive(&counting);
+    // Each thread may have one entry more in the cache and hold one message itself. Another thread
+    // may evict the entry that a thread has just inserted.
+    let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
+    assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
+    // At rest there are exactly as many entries as allowed.
+    assert_eq!(alive() - before, i64::from(SIZE));
+    assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH - SIZE));
+    drop(counting);
+    assert_eq!(alive(), before);
+}
+
+/// The groups hold messages too: up to two in each group if three messages make an aggregate.
+#[test]
+fn groups_forget_their_messages() {
+    in_own_process!();
+    let before = alive();
+    let groups = Aggregation::default().max_events(3).max_interval(Duration::from_secs(1));
+    let folding = correlator(CorrelatorOptions::default().aggregation(groups).lru_cache_size(SIZE as usize));
+    let most = most_alive(&folding);
+    let bound = 3 * (i64::from(SIZE) + i64::from(THREADS));
+    assert!((1..=bound).contains(&most), "{most} of {bound}");
+    drop(folding);
+    assert_eq!(alive(), before);
+}

@@ -1,0 +1,10 @@
+//! The costs: allocations, memory, and the processor time of an idle bus. An allocator counts for
+//! all of them. Tests that look at the memory of the whole process have a process of their own.
+
+mod bus;
+#[cfg(feature = "recorder")]
+mod correlator;
+mod counting;
+mod many_watchers;
+#[cfg(feature = "recorder")]
+mod recorder;

@@ -1,0 +1,263 @@
+//! Thousands of watchers: those that come and go on an idle bus leave nothing behind, an idle one
+//! takes as much memory as `docs/guarantees.md` says, and none makes the others slower.
+#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
+use test_support::{LONG, in_own_process, until};
+
+use crate::counting::live;
+
+const POLICIES: [OverflowPolicy; 4] = [
+    OverflowPolicy::DropIncoming,
+    OverflowPolicy::DropOldest,
+    OverflowPolicy::Wait,
+    OverflowPolicy::WaitFor(Duration::from_secs(1)),
+];
+
+/// Receives everything that can be received now, and returns how much that was.
+fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> usize {
+    std::iter::from_fn(|| watcher.try_recv().ok()).count()
+}
+
+/// Waits until the dispatcher, without further events, has freed all dropped watchers and has
+/// shortened its lists.
+fn until_nobody_is_left(bus: &Broadcaster<u64>) {
+    until(|| bus.stats().watchers.is_empty());
+    // The dispatcher shortens its lists after the last watcher, and comes to this flush only then.
+    bus.flush(LONG).unwrap();
+}
+
+/// The bytes that the test harness may allocate beside the tests. It keeps about 10 KB when it
+/// reports the test before.
+const OF_THE_HARNESS: i64 = 16 * 1024;
+
+/// Ends a bus, and returns when its memory is free again. `before` is the number of living bytes
+/// before the bus was built.
+///
+/// The dispatcher's thread is the last owner of the incoming queue, which takes 32 KB or more here.
+/// The thread frees the queue a moment after the shutdown has returned. Until then the next
+/// measurement would include the queue.
+fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
+    assert!(bus.shutdown().complete);
+    drop(bus);
+    until(|| live() - before < OF_THE_HARNESS);
+}
+
+/// Nothing is published, so all watchers are freed without any event.
+#[test]
+fn thousands_that_come_and_go_leave_nothing_behind() {
+    const WATCHERS: u64 = 20_000;
+    in_own_process!();
+    let held = Arc::new(());
+    let at_start = live();
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(32)).unwrap();
+    let watch = |number: u64| {
+        let (in_filter, in_hook) = (held.clone(), held.clone());
+        let builder = bus.watch_builder().overflow(POLICIES[number as usize % 4]);
+        let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
+        builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
+    };
+    // The first watcher makes the bus allocate everything that it allocates only once.
+    drop(watch(0));
+    until_nobody_is_left(&bus);
+    let before = live();
+
+    // All watchers at once, dropped in another order than they were registered. Then further
+    // watchers one by one.
+    let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
+    assert!(live() - before > 1_000_000, "they are counted while they are there");
+    while !watchers.is_empty() {
+        let other = (watchers.len() * 7 + 3) % watchers.len();
+        drop(watchers.swap_remove(other));
+    }
+    drop(watchers);
+    for number in WATCHERS / 2..WATCHERS {
+        drop(watch(number));
+    }
+    until_nobody_is_left(&bus);
+
+    assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
+    // Less than a byte for each watcher, because lists keep some room.
+    let left = live() - before;
+    assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
+    let stats = bus.stats();
+    assert_eq!((stats.accepted, stats.departed.offered), (0, 0));
+    assert_eq!(bus.watch().unwrap().stats().name, format!("watcher-{WATCHERS}"));
+    end(bus, at_start);
+}
+
+/// The bytes of each of a thousand watchers, the `Watcher` itself included.
+struct Measured {
+    idle: i64,
+    full: i64,
+    read: i64,
+}
+
+fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
+    const WATCHERS: usize = 1000;
+    let at_start = live();
+    let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
+    bus.flush(LONG).unwrap();
+    let before = live();
+    let each = || (live() - before) / WATCHERS as i64;
+    let watch = || bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
+    let mut watchers: Vec<Watcher<u64>> = (0..WATCHERS).map(|_| watch()).collect();
+    bus.flush(LONG).unwrap();
+    let idle = each();
+    // The events are published one by one, so that each one is a slice. The watchers share the
+    // events.
+    for event in 0..queue_len as u64 {
+        bus.publisher().publish(event).unwrap();
+        bus.flush(LONG).unwrap();
+    }
+    assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_len as u64));
+    let full = each();
+    assert!(watchers.iter_mut().all(|watcher| available(watcher) == queue_len));
+    // After the flush the dispatcher holds no batch any more.
+    bus.flush(LONG).unwrap();
+    let read = each();
+    drop(watchers);
+    end(bus, at_start);
+    Measured { idle, full, read }
+}
+
+/// Checks the formulas of `docs/guarantees.md`, under G5.
+#[test]
+fn an_idle_watcher_takes_what_the_documents_say() {
+    const FIXED: i64 = 1536;
+    const SEGMENT: i64 = 1000;
+    in_own_process!();
+    for policy in POLICIES {
+        for queue_len in [1, 32, 100] {
+            let Measured { idle, full, read } = measure(policy, queue_len);
+            println!("{policy}, queue_len {queue_len}: {idle} idle, {full} full, {read} read");
+            assert!(idle < 2048, "{policy}: {idle} bytes are 2 KiB or more");
+            assert!(idle <= FIXED, "{policy}: {idle} bytes idle");
+            let events = queue_len as i64;
+            let (most_full, most_read) = match policy {
+                OverflowPolicy::DropOldest => (FIXED + 24 * (events + 4), FIXED + 24 * (events + 4)),
+                _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
+            };
+            // The watchers share the events themselves.
+            assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_len} queued");
+            assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_len} have been read");
+        }
+    }
+}
+
+/// The bound allocates no slots in advance: a long queue costs as little as a short one.
+#[test]
+fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
+    const WATCHERS: i64 = 100;
+    in_own_process!();
+    for policy in POLICIES {
+        let at_start = live();
+        let bus = Broadcaster::<u64>::with_options(BusOptions::default()).unwrap();
+        bus.flush(LONG).unwrap();
+        let before = live();
+        let watch = |_| bus.watch_builder().overflow(policy).queue_len(1_000_000).watch().unwrap();
+        let watchers: Vec<_> = (0..WATCHERS).map(watch).collect();
+        bus.flush(LONG).unwrap();
+        let idle = (live() - before) / WATCHERS;
+        assert!(idle <= 1536, "{policy}: {idle} bytes idle");
+        drop(watchers);
+        end(bus, at_start);
+    }
+}
+
+/// Reports when the dispatcher has dropped a watcher's filter.
+struct Says(Sender<()>);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Registering and stopping a watcher takes as long among twenty thousand watchers as among twenty.
+/// Code that visits all of them would take a thousand times as long. There are many rounds and the
+/// shortest one counts, so that a busy machine does not make the test fail.
+#[test]
+fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
+    const ROUND: usize = 64;
+    in_own_process!();
+    let shortest = |others: usize, enough: Duration| {
+        let at_start = live();
+        let bus = Broadcaster::<u64>::with_options(BusOptions::default().queue_len(1)).unwrap();
+        let others: Vec<_> = (0..others).map(|_| bus.watch().unwrap()).collect();
+        bus.flush(LONG).unwrap();
+        let round = || {
+            let (gone_tx, gone) = mpsc::channel();
+            let watch = || {
+                let says = Says(gone_tx.clone());
+                let filter = move |_: &u64| std::ptr::from_ref(&says).is_aligned();
+                bus.watch_builder().filter(filter).watch().unwrap()
+            };
+            let start = Instant::now();
+            let watchers: Vec<_> = (0..ROUND).map(|_| watch()).collect();
+            watchers.iter().for_each(Watcher::stop);
+            drop(watchers);
+            for _ in 0..ROUND {
+                gone.recv_timeout(LONG).unwrap();
+            }
+            start.elapsed()
+        };
+        // At least 50 rounds, and more while they take too long: a busy machine has a quiet moment
+        // in the end.
+        let mut rounds = (0..400).map(|_| round());
+        let first = rounds.by_ref().take(50).min().unwrap();
+        let shortest =
+            if first < enough { first } else { rounds.find(|time| *time < enough).unwrap_or(first) };
+        drop(rounds);
+        drop(others);
+        end(bus, at_start);
+        shortest
+    };
+    let few = shortest(20, Duration::MAX);
+    let many = shortest(20_000, 10 * few);
+    println!("{few:?} among 20, {many:?} among 20,000");
+    assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
+}
+
+/// A batch takes only the memory of its events, however many events are behind them in the incoming
+/// queue. Here a registration ends each batch after one event.
+#[test]
+fn batches_that_registrations_cut_short_take_what_their_events_take() {
+    const EVENTS: usize = 1000;
+    const SIZE: usize = 64;
+    in_own_process!();
+    let options = BusOptions::default().incoming_len(4 * EVENTS).queue_len(2 * EVENTS);
+    let at_start = live();
+    let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
+    // The dispatcher is in a filter until everything is in the incoming queue.
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let filter = move |event: &[u8; SIZE]| {
+        if event[0] == 1 {
+            entered_tx.send(()).unwrap();
+            gate.recv().unwrap();
+        }
+        true
+    };
+    let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish([1; SIZE]).unwrap();
+    entered.recv_timeout(LONG).unwrap();
+    let before = live();
+    for _ in 0..EVENTS {
+        bus.publisher().publish([0; SIZE]).unwrap();
+        drop(bus.watch().unwrap());
+    }
+    go.send(()).unwrap();
+    bus.flush(LONG).unwrap();
+    until(|| bus.stats().watchers.len() == 1);
+    let each = (live() - before) / EVENTS as i64;
+    println!("{each} bytes for each event of {SIZE}, in a batch of its own");
+    assert!(each < 4 * SIZE as i64, "{each} bytes are held for an event of {SIZE}");
+    assert_eq!(available(&mut watcher), EVENTS + 1);
+    drop(watcher);
+    end(bus, at_start);
+}
