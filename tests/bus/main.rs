@@ -1,5 +1,5 @@
-//! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of rounds
-//! of everything at once. All of this is there without the feature `recorder` too.
+//! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of
+//! rounds of everything at once. All of this is there without the feature `recorder` too.
 
 mod async_edges;
 mod async_suite;

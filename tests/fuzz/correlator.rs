@@ -1,14 +1,7 @@
 //! The correlator under the most unlikely options, events, times and answers of a store. It never
 //! panics, counts every event, never counts back, and takes no more memory than its options allow.
-//! `EVENTCAST_CASES=100` tries a hundred times as much, `EVENTCAST_SEED=1` tries other things.
-#![cfg(feature = "recorder")]
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
-
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/wild.rs"]
-mod wild;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -20,6 +13,8 @@ use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+
+use crate::{cases, wild};
 
 /// An allocator that counts the living bytes of those that this thread allocates and frees.
 struct Counting;

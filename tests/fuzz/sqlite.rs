@@ -1,13 +1,5 @@
 //! The store in a file and the store in memory behave alike: the same random operations and queries
 //! get the same answers, even after the file was closed and opened again.
-#![cfg(feature = "sqlite-system")]
-
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/folder.rs"]
-mod folder;
-#[path = "support/wild.rs"]
-mod wild;
 
 use std::time::{Duration, SystemTime};
 
@@ -17,8 +9,9 @@ use eventcast::sink::{
 };
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, SinkError, SqliteSink, Timestamp};
-use folder::Folder;
 use proptest::prelude::*;
+
+use crate::{cases, wild};
 
 /// A step that is done to both stores.
 #[derive(Clone, Debug)]
@@ -114,14 +107,15 @@ fn the_two_stores_give_the_same_answers() {
         60,
         || prop::collection::vec(step(), 1..25),
         |steps| {
-            let folder = Folder::new();
+            let folder = tempfile::tempdir().unwrap();
             let clock =
                 FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
             let memory = MemorySinkOptions::default().max_events(4);
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
             // The test has no power failures.
             let options = SqliteSinkOptions::default().max_events(4).synchronous(SqliteSynchronous::Normal);
-            let open = || SqliteSink::with_clock(folder.file("events.db"), options, clock.clock()).unwrap();
+            let open =
+                || SqliteSink::with_clock(folder.path().join("events.db"), options, clock.clock()).unwrap();
             let mut file = open();
             for step in steps {
                 match step {

@@ -1,12 +1,11 @@
 //! Texts, times and events as nobody would write them.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventSource, ObjectReference, Timestamp};
 use proptest::prelude::*;
 
 /// Returns any text, more often than not with parts that a terminal would obey.
-pub fn text() -> impl Strategy<Value = String> {
+pub(crate) fn text() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "\0",
         "\n",
@@ -46,7 +45,7 @@ pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![1 => Just(String::new()), 3 => soup, 2 => any::<String>(), 1 => "[a-z]{1,8}"]
 }
 
-pub fn time() -> impl Strategy<Value = Timestamp> {
+pub(crate) fn time() -> impl Strategy<Value = Timestamp> {
     let seconds =
         prop_oneof![any::<i64>(), -62_167_219_200..253_402_300_800_i64, 1_700_000_000..1_700_001_000_i64];
     (seconds, any::<u32>()).prop_filter_map("a time that there is", |(seconds, nanoseconds)| {
@@ -54,7 +53,7 @@ pub fn time() -> impl Strategy<Value = Timestamp> {
     })
 }
 
-pub fn reference() -> impl Strategy<Value = ObjectReference> {
+pub(crate) fn reference() -> impl Strategy<Value = ObjectReference> {
     [text(), text(), text(), text(), text()].prop_map(|[kind, name, namespace, uid, path]| {
         let mut object = ObjectReference::new(kind, name).in_namespace(namespace);
         object.uid = uid.into();
@@ -63,7 +62,7 @@ pub fn reference() -> impl Strategy<Value = ObjectReference> {
     })
 }
 
-pub fn event() -> impl Strategy<Value = Event> {
+pub(crate) fn event() -> impl Strategy<Value = Event> {
     let times = (prop::option::of(time()), prop::option::of(time()), prop::option::of(time()));
     let names = [text(), text(), text(), text(), text(), text()];
     let rare = (prop::option::of((any::<i32>(), time())), prop::option::of(reference()), text());
@@ -90,7 +89,7 @@ pub fn event() -> impl Strategy<Value = Event> {
 
 /// Returns whether a terminal or a log would take the character for something other than text. The
 /// test has its own list, so that the library does not decide what the library has to escape.
-pub fn is_dangerous(c: char) -> bool {
+pub(crate) fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);
     matches!(code, 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x2069)
 }

@@ -1,12 +1,5 @@
 //! Events made of anything. Reading their JSON never panics, everything that can be read can also
-//! be written, and the text for people has no control characters. `EVENTCAST_CASES=100` tries a
-//! hundred times as much, `EVENTCAST_SEED=1` tries other things.
-#![cfg(feature = "recorder")]
-
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/wild.rs"]
-mod wild;
+//! be written, and the text for people has no control characters.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
@@ -19,6 +12,8 @@ use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, Objec
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
+
+use crate::{cases, wild};
 
 /// Generates pieces of JSON that an event is made of, and some that break it.
 fn piece() -> impl Strategy<Value = String> {

@@ -1,6 +1,5 @@
 //! A runner of random cases: the same ones each time, more or others by the environment, and none
 //! that hangs unseen.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::env;
 use std::fmt::Debug;
@@ -25,7 +24,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// Tries the given number of cases, times `EVENTCAST_CASES` if that is set. `EVENTCAST_SEED`
 /// chooses other cases.
-pub fn check<S>(
+pub(crate) fn check<S>(
     cases: u32,
     strategy: impl FnOnce() -> S + Send + 'static,
     test: impl Fn(S::Value) -> Result<(), TestCaseError> + Send + 'static,
