@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{LONG, assert_balanced, bus, hold, until, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::{FlushError, PublishError};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use futures::{Stream, StreamExt};
+
+use crate::support::{LONG, assert_balanced, bus, hold, until, watched};
 
 /// A waker that counts its wake-ups and reports each of them.
 struct Bell {

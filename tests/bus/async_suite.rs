@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{LONG, assert_balanced, bus, hold, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::{FlushError, PublishError, RecvError, Stopped};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use futures::future::{join, join_all};
 use futures::{Stream, StreamExt};
+
+use crate::support::{LONG, assert_balanced, bus, hold, watched};
 
 /// An executor that runs a test's tasks.
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{until, watched};
 use eventcast::error::FlushError;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher};
+
+use crate::support::{until, watched};
 
 const FOREVER: Duration = Duration::MAX;
 

@@ -5,13 +5,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{
-    LONG, Live, Tracked, assert_balanced, bus, drain, events, hold, turnstile, until, watched,
-};
 use eventcast::Delivery::Event;
 use eventcast::error::{FlushError, RecvError, TryRecvError, WatchError};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+use crate::support::{
+    LONG, Live, Tracked, assert_balanced, bus, drain, events, hold, turnstile, until, watched,
+};
 
 /// G3: `Ok` means offered, whatever the shutdown does at the same moment.
 #[test]

@@ -8,12 +8,13 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::support::{
-    LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged, until, watched,
-};
 use eventcast::Delivery::Event;
 use eventcast::error::PublishError;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+use crate::support::{
+    LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged, until, watched,
+};
 
 /// An event that panics when it is dropped, unless its thread is panicking already.
 #[derive(Debug)]

@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::support::{self, LONG, assert_balanced, bus, turnstile, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::{Delivery, OverflowPolicy, WatchOptions};
+
+use crate::support::{self, LONG, assert_balanced, bus, turnstile, watched};
 
 fn number(delivery: Delivery<&u64>) -> u64 {
     match delivery {

@@ -5,10 +5,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{LONG, bus, hold, turnstile, until, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::{PublishError, TryRecvError};
 use eventcast::{Broadcaster, OverflowPolicy};
+
+use crate::support::{LONG, bus, hold, turnstile, until, watched};
 
 // ── clones ──
 

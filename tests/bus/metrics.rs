@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::support::{LONG, available, bus};
 use eventcast::stats::BusStats;
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
 };
+
+use crate::support::{LONG, available, bus};
 
 /// A metric with its labels.
 type Series = (String, Vec<(String, String)>);

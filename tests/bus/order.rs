@@ -3,8 +3,9 @@
 use std::sync::mpsc;
 use std::thread;
 
-use crate::support::{LONG, bus, drain, events, hold};
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+use crate::support::{LONG, bus, drain, events, hold};
 
 /// G1 and G3 at size: ten million events, four watchers that lose nothing, every event in its
 /// place.

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::stats::DropReason;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+
+use crate::support::{LONG, Live, Tracked, assert_balanced, available, bus, drain, events, hold, lagged};
 
 /// G7: a loss is an item at its place, even if no event follows.
 #[test]

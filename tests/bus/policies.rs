@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{LONG, events, lagged, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
 use eventcast::stats::{DropCounts, WatcherStats};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+
+use crate::support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::watched;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+use crate::support::watched;
 
 const FOREVER: Duration = Duration::MAX;
 

@@ -1,10 +1,11 @@
 //! Watchers beside other channels in crossbeam's `Select`.
 
-use crate::support::{LONG, bus, watched};
 use crossbeam_channel::{Select, unbounded};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::TryRecvError;
 use eventcast::{OverflowPolicy, Watcher};
+
+use crate::support::{LONG, bus, watched};
 
 /// Waits until the watcher is ready, with nothing else to wait for.
 fn wait(watcher: &Watcher<u64>) {

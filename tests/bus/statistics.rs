@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use crate::support::{LONG, assert_balanced, bus, hold};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
 use eventcast::stats::DropCounts;
 use eventcast::{Broadcaster, BusOptions};
+
+use crate::support::{LONG, assert_balanced, bus, hold};
 
 #[test]
 fn each_watcher_names_its_policy() {

@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::support::{LONG, assert_balanced, available, bus, drain, events, hold, watched};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::{FlushError, WatchError};
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+
+use crate::support::{LONG, assert_balanced, available, bus, drain, events, hold, watched};
 
 #[test]
 fn a_handler_that_panics_goes_on_with_the_next_event() {

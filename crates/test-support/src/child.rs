@@ -145,15 +145,16 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// If the child writes something other than text.
+    /// If the child writes something other than text, or this program has no test of its name.
     pub fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
             line.clear();
-            // The lines of the test harness are skipped.
             if self.out.read_line(&mut line).expect("the child's line") == 0 {
                 return None;
             }
+            assert!(line != "running 0 tests\n", "the child finds no test of its name");
+            // The other lines of the test harness are skipped.
             if let Some(said) = line.strip_prefix(": ").and_then(|said| said.strip_suffix('\n')) {
                 return Some(said.to_owned());
             }
@@ -226,6 +227,12 @@ mod tests {
     #[should_panic(expected = "no test has the name nowhere")]
     fn a_child_without_a_test_is_a_failure() {
         super::run("nowhere");
+    }
+
+    #[test]
+    #[should_panic(expected = "the child finds no test of its name")]
+    fn a_child_without_a_test_says_nothing() {
+        super::Running::start("nowhere", &[""]).hear();
     }
 
     #[test]

@@ -1,0 +1,331 @@
+//! The abilities of the correlator that client-go's lacks. They are off unless asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
+use eventcast::sink::MemorySinkOptions;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, Text};
+
+fn event(message: impl Into<Text>) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = "web-0.1".into();
+    event.metadata.namespace = "default".into();
+    event.involved_object = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    event.source.component = "kubelet".into();
+    event.reason = "BackOff".into();
+    event.message = message.into();
+    event.type_ = "Normal".into();
+    event.count = 1;
+    event
+}
+
+fn warning(message: impl Into<Text>) -> Event {
+    let mut event = event(message);
+    event.type_ = "Warning".into();
+    event
+}
+
+fn correlator(options: CorrelatorOptions) -> (FakeClock, EventCorrelator) {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    let correlator = EventCorrelator::new(options.clock(clock.clock())).unwrap();
+    (clock, correlator)
+}
+
+/// Returns options with a changed filter, whose budget is one event.
+fn filtering(change: impl FnOnce(SpamFilter) -> SpamFilter) -> CorrelatorOptions {
+    CorrelatorOptions::default().spam_filter(change(SpamFilter::default().burst(1)))
+}
+
+/// Returns options with a changed aggregation, which folds everything.
+fn folding(change: impl FnOnce(Aggregation) -> Aggregation) -> CorrelatorOptions {
+    CorrelatorOptions::default().aggregation(change(Aggregation::default().max_events(1)))
+}
+
+fn created(correlation: Correlation) -> Event {
+    let Correlation::Create { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+fn updated(correlation: Correlation) -> Event {
+    let Correlation::Update { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+#[test]
+fn warnings_can_be_exempt_from_the_filter() {
+    let (_, exempt) = correlator(filtering(|filter| filter.exempt_warnings(true)));
+    let (_, plain) = correlator(filtering(|filter| filter));
+    for i in 0..50 {
+        let is_first = i == 0;
+        assert!(!matches!(exempt.correlate(&warning("w")), Correlation::Skip(_)), "{i}");
+        assert_eq!(matches!(plain.correlate(&warning("w")), Correlation::Skip(_)), !is_first, "{i}");
+        assert_eq!(matches!(exempt.correlate(&event("n")), Correlation::Skip(_)), !is_first, "{i}");
+    }
+    // The same with the user's key.
+    let options = filtering(|filter| filter.exempt_warnings(true));
+    let (_, custom) = correlator(options.spam_key(|event| event.reason.clone()));
+    assert!(!matches!(custom.correlate(&event("n")), Correlation::Skip(_)));
+    assert!(matches!(custom.correlate(&event("n")), Correlation::Skip(_)));
+    assert!(!matches!(custom.correlate(&warning("w")), Correlation::Skip(_)));
+}
+
+#[test]
+fn metadata_can_survive_aggregation() {
+    let mut detailed = event("m");
+    detailed.metadata.labels_mut().insert("team".into(), "blue".into());
+    detailed.metadata.annotations_mut().insert("run".into(), "7".into());
+    detailed.reporting_controller = "kubelet".into();
+    detailed.reporting_instance = "node-1".into();
+
+    let (_, keeping) = correlator(folding(|aggregation| aggregation.keep_metadata(true)));
+    let folded = created(keeping.correlate(&detailed));
+    assert!(folded.message.starts_with("(combined"));
+    assert_eq!(
+        (folded.metadata.labels(), folded.metadata.annotations()),
+        (detailed.metadata.labels(), detailed.metadata.annotations())
+    );
+    assert_eq!((&*folded.reporting_controller, &*folded.reporting_instance), ("kubelet", "node-1"));
+
+    let (_, plain) = correlator(folding(|aggregation| aggregation));
+    let folded = created(plain.correlate(&detailed));
+    assert!(folded.metadata.labels().is_empty() && folded.metadata.annotations().is_empty());
+    assert_eq!((&*folded.reporting_controller, &*folded.reporting_instance), ("", ""));
+}
+
+#[test]
+fn the_stores_name_of_a_group_can_be_kept() {
+    for keeps in [false, true] {
+        let (_, correlator) = correlator(folding(|aggregation| aggregation.keep_stored_name(keeps)));
+        let Correlation::Create { mut event, key } = correlator.correlate(&event("m")) else { panic!() };
+        let given = event.metadata.name.clone();
+        event.metadata.name = "renamed".into();
+        event.metadata.set_resource_version("7");
+        correlator.confirm(key, &event);
+        let next = updated(correlator.correlate(&self::event("another")));
+        assert_eq!(next.metadata.name == "renamed", keeps);
+        assert_eq!(next.metadata.name == given, !keeps);
+        assert_eq!(next.metadata.resource_version(), "7");
+    }
+}
+
+#[test]
+fn groups_of_one_moment_can_have_names_of_their_own() {
+    for own in [false, true] {
+        let (_, correlator) = correlator(folding(|aggregation| aggregation.own_names(own)));
+        let mut other = event("m");
+        other.reason = "Killing".into();
+        let names = [event("m"), other].map(|event| created(correlator.correlate(&event)).metadata.name);
+        assert_eq!(names[0] != names[1], own, "{names:?}");
+    }
+}
+
+#[test]
+fn a_summary_tells_of_what_was_skipped() {
+    for with_key in [false, true] {
+        let mut options = filtering(|filter| filter.qps(1.0).summaries(true));
+        if with_key {
+            options = options.spam_key(|event| event.involved_object.name.clone());
+        }
+        let (clock, correlator) = correlator(options);
+        let mut name = Text::default();
+        for (round, skipped) in [3, 1, 5].into_iter().enumerate() {
+            if round == 0 {
+                created(correlator.correlate(&event("m")));
+            }
+            for _ in 0..skipped {
+                assert!(matches!(correlator.correlate(&event("m")), Correlation::Skip(_)));
+            }
+            clock.advance(Duration::from_secs(10));
+            let Correlation::Summarized { summary, event: decision } = correlator.correlate(&event("m"))
+            else {
+                panic!("no summary");
+            };
+            let summary = if round == 0 { created(*summary) } else { updated(*summary) };
+            let plural = if skipped == 1 { "" } else { "s" };
+            assert_eq!(summary.message, *format!("{skipped} event{plural} suppressed"));
+            assert_eq!(
+                (&*summary.reason, summary.count),
+                ("EventsSuppressed", i32::try_from(round).unwrap() + 1)
+            );
+            assert_eq!(summary.involved_object, event("m").involved_object);
+            assert_eq!((summary.source, summary.type_), (event("m").source, "Normal".into()));
+            if round == 0 {
+                name = summary.metadata.name.clone();
+                assert!(name.starts_with("web-0."));
+            }
+            assert_eq!(summary.metadata.name, name);
+            // The event has the same contents as without the summary: its count includes the
+            // skipped events.
+            assert!(updated(*decision).count > skipped);
+        }
+        let stats = correlator.stats();
+        assert_eq!(stats.summaries, 3);
+        assert_eq!(stats.created, 1);
+        assert!(stats.to_string().ends_with(", summaries 3"), "{stats}");
+        assert_eq!(stats.created + stats.updated + stats.filtered, 1 + 3 + 1 + 5 + 3);
+    }
+}
+
+#[test]
+fn without_being_asked_there_is_no_summary() {
+    let (clock, correlator) = correlator(filtering(|filter| filter.qps(1.0)));
+    created(correlator.correlate(&event("m")));
+    assert!(matches!(correlator.correlate(&event("m")), Correlation::Skip(_)));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(updated(correlator.correlate(&event("m"))).count, 3);
+    assert_eq!(correlator.stats().summaries, 0);
+}
+
+/// A recording writes both the summary and the event, and its counters count only the event.
+#[test]
+fn a_recording_stores_the_summary() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .correlator(filtering(|filter| filter.qps(1.0).summaries(true)))
+        .build()
+        .unwrap();
+    let recording = events.start_recording_to_sink(store.clone()).unwrap();
+    let recorder = events.new_recorder("kubelet");
+    let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
+    for _ in 0..4 {
+        recorder.event(&pod, eventcast::EventType::Normal, "BackOff", "restarting");
+    }
+    events.flush(Duration::from_secs(30)).unwrap();
+    clock.advance(Duration::from_secs(10));
+    recorder.event(&pod, eventcast::EventType::Normal, "BackOff", "restarting");
+    events.flush(Duration::from_secs(30)).unwrap();
+    let mut stored: Vec<(Text, Text, i32)> =
+        store.events().into_iter().map(|event| (event.reason, event.message, event.count)).collect();
+    stored.sort();
+    assert_eq!(
+        stored,
+        [
+            ("BackOff".into(), "restarting".into(), 5),
+            ("EventsSuppressed".into(), "3 events suppressed".into(), 1)
+        ]
+    );
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.skipped, stats.handled()), (1, 1, 3, 5));
+}
+
+/// 40 warnings about one object: the default budget lets 25 pass, and the hook gets the others.
+#[test]
+fn a_recording_reports_each_event_that_its_filter_skips() {
+    let skipped = Arc::new(Mutex::new(Vec::new()));
+    let noted = skipped.clone();
+    let options = CorrelatorOptions::default().aggregation(None);
+    let events = EventBroadcaster::builder()
+        .correlator(options.on_skip(move |event| noted.lock().unwrap().push(event.message.to_string())))
+        .build()
+        .unwrap();
+    let store = MemorySink::new();
+    let recording = events.start_recording_to_sink(store.clone()).unwrap();
+    // Another recording of the same broadcaster skips nothing.
+    let whole = MemorySink::new();
+    events.recording().correlator(CorrelatorOptions::off()).start(whole.clone()).unwrap();
+    let recorder = events.new_recorder("jobs");
+    let job = ObjectReference::new("Job", "backup");
+    let messages: Vec<String> = (0..40).map(|file| format!("file {file}")).collect();
+    for message in &messages {
+        assert!(recorder.event(&job, eventcast::EventType::Warning, "Unreadable", message).is_accepted());
+    }
+    events.flush(Duration::from_secs(30)).unwrap();
+    assert_eq!(*skipped.lock().unwrap(), messages[25..]);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.skipped, stats.panics, store.len()), (25, 15, 0, 25));
+    assert_eq!(whole.len(), 40);
+}
+
+#[test]
+fn a_hook_that_panics_changes_no_decision_and_is_counted() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let (called, panicking) = (calls.clone(), filtering(|filter| filter));
+    let panicking = panicking.on_skip(move |_| {
+        called.fetch_add(1, Ordering::SeqCst);
+        panic!("on purpose");
+    });
+    let (_, alone) = correlator(panicking.clone());
+    created(alone.correlate(&event("m")));
+    assert!(matches!(alone.correlate(&event("m")), Correlation::Skip(_)));
+    assert_eq!(calls.swap(0, Ordering::SeqCst), 1);
+
+    let lost = Arc::new(AtomicU64::new(0));
+    let count = lost.clone();
+    let events = EventBroadcaster::builder()
+        .correlator(panicking)
+        .on_loss(move |loss| {
+            count.fetch_add(loss.count(), Ordering::SeqCst);
+        })
+        .build()
+        .unwrap();
+    let recording = events.start_recording_to_sink(MemorySink::new()).unwrap();
+    let recorder = events.new_recorder("jobs");
+    for _ in 0..4 {
+        recorder.event(ObjectReference::new("Job", "a"), eventcast::EventType::Normal, "Run", "it runs");
+    }
+    events.flush(Duration::from_secs(30)).unwrap();
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.skipped, stats.rejected, stats.panics), (1, 3, 0, 3));
+    assert_eq!((calls.load(Ordering::SeqCst), lost.load(Ordering::SeqCst)), (3, 0));
+}
+
+/// The hook correlates another event of the same budget. This would wait for ever if the library
+/// held the budget's lock.
+#[test]
+fn a_hook_can_use_its_own_correlator() {
+    for with_key in [false, true] {
+        let shared = Arc::new(OnceLock::<EventCorrelator>::new());
+        let (own, nested) = (Arc::downgrade(&shared), Arc::new(AtomicU64::new(0)));
+        let count = nested.clone();
+        let mut options = filtering(|filter| filter).on_skip(move |skipped| {
+            let own = own.upgrade().unwrap();
+            if skipped.message == "outer" {
+                assert!(matches!(own.get().unwrap().correlate(&event("inner")), Correlation::Skip(_)));
+            } else {
+                count.fetch_add(own.get().unwrap().stats().filtered, Ordering::SeqCst);
+            }
+        });
+        if with_key {
+            options = options.spam_key(|event| event.reason.clone());
+        }
+        let own = shared.get_or_init(|| correlator(options).1);
+        created(own.correlate(&event("first")));
+        assert!(matches!(own.correlate(&event("outer")), Correlation::Skip(_)));
+        assert_eq!(nested.load(Ordering::SeqCst), 2, "both events were counted before their hooks ran");
+    }
+}
+
+#[test]
+fn without_stages_only_equal_events_are_counted() {
+    let (_, correlator) = correlator(CorrelatorOptions::off());
+    for i in 0..50 {
+        created(correlator.correlate(&event(format!("m{i}"))));
+    }
+    for i in 0..50 {
+        let again = updated(correlator.correlate(&event(format!("m{i}"))));
+        assert_eq!((again.count, again.metadata.name), (2, "web-0.1".into()));
+    }
+    let stats = correlator.stats();
+    assert_eq!((stats.created, stats.updated, stats.aggregated, stats.filtered), (50, 50, 0, 0));
+}
+
+#[test]
+fn all_of_it_can_be_configured() {
+    let json = r#"{"aggregation": {"keep_metadata": true, "keep_stored_name": true, "own_names": true},
+        "spam_filter": {"exempt_warnings": true, "summaries": true}}"#;
+    let options: CorrelatorOptions = serde_json::from_str(json).unwrap();
+    let aggregation = options.get_aggregation().unwrap();
+    let extras = |of: Aggregation| [of.get_keep_metadata(), of.get_keep_stored_name(), of.get_own_names()];
+    assert_eq!(extras(aggregation), [true; 3]);
+    let filter = options.get_spam_filter().unwrap();
+    assert!(filter.get_exempt_warnings() && filter.get_summaries());
+    assert_eq!((aggregation.get_max_events(), filter.get_burst()), (10, 25));
+    let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
+    assert_eq!(extras(aggregation), [false; 3]);
+    assert!(!filter.get_exempt_warnings() && !filter.get_summaries());
+}

@@ -1,0 +1,24 @@
+//! The recorder: events and their JSON, the correlator, recordings with their retries, and
+//! everything that reaches a terminal or a log.
+
+mod adapters;
+mod correlator;
+mod correlator_beyond;
+mod correlator_properties;
+mod correlator_vectors;
+mod event;
+mod event_broadcaster;
+mod event_json;
+mod fault_clock;
+mod recorder;
+mod recorder_bus;
+mod recorder_regressions;
+mod recording;
+mod recording_end;
+mod recording_stress;
+mod recording_writes;
+mod stability;
+#[cfg(feature = "tracing")]
+mod structured_logging;
+mod support;
+mod terminal;

@@ -1,0 +1,148 @@
+//! The code has the API that `docs/stability.md` lists: features, fields of statistics and keys of
+//! options. The document's table of metrics is compared in `tests/bus/metrics.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use eventcast::correlator::{Aggregation, SpamFilter};
+use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
+use eventcast::stats::{
+    BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, JsonLinesStats, MemorySinkStats,
+    RecorderStats, RecordingStats, SinkFailure, TeeStats, WatcherStats,
+};
+use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
+use serde::Serialize;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Returns the rows of the table under a heading: the name in the first cell, and the names in the
+/// second.
+fn table(heading: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let text = read("docs/stability.md");
+    let section =
+        text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section is there");
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        (quoted(cells[1]).remove(0), quoted(cells[2]).into_iter().collect())
+    })
+    .collect()
+}
+
+fn keys(value: &impl Serialize) -> BTreeSet<String> {
+    let json = serde_json::to_value(value).unwrap();
+    json.as_object().expect("an object").keys().cloned().collect()
+}
+
+type Keys = BTreeMap<String, BTreeSet<String>>;
+
+#[cfg(feature = "sqlite-system")]
+fn with(mut keys: Keys, more: &Keys) -> Keys {
+    keys.extend(more.clone());
+    keys
+}
+
+/// Returns the rows of the types that exist with these features.
+fn compiled(mut rows: Keys) -> Keys {
+    rows.retain(|name, _| cfg!(feature = "sqlite-system") || !name.starts_with("Sqlite"));
+    rows
+}
+
+macro_rules! keys_of {
+    ($($type:ident = $value:expr),* $(,)?) => {
+        BTreeMap::from([$((stringify!($type).to_owned(), keys(&$value))),*])
+    };
+}
+
+#[test]
+fn features_are_those_of_the_document() {
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+    let features: BTreeSet<&str> =
+        manifest["features"].as_table().unwrap().keys().map(String::as_str).collect();
+    let documented = table("Features");
+    assert_eq!(documented.keys().map(String::as_str).collect::<BTreeSet<_>>(), features);
+    let rust = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    assert!(
+        read("docs/stability.md").contains(&format!("`rust-version` in `Cargo.toml`, now {rust}.")),
+        "{rust}"
+    );
+}
+
+/// With `sqlite-system` alone, a program links whatever SQLite its system has. The code asks for
+/// `sqlite-system`, so both features have all of it.
+#[test]
+fn the_feature_sqlite_compiles_sqlite_along() {
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+    let parts = |feature: &str| -> Vec<String> { manifest["features"][feature].clone().try_into().unwrap() };
+    assert_eq!(parts("sqlite"), ["sqlite-system", "rusqlite/bundled"]);
+    assert_eq!(parts("sqlite-system"), ["recorder", "dep:rusqlite"]);
+    for target in ["example", "test"] {
+        for program in manifest[target].as_array().unwrap() {
+            let needed = program.get("required-features").and_then(|needed| needed.as_array());
+            assert!(
+                needed.into_iter().flatten().all(|feature| feature.as_str() != Some("sqlite")),
+                "{program}"
+            );
+        }
+    }
+}
+
+#[test]
+fn fields_of_statistics_are_those_of_the_document() {
+    let code = keys_of! {
+        BusStats = BusStats::default(),
+        WatcherStats = WatcherStats::default(),
+        DropCounts = DropCounts::default(),
+        ShutdownReport = ShutdownReport::default(),
+        EventBroadcasterStats = EventBroadcasterStats::default(),
+        RecorderStats = RecorderStats::default(),
+        RecordingStats = RecordingStats::default(),
+        SinkFailure = SinkFailure::default(),
+        CorrelatorStats = CorrelatorStats::default(),
+        MemorySinkStats = MemorySinkStats::default(),
+        TeeStats = TeeStats::default(),
+        JsonLinesStats = JsonLinesStats::default(),
+    };
+    #[cfg(feature = "sqlite-system")]
+    let code = with(code, &keys_of! { SqliteSinkStats = eventcast::stats::SqliteSinkStats::default() });
+    assert_eq!(compiled(table("Statistics")), code);
+}
+
+#[test]
+fn configuration_keys_are_those_of_the_document() {
+    // An option that is not set is not written, so each is set here.
+    let watch =
+        WatchOptions::default().name("a").queue_len(1).overflow(OverflowPolicy::Wait).stop_on_panic(true);
+    let code = keys_of! {
+        BusOptions = BusOptions::default(),
+        WatchOptions = watch,
+        CorrelatorOptions = CorrelatorOptions::default(),
+        Aggregation = Aggregation::default(),
+        SpamFilter = SpamFilter::default(),
+        RetryPolicy = RetryPolicy::default(),
+        MemorySinkOptions = MemorySinkOptions::default(),
+        JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),
+    };
+    #[cfg(feature = "sqlite-system")]
+    let code = {
+        let options = eventcast::sink::SqliteSinkOptions::default().max_events(1);
+        with(code, &keys_of! { SqliteSinkOptions = options })
+    };
+    assert_eq!(compiled(table("Configuration")), code);
+    // No key is read that is not written: the error about an unknown key lists all keys that there
+    // are.
+    let refusals: [(&str, String); 3] = [
+        ("BusOptions", toml::from_str::<BusOptions>("no_such_key = 1").unwrap_err().to_string()),
+        ("WatchOptions", toml::from_str::<WatchOptions>("no_such_key = 1").unwrap_err().to_string()),
+        ("RetryPolicy", toml::from_str::<RetryPolicy>("no_such_key = 1").unwrap_err().to_string()),
+    ];
+    for (options, error) in refusals {
+        let listed =
+            error.split('`').skip(1).step_by(2).filter(|key| *key != "no_such_key").map(str::to_owned);
+        assert_eq!(listed.collect::<BTreeSet<_>>(), code[options], "{error}");
+    }
+}

@@ -1,0 +1,317 @@
+//! CVE-2021-25743: whatever failed writes events, and somebody's terminal shows them. The tests put
+//! one hostile event through every output that the library has for people. (The programs have their
+//! own tests, in `events.rs` and `supervise.rs`.)
+
+use std::sync::{Arc, Mutex};
+
+use eventcast::record::LogFormat;
+use eventcast::sink::{EventQuery, Filter, SinkOp, Tee};
+use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, SinkError};
+
+/// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
+/// byte shorter, rewrites the line, steps back, deletes, turns the reading direction round, and
+/// begins a new line. Then follow a title that could be answered to a shell, and characters that
+/// nobody sees: a zero-width space, a joiner that joins nothing, a selector without a symbol, a
+/// Hangul filler, and a word in tag characters.
+const PAYLOAD: &str = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\n\
+                       LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
+const SHOWN: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\nLAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
+
+fn hostile() -> Event {
+    let mut event = Event::default();
+    event.metadata.name = PAYLOAD.into();
+    event.involved_object = ObjectReference::new(PAYLOAD, PAYLOAD).in_namespace(PAYLOAD);
+    event.involved_object.uid = PAYLOAD.into();
+    event.involved_object.field_path = PAYLOAD.into();
+    event.involved_object.api_version = PAYLOAD.into();
+    (event.type_, event.reason, event.message) = (PAYLOAD.into(), PAYLOAD.into(), PAYLOAD.into());
+    event.source = PAYLOAD.into();
+    event.reporting_controller = PAYLOAD.into();
+    event
+}
+
+/// The beginning of the payload as it is shown. A store's text is shown only up to a length.
+const BEGINNING: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal";
+
+/// Asserts that the text is harmless, and that the payload is in it.
+#[track_caller]
+fn assert_harmless_error(shown: &str) {
+    assert_harmless(shown, 1, 0);
+    assert!(shown.contains(BEGINNING), "{shown}");
+}
+
+/// Asserts that the text has `lines` lines, that nothing in it is something that a terminal obeys,
+/// and that it contains the payload as text at least `times` times.
+#[track_caller]
+fn assert_harmless(shown: &str, lines: usize, times: usize) {
+    let is_obeyed = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
+    assert!(!shown.contains(is_obeyed), "{shown:?}");
+    assert_eq!(shown.lines().count(), lines, "{shown}");
+    // Kinds are shown in lower case.
+    let found = shown.to_lowercase().matches(&SHOWN.to_lowercase()).count();
+    assert!(found >= times, "{found} times in {shown}");
+}
+
+/// Returns whether the character changes the writing direction, separates lines, or is not shown.
+fn is_hidden(c: char) -> bool {
+    let single = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{3164}\u{feff}\u{ffa0}";
+    single.contains(c)
+        || matches!(
+            u32::from(c),
+            0x180b..=0x180f | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfe00..=0xfe0f
+                | 0xfff0..=0xfffc | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff
+        )
+}
+
+/// Returns an event of which only the name of the object and the message matter.
+fn saying(name: String, message: String) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = "e".into();
+    event.involved_object = ObjectReference::new("Pod", name);
+    (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), message.into());
+    event
+}
+
+#[test]
+fn no_invisible_character_is_shown_in_any_text() {
+    for c in ('\0'..=char::MAX).filter(|c| is_hidden(*c)) {
+        let event = saying(format!("pod-{c}0"), format!("gone: pod-{c}0"));
+        let escape = c.escape_default().to_string();
+        let store = MemorySink::new();
+        store.create(&event).unwrap();
+        let shown = store.table() + &store.describe(&event.involved_object);
+        assert!(!shown.contains(c), "{escape}");
+        assert_eq!(shown.matches(&format!("pod-{escape}0")).count(), 3, "{shown}");
+    }
+}
+
+#[test]
+fn what_scripts_and_emoji_need_stays_in_a_message() {
+    let texts = [
+        "می\u{200c}خواهم API\u{200c}ها",
+        "क्\u{200d}ष र\u{200d}्य ශ්\u{200d}රී",
+        "\u{1f468}\u{200d}\u{1f33e} \u{1f3f3}\u{fe0f}\u{200d}\u{1f308} \u{26a0}\u{fe0f} 1\u{fe0f}\u{20e3} \u{1f469}\u{1f3fd}\u{200d}\u{1f4bb} \u{2714}\u{fe0e}",
+    ];
+    for text in texts {
+        let event = saying(text.replace(' ', "_"), text.to_owned());
+        let store = MemorySink::new();
+        store.create(&event).unwrap();
+        for shown in [store.table(), store.describe(&event.involved_object)] {
+            assert!(shown.trim_end().ends_with(text), "{shown:?}");
+        }
+        // The name of the object keeps none of them, because it could be taken for another name.
+        assert_eq!(store.table().matches(is_hidden).count(), text.matches(is_hidden).count());
+        let logged = Arc::new(Mutex::new(String::new()));
+        let into = logged.clone();
+        let events = EventBroadcaster::new().unwrap();
+        events.start_logging(move |line| *into.lock().unwrap() = line.to_owned()).unwrap();
+        let object = event.involved_object.clone();
+        events.new_recorder("test").event(object, EventType::Normal, "Started", text.to_owned());
+        events.shutdown();
+        let line = logged.lock().unwrap().clone();
+        assert!(line.ends_with(text), "{line:?}");
+        assert_eq!(line.matches(is_hidden).count(), text.matches(is_hidden).count());
+    }
+    // Nobody needs a joiner between ASCII letters, at an end or behind another joiner, or a
+    // selector behind anything else.
+    for text in [
+        "a\u{200d}b",
+        "\u{200d}ش",
+        "ش\u{200c}",
+        "ش\u{200c}\u{200c}ش",
+        "a\u{fe0f}",
+        "1\u{fe0f}",
+        "\u{26a0}\u{fe0f}\u{fe0f}!",
+        "葛\u{e0100}",
+    ] {
+        let store = MemorySink::new();
+        store.create(&saying("web-0".to_owned(), format!(".{text}."))).unwrap();
+        let kept = usize::from(text.starts_with('\u{26a0}'));
+        let table = store.table();
+        assert_eq!(table.matches(is_hidden).count(), kept, "{table:?}");
+        assert!(table.contains(r"\u{"), "{table:?}");
+    }
+}
+
+/// Names on the bus, which can be built without events.
+#[test]
+fn names_of_watchers_and_options() {
+    let bus = eventcast::Broadcaster::<u8>::new().unwrap();
+    let hidden = "w\u{3164}\u{fe0f}\u{e0041}\u{fffc}";
+    let watcher = bus.watch_builder().name(hidden).watch().unwrap();
+    let shown = watcher.stats().to_string();
+    assert!(shown.starts_with(r"w\u{3164}\u{fe0f}\u{e0041}\u{fffc} ("), "{shown:?}");
+    let error = bus.watch_builder().name(&format!("{hidden}\0")).watch().unwrap_err().to_string();
+    assert!(error.contains(r"w\u{3164}\u{fe0f}\u{e0041}\u{fffc}\u{0}"), "{error:?}");
+}
+
+#[test]
+fn tables_and_descriptions() {
+    let store = MemorySink::new();
+    store.create(&hostile()).unwrap();
+    assert_harmless(&store.table(), 2, 5);
+    assert_harmless(&store.table_of(&EventQuery::new().reason(PAYLOAD)), 2, 5);
+    let section = store.describe(ObjectReference::new(PAYLOAD, PAYLOAD));
+    assert_harmless(&section, 4, 4);
+    let mut reported = hostile();
+    reported.source = "".into();
+    store.update(&reported).unwrap();
+    assert_harmless(&store.describe(&reported.involved_object), 4, 4);
+    // The store keeps the text as it was written.
+    assert_eq!(store.events()[0].message, PAYLOAD);
+}
+
+#[cfg(feature = "sqlite-system")]
+#[test]
+fn tables_and_descriptions_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap();
+    store.create(&hostile()).unwrap();
+    assert_harmless(&store.table().unwrap(), 2, 5);
+    assert_harmless(&store.table_of(&EventQuery::new().type_(PAYLOAD)).unwrap(), 2, 5);
+    assert_harmless(&store.describe(ObjectReference::new(PAYLOAD, PAYLOAD)).unwrap(), 4, 4);
+    assert_harmless_error(&store.create(&hostile()).unwrap_err().to_string());
+    assert_eq!(store.events().unwrap()[0].message, PAYLOAD);
+}
+
+#[test]
+fn logs_and_what_is_told_of_losses() {
+    let [lines, klog_lines, losses] = std::array::from_fn(|_| Arc::new(Mutex::new(Vec::new())));
+    let (logged, klog_logged, told) = (lines.clone(), klog_lines.clone(), losses.clone());
+    let events = EventBroadcaster::builder()
+        .on_loss(move |loss| {
+            told.lock().unwrap().push(loss.to_string());
+            told.lock().unwrap().push(loss.cause().unwrap().to_string());
+        })
+        // A recorder knows only two types.
+        .scrub(|event| event.type_ = PAYLOAD.into())
+        .build()
+        .unwrap();
+    events.start_logging(move |line| logged.lock().unwrap().push(line.to_owned())).unwrap();
+    events
+        .start_logging_as(LogFormat::Klog, move |line| klog_logged.lock().unwrap().push(line.to_owned()))
+        .unwrap();
+    events.start_recording_to_sink(Refuses).unwrap();
+    let recorder = events.new_recorder(PAYLOAD);
+    recorder.event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
+    events.shutdown();
+    for (lines, shown) in [(lines, 5), (klog_lines, 8)] {
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 1);
+        assert_harmless(&lines[0], 1, shown);
+    }
+    let losses = losses.lock().unwrap();
+    assert_eq!(losses.len(), 2);
+    for told in &*losses {
+        assert_harmless_error(told);
+    }
+}
+
+/// A sink that quotes the event in its refusal, as servers do.
+struct Refuses;
+
+impl EventSink for Refuses {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        Err(SinkError::rejected(event.message.to_string()))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+}
+
+#[test]
+fn refusals() {
+    let store = MemorySink::new();
+    store.create(&hostile()).unwrap();
+    let mut old = hostile();
+    old.metadata.set_resource_version(PAYLOAD);
+    let mut nowhere = hostile();
+    nowhere.metadata.namespace = "elsewhere".into();
+    let mut wrong = hostile();
+    wrong.metadata.name = format!("{PAYLOAD}/").into();
+    for op in [SinkOp::Create(hostile()), SinkOp::Update(old), SinkOp::Create(nowhere), SinkOp::Create(wrong)]
+    {
+        let error = op.apply_to(&store).unwrap_err();
+        assert_harmless_error(&error.to_string());
+        assert_harmless(&format!("{error:?}"), 1, 0);
+    }
+    // Messages of panics are quoted too.
+    let sink = Filter::new(|_: &Event| panic!("{PAYLOAD}"), store);
+    assert_harmless_error(&sink.create(&hostile()).unwrap_err().to_string());
+    let told = Arc::new(Mutex::new(String::new()));
+    let into = told.clone();
+    let tee = Tee::new(MemorySink::new(), Refuses)
+        .on_failure(move |_, error| *into.lock().unwrap() = error.to_string());
+    tee.create(&hostile()).unwrap();
+    assert_harmless_error(&told.lock().unwrap());
+}
+
+#[cfg(feature = "tracing")]
+mod structured {
+    use std::fmt::{self, Write as _};
+    use std::sync::Mutex;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Metadata, Subscriber};
+
+    /// The lines that a subscriber that escapes nothing itself would print.
+    static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    struct Printer;
+
+    struct Fields<'a>(&'a mut String);
+
+    impl Visit for Fields<'_> {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            write!(self.0, " {field}={value:?}").unwrap();
+        }
+    }
+
+    impl Subscriber for Printer {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target().starts_with("eventcast")
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut line = event.metadata().name().to_owned();
+            event.record(&mut Fields(&mut line));
+            LINES.lock().unwrap().push(line);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn structured_logs_and_warnings() {
+        use super::*;
+        test_support::in_own_process!();
+        tracing::subscriber::set_global_default(Printer).unwrap();
+        let events = EventBroadcaster::builder().scrub(|event| event.type_ = PAYLOAD.into()).build().unwrap();
+        events.start_structured_logging(tracing::Level::INFO).unwrap();
+        events.start_recording_to_sink(Refuses).unwrap();
+        let recorder = events.new_recorder(PAYLOAD);
+        recorder.event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
+        events.shutdown();
+        let lines = LINES.lock().unwrap();
+        let occurred: Vec<_> = lines.iter().filter(|line| line.starts_with("Event occurred")).collect();
+        assert_eq!(occurred.len(), 1, "{lines:?}");
+        assert_harmless(occurred[0], 1, 8);
+        // The library's own warnings are harmless too, among them the one about this loss.
+        assert!(lines.len() > 1);
+        for line in &*lines {
+            assert_harmless_error(line);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The errors of sinks that come from the system.
+
+use std::io::{self, ErrorKind};
+
+use eventcast::SinkError;
+use eventcast::sink::SinkErrorKind;
+
+#[test]
+fn each_kind_of_io_error_says_what_to_do_next() {
+    use SinkErrorKind::{Rejected, Retry};
+    let of = |error: io::Error| {
+        let text = error.to_string();
+        let error = SinkError::from(error);
+        assert!(error.to_string().ends_with(&text), "{error}");
+        (error.kind(), error.is_unreachable())
+    };
+    for kind in [
+        ErrorKind::NotFound,
+        ErrorKind::PermissionDenied,
+        ErrorKind::StorageFull,
+        ErrorKind::ReadOnlyFilesystem,
+        ErrorKind::FileTooLarge,
+        ErrorKind::ConnectionRefused,
+        ErrorKind::BrokenPipe,
+        ErrorKind::TimedOut,
+        ErrorKind::UnexpectedEof,
+        ErrorKind::WriteZero,
+        ErrorKind::WouldBlock,
+        ErrorKind::ResourceBusy,
+    ] {
+        assert_eq!(of(kind.into()), (Retry, true), "{kind}");
+    }
+    for kind in [
+        ErrorKind::Interrupted,
+        ErrorKind::Deadlock,
+        ErrorKind::ExecutableFileBusy,
+        ErrorKind::AlreadyExists,
+        ErrorKind::DirectoryNotEmpty,
+        ErrorKind::IsADirectory,
+        ErrorKind::NotADirectory,
+        ErrorKind::InvalidData,
+        ErrorKind::Other,
+    ] {
+        assert_eq!(of(kind.into()), (Retry, false), "{kind}");
+    }
+    for kind in [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::ArgumentListTooLong] {
+        assert_eq!(of(kind.into()), (Rejected, false), "{kind}");
+    }
+    // An error of a disk has no kind of its own.
+    #[cfg(unix)]
+    assert_eq!(of(io::Error::from_raw_os_error(5)), (Retry, true));
+    assert_eq!(of(io::Error::other("the store hung up")), (Retry, false));
+}

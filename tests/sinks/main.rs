@@ -1,0 +1,13 @@
+//! The sinks that the library brings along: in memory, in lines of JSON, in a file of SQLite, and
+//! the ones that a program awaits.
+
+mod async_sink;
+mod errors;
+mod json_lines;
+mod json_lines_rotation;
+mod lines;
+mod memory;
+mod memory_queries;
+#[cfg(feature = "sqlite-system")]
+mod sqlite;
+mod support;

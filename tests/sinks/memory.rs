@@ -1,0 +1,429 @@
+//! The store in memory: answers such as an API server gives, bounds, and the table.
+
+use std::time::{Duration, SystemTime};
+
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::stats::MemorySinkStats;
+use eventcast::testing::FakeClock;
+use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn clock() -> FakeClock {
+    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+}
+
+fn now(clock: &FakeClock) -> Timestamp {
+    clock.clock().now().into()
+}
+
+fn store(clock: &FakeClock) -> MemorySink {
+    MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
+}
+
+fn event(name: &str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new("Pod", "web-0");
+    event.type_ = "Normal".into();
+    event.reason = "Started".into();
+    event.message = "started".into();
+    event.count = 1;
+    event
+}
+
+/// Returns the event as the correlator would have it after one more occurrence, and the patch.
+fn again(event: &Event, at: Timestamp) -> (Event, EventPatch) {
+    let mut event = event.clone();
+    event.count += 1;
+    event.last_timestamp = Some(at);
+    let patch = EventPatch::new(&event);
+    (event, patch)
+}
+
+fn kind(answer: Result<Event, eventcast::SinkError>) -> SinkErrorKind {
+    answer.unwrap_err().kind()
+}
+
+#[test]
+fn creating_sets_what_the_store_decides() {
+    let clock = clock();
+    let store = store(&clock);
+    clock.advance(Duration::from_millis(1500));
+    let mut event = event("web-0.1");
+    event.metadata.set_resource_version("77");
+    event.metadata.set_uid("mine");
+    event.first_timestamp = Some(now(&clock));
+    let stored = store.create(&event).unwrap();
+    assert_eq!(stored.metadata.namespace, "default");
+    assert_eq!(stored.metadata.resource_version(), "1");
+    assert_eq!(stored.metadata.creation_timestamp(), Some(now(&clock).whole_seconds()));
+    assert_eq!(stored.metadata.uid().len(), 36);
+    assert_ne!(stored.metadata.uid(), "mine");
+    assert_eq!(stored.first_timestamp, Some(now(&clock).whole_seconds()));
+
+    let other = store.create(&self::event("web-0.2")).unwrap();
+    assert_eq!(other.metadata.resource_version(), "2");
+    assert_ne!(other.metadata.uid(), stored.metadata.uid());
+    assert_eq!(store.events(), [stored, other.clone()]);
+    assert_eq!(store.get("default", "web-0.2"), Some(other));
+    assert_eq!(store.get("elsewhere", "web-0.2"), None);
+}
+
+#[test]
+fn a_name_exists_once_in_a_namespace() {
+    let store = MemorySink::new();
+    store.create(&event("web-0.1")).unwrap();
+    assert_eq!(kind(store.create(&event("web-0.1"))), SinkErrorKind::AlreadyExists);
+
+    let mut elsewhere = event("web-0.1");
+    elsewhere.involved_object.namespace = "blue".into();
+    assert_eq!(store.create(&elsewhere).unwrap().metadata.namespace, "blue");
+    assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn a_patch_changes_count_last_time_and_message() {
+    let clock = clock();
+    let store = store(&clock);
+    let mut first = event("web-0.1");
+    first.first_timestamp = Some(now(&clock));
+    first.last_timestamp = first.first_timestamp;
+    let created = store.create(&first).unwrap();
+    clock.advance(Duration::from_millis(2_900));
+
+    let (mut second, _) = again(&first, now(&clock));
+    second.message = "started again".into();
+    second.reason = "is not patched".into();
+    second.first_timestamp = None;
+    let patched = store.patch(&second, &EventPatch::new(&second)).unwrap();
+    let mut expected = created;
+    expected.count = 2;
+    expected.message = "started again".into();
+    expected.last_timestamp = Some(now(&clock).whole_seconds());
+    expected.metadata.set_resource_version("2");
+    assert_eq!(patched, expected);
+    assert_eq!(store.events(), [expected]);
+}
+
+#[test]
+fn what_a_patch_leaves_out_stays() {
+    let store = MemorySink::new();
+    let mut first = event("web-0.1");
+    first.last_timestamp = Some("2024-01-02T03:04:05Z".parse().unwrap());
+    let created = store.create(&first).unwrap();
+    let mut empty = event("web-0.1");
+    empty.count = 0;
+    empty.message = "".into();
+    empty.last_timestamp = Some(Timestamp::UNIX_EPOCH);
+    assert_eq!(EventPatch::new(&empty).as_str(), "{}");
+    assert_eq!(store.patch(&empty, &EventPatch::new(&empty)).unwrap(), created);
+}
+
+#[test]
+fn a_patch_of_nothing_is_not_found_and_an_update_of_nothing_creates() {
+    let store = MemorySink::new();
+    let (second, patch) = again(&event("web-0.1"), Timestamp::UNIX_EPOCH);
+    assert_eq!(kind(store.patch(&second, &patch)), SinkErrorKind::NotFound);
+    assert!(store.is_empty());
+    assert_eq!(store.update(&second).unwrap().count, 2);
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn an_update_replaces_and_refuses_an_old_version() {
+    let store = MemorySink::new();
+    let created = store.create(&event("web-0.1")).unwrap();
+    let mut changed = created.clone();
+    changed.reason = "Stopped".into();
+    let updated = store.update(&changed).unwrap();
+    assert_eq!(updated.reason, "Stopped");
+    assert_eq!(updated.metadata.resource_version(), "2");
+    assert_eq!(updated.metadata.uid(), created.metadata.uid());
+
+    assert_eq!(kind(store.update(&changed)), SinkErrorKind::Rejected);
+    changed.metadata.set_resource_version("");
+    // Without a version there is nothing to compare. This update changes nothing, so it is not a
+    // write.
+    assert_eq!(store.update(&changed).unwrap(), updated);
+}
+
+#[test]
+fn what_an_api_server_finds_invalid_is_rejected() {
+    let store = MemorySink::new();
+    let rejected = |event: &Event| kind(store.create(event)) == SinkErrorKind::Rejected;
+    assert!(rejected(&event("")));
+    assert!(rejected(&event("a/b")));
+    assert!(rejected(&event("..")));
+
+    let mut elsewhere = event("web-0.1");
+    elsewhere.metadata.namespace = "blue".into();
+    assert!(rejected(&elsewhere), "an object without a namespace belongs to default");
+    elsewhere.involved_object.namespace = "red".into();
+    assert!(rejected(&elsewhere));
+
+    let mut timed = event("web-0.2");
+    timed.set_event_time(Some(Timestamp::new(1, 123_456_789).unwrap()));
+    let mut wrong = |change: fn(&mut Event), words: &str| {
+        let error = store.create(&timed).unwrap_err();
+        assert_eq!(error.kind(), SinkErrorKind::Rejected);
+        let words = format!(
+            "rejected: events \"web-0.2\" in namespace default is invalid: with an event time the {words}"
+        );
+        assert_eq!(error.to_string(), words);
+        change(&mut timed);
+    };
+    wrong(
+        |event| event.reporting_controller = "a b\n".into(),
+        "reporting controller must be a qualified name, got \"\"",
+    );
+    wrong(
+        |event| event.reporting_controller = "example.com/c".into(),
+        "reporting controller must be a qualified name, got \"a b\\n\"",
+    );
+    wrong(
+        |event| event.reporting_instance = "i".repeat(129).into(),
+        "reporting instance must be 1 to 128 bytes, got 0",
+    );
+    wrong(
+        |event| event.reporting_instance = "i".into(),
+        "reporting instance must be 1 to 128 bytes, got 129",
+    );
+    wrong(|event| event.set_action("Starting"), "action must be 1 to 128 bytes, got 0");
+    timed.reason = "".into();
+    assert!(rejected(&timed));
+    timed.reason = "x".repeat(129).into();
+    assert!(rejected(&timed));
+    timed.reason = "Started".into();
+    timed.message = "x".repeat(1025).into();
+    assert!(rejected(&timed));
+    // The rule is about the whole event, whatever the operation is.
+    assert_eq!(kind(store.update(&timed)), SinkErrorKind::Rejected);
+    assert_eq!(kind(store.patch(&timed, &EventPatch::new(&timed))), SinkErrorKind::Rejected);
+    timed.message = "x".repeat(1024).into();
+    // An event with an event time may be about an object of another namespace.
+    timed.involved_object.namespace = "blue".into();
+    timed.set_series(EventSeries::new(2, Timestamp::new(2, 999_999_999).unwrap()));
+    let stored = store.create(&timed).unwrap();
+    assert_eq!(stored.event_time(), Timestamp::new(1, 123_456_000));
+    assert_eq!(stored.series().unwrap().last_observed_time, Timestamp::new(2, 999_999_000));
+
+    // The API server checks none of this.
+    let mut odd = event("Bad_Name!");
+    odd.type_ = "Error".into();
+    odd.message = "x".repeat(5000).into();
+    store.create(&odd).unwrap();
+}
+
+#[test]
+fn a_generated_name_is_completed() {
+    let store = MemorySink::new();
+    let mut unnamed = event("");
+    unnamed.metadata.set_generate_name("web-0.");
+    let first = store.create(&unnamed).unwrap();
+    let second = store.create(&unnamed).unwrap();
+    assert!(first.metadata.name.starts_with("web-0.") && first.metadata.name.len() > "web-0.".len());
+    assert_ne!(first.metadata.name, second.metadata.name);
+    assert_eq!(kind(store.update(&unnamed)), SinkErrorKind::Rejected);
+}
+
+#[test]
+fn an_event_expires_an_hour_after_its_last_write() {
+    let clock = clock();
+    let store = store(&clock);
+    let kept = store.create(&event("kept")).unwrap();
+    let idle = store.create(&event("idle")).unwrap();
+    clock.advance(Duration::from_secs(3599));
+    let (patched, patch) = again(&kept, now(&clock));
+    store.patch(&patched, &patch).unwrap();
+    // This patch changes nothing, so it is not a write and does not keep the event.
+    store.patch(&idle, &EventPatch::new(&idle)).unwrap();
+    assert_eq!(store.len(), 2);
+
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["kept"]);
+    assert_eq!(store.get("default", "idle"), None);
+    assert_eq!(kind(store.patch(&idle, &EventPatch::new(&idle))), SinkErrorKind::NotFound);
+    // The name is free again.
+    store.create(&event("idle")).unwrap();
+
+    clock.advance(Duration::from_secs(3599));
+    assert_eq!(store.len(), 1);
+    let stats = store.stats();
+    assert_eq!((stats.stored, stats.created, stats.updated, stats.expired), (1, 3, 2, 2));
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_expires_nothing() {
+    let clock = clock();
+    let store = store(&clock);
+    store.create(&event("web-0.1")).unwrap();
+    clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000));
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn when_full_the_event_written_longest_ago_makes_room() {
+    let store = MemorySink::with_options(MemorySinkOptions::default().max_events(2)).unwrap();
+    let a = store.create(&event("a")).unwrap();
+    store.create(&event("b")).unwrap();
+    let (a, patch) = again(&a, Timestamp::UNIX_EPOCH.saturating_add(HOUR));
+    store.patch(&a, &patch).unwrap();
+    store.create(&event("c")).unwrap();
+    assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    // A create that fails because the event exists makes no room.
+    assert_eq!(kind(store.create(&event("c"))), SinkErrorKind::AlreadyExists);
+    assert_eq!(store.len(), 2);
+
+    let stats = store.stats();
+    assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+    assert_eq!(stats.to_string(), "stored 2, created 3, updated 1, expired 0, evicted 1");
+}
+
+#[test]
+fn options_are_checked_and_read_from_text() {
+    for json in [r#"{"max_events": 0}"#, r#"{"ttl": "0s"}"#, r#"{"max_events": 16777217}"#] {
+        let options: MemorySinkOptions = serde_json::from_str(json).unwrap();
+        let error = MemorySink::with_options(options).unwrap_err();
+        assert!(json.contains(error.option()), "{error}");
+    }
+    let options: MemorySinkOptions = serde_json::from_str(r#"{"ttl": "90m"}"#).unwrap();
+    assert_eq!((options.get_max_events(), options.get_ttl()), (10_000, Duration::from_secs(5400)));
+    let text = serde_json::to_string(&options).unwrap();
+    assert_eq!(text, r#"{"max_events":10000,"ttl":"1h30m"}"#);
+    assert_eq!(serde_json::from_str::<MemorySinkOptions>(&text).unwrap(), options);
+    for json in [r#"{"max_event": 1}"#, r#"{"ttl": "soon"}"#, r#"{"ttl": -1}"#] {
+        assert!(serde_json::from_str::<MemorySinkOptions>(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn clones_are_one_store_for_many_threads() {
+    let store = MemorySink::new();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let sink = store.clone();
+            scope.spawn(move || {
+                for i in 0..100 {
+                    sink.create(&event(&format!("{thread}-{i}"))).unwrap();
+                    sink.create(&event(&format!("shared-{i}"))).ok();
+                }
+            });
+        }
+    });
+    assert_eq!(store.len(), 500);
+    let mut versions: Vec<u64> =
+        store.events().iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
+    assert!(versions.is_sorted());
+    versions.dedup();
+    assert_eq!(versions.len(), 500);
+}
+
+#[test]
+fn operations_in_a_batch_have_an_answer_each() {
+    let store = MemorySink::new();
+    let batch = [
+        SinkOp::Patch(event("a"), EventPatch::new(&event("a"))),
+        SinkOp::Create(event("a")),
+        SinkOp::Create(event("a")),
+        SinkOp::Update(event("b")),
+    ];
+    let boxed: Box<dyn EventSink> = Box::new(std::sync::Arc::new(store.clone()));
+    let answers: Vec<_> =
+        boxed.apply(&batch).into_iter().map(|answer| answer.map_err(|error| error.kind())).collect();
+    assert_eq!(answers[0], Err(SinkErrorKind::NotFound));
+    assert!(answers[1].is_ok());
+    assert_eq!(answers[2], Err(SinkErrorKind::AlreadyExists));
+    assert!(answers[3].is_ok());
+    assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn the_list_is_an_event_list() {
+    let store = MemorySink::new();
+    let created = store.create(&event("web-0.1")).unwrap();
+    store.create(&event("web-0.2")).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&store.to_list_json()).unwrap();
+    assert_eq!(list["kind"], "EventList");
+    assert_eq!(list["metadata"]["resourceVersion"], "2");
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    assert_eq!(Event::from_json(&list["items"][0].to_string()).unwrap(), created);
+}
+
+#[test]
+fn the_table_is_kubectls() {
+    let clock = clock();
+    let store = store(&clock);
+    assert_eq!(store.table(), "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n");
+
+    let mut once = event("1");
+    once.first_timestamp = Some(now(&clock));
+    once.last_timestamp = once.first_timestamp;
+    store.create(&once).unwrap();
+    let mut counted = event("2");
+    counted.involved_object = ObjectReference::new("Deployment", "größe-网络");
+    counted.type_ = "Warning".into();
+    counted.reason = "扩容失败".into();
+    counted.message = "  no room\n".into();
+    counted.first_timestamp = Some(now(&clock));
+    counted.count = 12;
+    clock.advance(Duration::from_secs(300));
+    counted.last_timestamp = Some(now(&clock));
+    store.create(&counted).unwrap();
+    clock.advance(Duration::from_secs(3));
+    let mut series = event("3");
+    series.involved_object.name = "".into();
+    series.set_series(EventSeries::new(4, now(&clock)));
+    store.create(&series).unwrap();
+
+    let table = "
+LAST SEEN                TYPE      REASON     OBJECT                  MESSAGE
+5m3s                     Normal    Started    pod/web-0               started
+3s (x12 over 5m3s)       Warning   扩容失败   deployment/größe-网络   no room
+0s (x4 over <unknown>)   Normal    Started    pod                     started
+";
+    assert_eq!(store.table(), table[1..]);
+}
+
+/// A message such as that of CVE-2021-25743, which clears the screen, rewrites the line and hides
+/// what follows. Every other field that is shown has the same text.
+#[test]
+fn a_hostile_event_cannot_reach_the_terminal() {
+    let payload = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
+    let store = MemorySink::new();
+    let mut hostile = event("web-0.1");
+    hostile.message = payload.into();
+    hostile.reason = payload.into();
+    hostile.type_ = payload.into();
+    hostile.involved_object.kind = payload.into();
+    hostile.involved_object.name = payload.into();
+    store.create(&hostile).unwrap();
+
+    let table = store.table();
+    assert_eq!(table.lines().count(), 2);
+    let shown = table.strip_suffix('\n').unwrap().replacen('\n', "", 1);
+    assert!(shown.chars().all(|c| !c.is_control() && !('\u{2028}'..='\u{202e}').contains(&c)), "{shown}");
+    assert!(table.contains(
+        r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN"
+    ));
+    // The store and the JSON keep the original text.
+    assert_eq!(store.events()[0].message, payload);
+    assert!(Event::from_json(&store.events()[0].to_json()).unwrap().message == payload);
+
+    let error = store.create(&hostile_name()).unwrap_err().to_string();
+    assert!(!error.contains('\u{1b}') && error.contains(r"\u{1b}"), "{error}");
+}
+
+fn hostile_name() -> Event {
+    event("web\u{1b}[2J/0")
+}
+
+#[test]
+fn statistics_can_be_written_and_read() {
+    let store = MemorySink::new();
+    store.create(&event("a")).unwrap();
+    let text = serde_json::to_string(&store.stats()).unwrap();
+    assert_eq!(serde_json::from_str::<MemorySinkStats>(&text).unwrap(), store.stats());
+    assert_eq!(format!("{store:?}").matches("created: 1").count(), 1);
+}

@@ -1,0 +1,29 @@
+//! Helpers that the tests of the sinks share.
+
+use std::time::Duration;
+
+use eventcast::{EventBroadcaster, EventType, ObjectReference, RetryPolicy};
+use tempfile::TempDir;
+
+/// Returns a retry policy without pauses.
+pub(crate) fn at_once() -> RetryPolicy {
+    RetryPolicy::default().delay(Duration::ZERO)
+}
+
+/// Records an event about a pod. The event must be accepted.
+#[track_caller]
+pub(crate) fn record(events: &EventBroadcaster, name: &str, reason: &str) {
+    let recorder = events.new_recorder("tester");
+    let pod = ObjectReference::new("Pod", name.to_owned());
+    assert!(recorder.event(pod, EventType::Normal, reason.to_owned(), "message").is_accepted());
+}
+
+/// Returns all files of a folder with their contents, in the order of their names.
+pub(crate) fn contents(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
