@@ -144,7 +144,7 @@ impl Tree {
                 return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
             }
         }
-        let models: Vec<Model> = programs.iter().flat_map(|program| models_of(program)).collect();
+        let models: Vec<Model> = programs.iter().flat_map(|program| models_of(program, backend)).collect();
         if models.is_empty() {
             return Err(format!("no tests found:\n{said}"));
         }
@@ -158,7 +158,7 @@ impl Tree {
         for mutant in mutants {
             mutant.key().hash(&mut hasher);
         }
-        for folder in ["src", "loom-tests/src", "loom-tests/tests", "tests/bus_stress"] {
+        for folder in ["src", "loom-tests/src", "loom-tests/tests", "tests/bus/stress"] {
             copy_folder(&self.root.join(folder), &self.root, &|_| true, &mut |file, text| {
                 (file, text).hash(&mut hasher);
                 Ok(None)
@@ -168,10 +168,11 @@ impl Tree {
     }
 }
 
-fn models_of(program: &Path) -> Vec<Model> {
+fn models_of(program: &Path, backend: &Backend) -> Vec<Model> {
     let output = Command::new(program).arg("--list").output();
     let names = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+    let names = names.filter(|name| name.starts_with(backend.tests));
     names.map(|name| Model { program: program.to_owned(), name: name.to_owned() }).collect()
 }
 
