@@ -1,0 +1,147 @@
+//! The async side: the same suite on plain threads, smol, and both flavours of tokio.
+
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+use futures::{Stream, StreamExt};
+
+/// An executor that runs a test's tasks.
+#[derive(Clone, Copy, Debug)]
+enum Executor {
+    /// A new thread for each task, with `futures::executor::block_on`.
+    Threads,
+    Smol,
+    TokioCurrentThread,
+    TokioMultiThread,
+}
+
+type Joined = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Executor {
+    fn run<F: Future>(self, main: F) -> F::Output {
+        match self {
+            Self::Threads => futures::executor::block_on(main),
+            Self::Smol => smol::block_on(main),
+            Self::TokioCurrentThread => {
+                tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(main)
+            }
+            Self::TokioMultiThread => {
+                let builder = &mut tokio::runtime::Builder::new_multi_thread();
+                builder.worker_threads(2).build().unwrap().block_on(main)
+            }
+        }
+    }
+
+    /// Starts a task. The returned future waits for the task's end, and panics if the task
+    /// panicked.
+    fn spawn(self, task: impl Future<Output = ()> + Send + 'static) -> Joined {
+        match self {
+            Self::Threads => {
+                let (tx, rx) = futures::channel::oneshot::channel();
+                std::thread::spawn(move || {
+                    futures::executor::block_on(task);
+                    let _ = tx.send(());
+                });
+                Box::pin(async move { rx.await.expect("the task panicked") })
+            }
+            Self::Smol => Box::pin(smol::spawn(task)),
+            Self::TokioCurrentThread | Self::TokioMultiThread => {
+                let task = tokio::spawn(task);
+                Box::pin(async move { task.await.unwrap() })
+            }
+        }
+    }
+}
+
+/// Turns each function into a module with one test for each executor.
+macro_rules! on_every_executor {
+    ($($(#[doc = $doc:literal])* async fn $name:ident($executor:ident) $body:block)*) => {$(
+        $(#[doc = $doc])*
+        mod $name {
+            use super::*;
+
+            async fn run($executor: Executor) {
+                let _ = $executor;
+                $body
+            }
+
+            #[test]
+            fn threads() {
+                watched(|| Executor::Threads.run(run(Executor::Threads)));
+            }
+
+            #[test]
+            fn smol() {
+                watched(|| Executor::Smol.run(run(Executor::Smol)));
+            }
+
+            #[test]
+            fn tokio_current_thread() {
+                watched(|| Executor::TokioCurrentThread.run(run(Executor::TokioCurrentThread)));
+            }
+
+            #[test]
+            fn tokio_multi_thread() {
+                watched(|| Executor::TokioMultiThread.run(run(Executor::TokioMultiThread)));
+            }
+        }
+    )*};
+}
+
+/// Lets every other task run. On plain threads: lets the other threads run.
+async fn rest() {
+    let mut rested = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut rested, true) {
+            return std::task::Poll::Ready(());
+        }
+        std::thread::yield_now();
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        rest().await;
+    }
+}
+
+async fn collect(watcher: impl Stream<Item = Delivery<u64>>) -> (Vec<u64>, u64) {
+    let (mut events, mut lost) = (Vec::new(), 0);
+    let mut watcher = std::pin::pin!(watcher);
+    while let Some(delivery) = watcher.next().await {
+        match delivery {
+            Event(event) => events.push(event),
+            Lagged(count) => lost += count,
+        }
+    }
+    (events, lost)
+}
+
+/// Returns a fake clock and a bus that runs on it.
+fn timed(incoming_len: usize, queue_len: usize, policy: OverflowPolicy) -> (FakeClock, Broadcaster<u64>) {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let options = BusOptions::default().incoming_len(incoming_len).queue_len(queue_len).overflow(policy);
+    let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+    (clock, bus)
+}
+
+// Behind the macro, which they use.
+mod ending;
+mod waiting;
+
+/// Registers a watcher that loses nothing.
+trait WatchWithWait {
+    fn watch_async_with_wait(&self) -> impl Future<Output = Watcher<u64>>;
+}
+
+impl WatchWithWait for Broadcaster<u64> {
+    async fn watch_async_with_wait(&self) -> Watcher<u64> {
+        self.watch_builder().overflow(OverflowPolicy::Wait).watch_async().await.unwrap()
+    }
+}

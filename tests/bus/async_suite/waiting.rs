@@ -1,0 +1,184 @@
+//! Tasks that read, publish, and wait for room.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::error::{PublishError, RecvError, Stopped};
+use eventcast::{Broadcaster, OverflowPolicy};
+use futures::StreamExt;
+use futures::future::{join, join_all};
+
+use crate::support::{LONG, assert_balanced, bus, hold, watched};
+
+use super::{Executor, WatchWithWait, collect, until};
+
+on_every_executor! {
+    /// A stream yields every event in order, and then the end, again and again.
+    async fn a_stream_gives_everything_and_ends(executor) {
+        let bus = Broadcaster::<u64>::new().unwrap();
+        let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch_async().await.unwrap();
+        let publisher = bus.publisher();
+        let publishing = executor.spawn(async move {
+            for n in 0..5000 {
+                publisher.publish_async(n).await.unwrap();
+            }
+        });
+        for n in 0..5000 {
+            assert_eq!(watcher.next().await, Some(Event(n)));
+        }
+        publishing.await;
+        bus.close();
+        for _ in 0..3 {
+            assert_eq!(watcher.next().await, None);
+            assert_eq!(watcher.recv_async().await, Err(RecvError));
+        }
+        assert_balanced(&bus.shutdown_async(LONG).await.bus);
+    }
+
+    /// A loss is an item at its place. It wakes a task that waits, even if no event follows.
+    async fn a_gap_is_an_item(executor) {
+        let bus = bus::<u64>(16, 2);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().publish_batch(vec![0, 1, 2, 3]).unwrap();
+        bus.flush_async(LONG).await.unwrap();
+        assert_eq!(watcher.recv_async().await, Ok(Event(0)));
+        assert_eq!(watcher.recv_async().await, Ok(Event(1)));
+        assert_eq!(watcher.recv_async().await, Ok(Lagged(2)));
+        bus.publisher().publish_batch(vec![4, 5]).unwrap();
+        assert_eq!(watcher.next().await, Some(Event(4)));
+        assert_eq!(watcher.next().await, Some(Event(5)));
+        let stop = watcher.stop_handle();
+        let waiting = executor.spawn(async move { assert_eq!(watcher.next().await, None) });
+        stop.stop();
+        waiting.await;
+    }
+
+    /// Two tasks wake each other thousands of times through queues of one. A lost wake-up would
+    /// hang the test.
+    async fn ping_pong(executor) {
+        let there = Arc::new(bus::<u64>(1, 1));
+        let back = bus::<u64>(1, 1);
+        let mut pings = there.watch_async_with_wait().await;
+        let mut pongs = back.watch_async_with_wait().await;
+        let answer = back.publisher();
+        let answering = executor.spawn(async move {
+            while let Some(Event(n)) = pings.next().await {
+                answer.publish_async(n + 1).await.unwrap();
+            }
+        });
+        let ask = there.publisher();
+        for round in 0..2000 {
+            ask.publish_async(round).await.unwrap();
+            assert_eq!(pongs.next().await, Some(Event(round + 1)));
+        }
+        there.close();
+        answering.await;
+    }
+
+    /// Publishers that find no room wait as tasks, and each event is delivered once.
+    async fn publishers_wait_for_room(executor) {
+        let bus = bus::<u64>(1, 1);
+        let watcher = bus.watch_async_with_wait().await;
+        let publishing: Vec<_> = (0..20)
+            .map(|n| {
+                let publisher = bus.publisher();
+                executor.spawn(async move {
+                    for i in 0..20 {
+                        publisher.publish_async(100 * n + i).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        let closing = async {
+            join_all(publishing).await;
+            bus.close();
+        };
+        let ((mut events, lost), ()) = join(collect(watcher), closing).await;
+        for n in 0..20 {
+            let of_one: Vec<_> = events.iter().filter(|event| *event / 100 == n).copied().collect();
+            assert_eq!(of_one, (100 * n..100 * n + 20).collect::<Vec<_>>());
+        }
+        events.sort_unstable();
+        events.dedup();
+        assert_eq!((events.len(), lost), (400, 0));
+    }
+
+    /// `ready` and `try_publish` together publish everything, beside other publishers that wait
+    /// with their events.
+    async fn ready_loses_nothing(executor) {
+        let bus = bus::<u64>(1, 1);
+        let watcher = bus.watch_async_with_wait().await;
+        let publishing: Vec<_> = (0..8)
+            .map(|n| {
+                let publisher = bus.publisher();
+                executor.spawn(async move {
+                    for i in 0..50 {
+                        if n % 2 == 0 {
+                            publisher.publish_async(i).await.unwrap();
+                            continue;
+                        }
+                        loop {
+                            publisher.ready().await.unwrap();
+                            if publisher.try_publish(i).is_ok() {
+                                break;
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let closing = async {
+            join_all(publishing).await;
+            bus.close();
+        };
+        let ((events, lost), ()) = join(collect(watcher), closing).await;
+        assert_eq!((events.len(), lost), (400, 0));
+    }
+
+    /// The end of the bus reaches every task that waits for something else.
+    async fn closing_wakes_all_who_wait(executor) {
+        let bus = Arc::new(bus::<u64>(1, 1));
+        let held = hold(&bus);
+        while bus.publisher().try_publish(9).is_ok() {}
+        let (publisher, other) = (bus.publisher(), bus.publisher());
+        let publishing = executor.spawn(async move {
+            assert_eq!(publisher.publish_async(7).await, Err(PublishError::Stopped(7)));
+        });
+        let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(Stopped)) });
+        let registering = executor.spawn({
+            let bus = bus.clone();
+            async move { assert!(bus.watch_builder().watch_async().await.is_err()) }
+        });
+        bus.close();
+        publishing.await;
+        getting_ready.await;
+        registering.await;
+        drop(held);
+        let report = bus.shutdown_async(LONG).await;
+        assert!(report.complete);
+        assert_balanced(&report.bus);
+    }
+
+    /// A registration that waits for room takes its place in the order when it gets the room.
+    async fn watching_waits_for_room(executor) {
+        let bus = Arc::new(bus::<u64>(1, 4));
+        let held = hold(&bus);
+        while bus.publisher().try_publish(9).is_ok() {}
+        let waiting = Arc::new(AtomicBool::new(false));
+        let registering = executor.spawn({
+            let (bus, waiting) = (bus.clone(), waiting.clone());
+            async move {
+                let mut watching = std::pin::pin!(bus.watch_builder().queue_len(4).watch_async());
+                assert!(futures::poll!(watching.as_mut()).is_pending());
+                waiting.store(true, Ordering::Release);
+                let mut watcher = watching.await.unwrap();
+                bus.publisher().publish_async(42).await.unwrap();
+                assert_eq!(watcher.next().await, Some(Event(42)));
+            }
+        });
+        until(|| waiting.load(Ordering::Acquire)).await;
+        drop(held);
+        registering.await;
+    }
+}

@@ -1,0 +1,5 @@
+//! G3, G8, G11: what shutdown, close, drop and stop promise.
+
+mod shutdown;
+mod stop;
+mod waits;

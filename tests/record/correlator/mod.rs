@@ -1,0 +1,101 @@
+//! The correlator without a recording: the requirements of client-go's own tests, and more.
+
+mod decisions;
+mod limits;
+mod options;
+
+use std::time::{Duration, SystemTime};
+
+use eventcast::correlator::{
+    Aggregation, Correlation, CorrelationKey, EventCorrelator, SkipReason, SpamFilter,
+};
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Timestamp};
+
+const PREFIX: &str = "(combined from similar events): ";
+
+/// The event that client-go's tests of the correlator are built from.
+fn event(reason: &str, message: &str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = "pod.1".into();
+    event.metadata.namespace = "ns".into();
+    event.involved_object = ObjectReference::new("Pod", "pod").in_namespace("ns");
+    event.involved_object.uid = "C934D34AFB20242".into();
+    event.involved_object.api_version = "version".into();
+    event.involved_object.field_path = "spec.containers{mycontainer}".into();
+    event.source = EventSource::from("kubelet").on_host("kublet.node1");
+    event.reason = reason.to_owned().into();
+    event.message = message.to_owned().into();
+    event.count = 1;
+    event.type_ = "Normal".into();
+    event
+}
+
+fn start() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+}
+
+/// A correlator on a fake clock. Its answers are confirmed as a store that changes nothing would
+/// confirm them.
+struct Rig {
+    clock: FakeClock,
+    correlator: EventCorrelator,
+}
+
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Create(i32),
+    Update(i32),
+    Skip,
+}
+
+impl Rig {
+    fn new(options: CorrelatorOptions) -> Self {
+        let clock = FakeClock::new(start());
+        Self { correlator: EventCorrelator::new(options.clock(clock.clock())).unwrap(), clock }
+    }
+
+    fn run(&self, event: &Event) -> (Seen, Option<Event>) {
+        let mut event = event.clone();
+        let now = Timestamp::from(self.clock.clock().now());
+        event.first_timestamp = Some(now);
+        event.last_timestamp = Some(now);
+        match self.correlator.correlate(&event) {
+            Correlation::Create { event, key } => {
+                self.correlator.confirm(key, &event);
+                (Seen::Create(event.count), Some(event))
+            }
+            Correlation::Update { event, key, .. } => {
+                self.correlator.confirm(key, &event);
+                (Seen::Update(event.count), Some(event))
+            }
+            Correlation::Skip(SkipReason::SpamFilter) => (Seen::Skip, None),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn seen(&self, event: &Event) -> Seen {
+        self.run(event).0
+    }
+
+    fn step(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+/// Returns options that fold events from the `max_events`th message on.
+fn folding(max_events: usize) -> CorrelatorOptions {
+    CorrelatorOptions::default().aggregation(Aggregation::default().max_events(max_events))
+}
+
+/// Returns options with a budget of `burst` events at once.
+fn budget(burst: u32) -> CorrelatorOptions {
+    CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(burst))
+}
+
+fn decision(correlation: Correlation) -> (Event, CorrelationKey) {
+    match correlation {
+        Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),
+        other => panic!("{other:?}"),
+    }
+}

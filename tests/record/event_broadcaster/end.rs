@@ -1,0 +1,283 @@
+//! Shutdown, close and drop.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::EventType::Normal;
+use eventcast::error::{FlushError, WatchError};
+use eventcast::stats::EventBroadcasterStats;
+use eventcast::{EventBroadcaster, MemorySink, ObjectReference, Recorded, ShutdownReport};
+
+use crate::support::{LONG, Scripted, assert_balanced, clock, gate, pod, record};
+
+use super::{broadcaster, collect};
+
+/// client-go's `Shutdown` loses nearly all of these events.
+#[test]
+fn shutdown_finishes_every_handler_log_and_sink() {
+    let events = EventBroadcaster::new().unwrap();
+    let (seen, handler) = collect();
+    events.start_event_watcher(handler).unwrap();
+    let logged = Arc::new(AtomicUsize::new(0));
+    let counter = logged.clone();
+    events
+        .start_logging(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        })
+        .unwrap();
+    let store = MemorySink::new();
+    events.start_recording_to_sink(store.clone()).unwrap();
+    let mut own = events.watch_builder().watch().unwrap();
+    let recorder = events.new_recorder("tester");
+    for i in 0..500 {
+        assert!(
+            recorder.eventf(pod(&format!("web-{i}")), Normal, "Started", format_args!("{i}")).is_accepted()
+        );
+    }
+    let report = events.shutdown();
+    assert!(report.complete, "{report}");
+    assert_eq!(*seen.lock().unwrap(), (0..500).map(|i| i.to_string()).collect::<Vec<_>>());
+    assert_eq!((logged.load(Ordering::Relaxed), store.len()), (500, 500));
+    assert_eq!(report.recordings[0].created, 500);
+    assert_balanced(&report.recordings[0]);
+    assert_eq!(own.events().count(), 500, "what you read yourself stays readable");
+    assert!(recorder.event(pod("late"), Normal, "Started", "") == Recorded::Stopped);
+}
+
+#[test]
+fn shutdown_can_be_called_by_anybody_at_any_time() {
+    let events = EventBroadcaster::new().unwrap();
+    let store = MemorySink::new();
+    events.start_recording_to_sink(store.clone()).unwrap();
+    record(&events, "web-0", "Started");
+    let barrier = Barrier::new(4);
+    let reports: Vec<ShutdownReport> = thread::scope(|scope| {
+        let calls: Vec<_> = (0..4)
+            .map(|i| {
+                let (events, barrier) = (&events, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    if i % 2 == 0 { events.shutdown() } else { events.shutdown_timeout(LONG) }
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert!(reports[0].complete);
+    assert!(reports.iter().all(|report| *report == reports[0]));
+    assert_eq!(store.len(), 1);
+    let text = serde_json::to_string(&reports[0]).unwrap();
+    assert_eq!(serde_json::from_str::<ShutdownReport>(&text).unwrap(), reports[0]);
+
+    // Afterwards nothing can be started, and every call returns at once.
+    assert!(matches!(events.start_recording_to_sink(store.clone()), Err(WatchError::Stopped)));
+    assert!(matches!(events.start_logging(|_| ()), Err(WatchError::Stopped)));
+    assert!(matches!(events.start_event_watcher(|_| ()), Err(WatchError::Stopped)));
+    assert!(matches!(events.watch_builder().watch(), Err(WatchError::Stopped)));
+    assert_eq!(events.flush(LONG), Ok(()));
+    assert_eq!(events.stats().recordings, reports[0].recordings);
+}
+
+/// client-go's `TestNonRacyShutdown`, with a shutdown while the recorders record.
+#[test]
+fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
+    for round in 0..20 {
+        let events = EventBroadcaster::new().unwrap();
+        let (seen, handler) = collect();
+        events.start_event_watcher(handler).unwrap();
+        let recorder = events.new_recorder("tester");
+        let accepted = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let recorded = recorder.eventf(
+                            ObjectReference::default(),
+                            Normal,
+                            "Started",
+                            format_args!("blah"),
+                        );
+                        match recorded {
+                            Recorded::Accepted => accepted.fetch_add(1, Ordering::Relaxed),
+                            Recorded::Stopped => 0,
+                            other => panic!("{other}"),
+                        };
+                    }
+                });
+            }
+            if round % 2 == 0 {
+                scope.spawn(|| assert!(events.shutdown().complete));
+            }
+        });
+        let report = events.shutdown();
+        let accepted = accepted.into_inner();
+        assert_eq!(seen.lock().unwrap().len(), accepted);
+        assert_eq!(report.bus.accepted, accepted as u64);
+        let stats = events.stats();
+        assert_eq!(stats.bus.accepted + stats.recorder.refused(), 160);
+        let text = serde_json::to_string(&stats).unwrap();
+        assert_eq!(serde_json::from_str::<EventBroadcasterStats>(&text).unwrap(), stats);
+    }
+}
+
+#[test]
+fn close_waits_for_nobody_and_what_was_recorded_is_handled() {
+    let events = EventBroadcaster::new().unwrap();
+    let (gate, pass) = gate();
+    let (seen, mut handler) = collect();
+    events
+        .start_event_watcher(move |event| {
+            pass();
+            handler(event);
+        })
+        .unwrap();
+    record(&events, "web-0", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    events.close();
+    assert_eq!(events.new_recorder("late").event(pod("web-0"), Normal, "Started", ""), Recorded::Stopped);
+    drop(gate);
+    assert!(events.shutdown().complete);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+// ── dropping ──
+
+#[test]
+fn dropping_waits_for_handlers_and_sinks() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let store = MemorySink::new();
+    events.start_recording_to_sink(store.clone()).unwrap();
+    let (seen, handler) = collect();
+    events.start_event_watcher(handler).unwrap();
+    for i in 0..100 {
+        record(&events, &format!("web-{i}"), "Started");
+    }
+    drop(events);
+    assert_eq!((store.len(), seen.lock().unwrap().len()), (100, 100));
+}
+
+#[test]
+fn dropping_waits_no_longer_than_it_may_and_gives_nothing_up() {
+    let clock = clock();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .drop_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    let (gate, pass) = gate();
+    let (sink, calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    record(&events, "a", "Started");
+    record(&events, "b", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let dropping = thread::spawn(move || drop(events));
+    clock.wait_for_waiters(1);
+    clock.advance(Duration::from_millis(2_999));
+    assert!(!dropping.is_finished());
+    clock.advance(Duration::from_millis(1));
+    dropping.join().unwrap();
+    assert!(calls.try_recv().is_err(), "nothing has been stored yet");
+
+    drop(gate);
+    assert!(recording.join(LONG));
+    assert_eq!(sink.store.len(), 2);
+    assert_balanced(&recording.stats());
+}
+
+#[test]
+fn dropping_does_not_wait_when_told_so() {
+    let clock = clock();
+    let events =
+        EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::ZERO).build().unwrap();
+    let (gate, pass) = gate();
+    let handler = events.start_event_watcher(move |_| pass()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    // The clock stands still, so any wait would last for ever.
+    drop(events);
+    assert!(!handler.join(Duration::ZERO));
+    drop(gate);
+    assert!(handler.join(LONG));
+}
+
+#[test]
+fn dropping_on_a_thread_of_its_own_does_not_wait() {
+    let clock = clock();
+    let events = Arc::new(broadcaster(&clock));
+    let last = Arc::new(Mutex::new(None::<Arc<EventBroadcaster>>));
+    let taken = last.clone();
+    let (tx, dropped) = mpsc::channel();
+    let handler = events
+        .start_event_watcher(move |_| {
+            drop(taken.lock().unwrap().take());
+            tx.send(()).unwrap();
+        })
+        .unwrap();
+    record(&events, "a", "Started");
+    let recorder = events.new_recorder("tester");
+    // The handler may be waiting for the broadcaster already, or find it there later.
+    *last.lock().unwrap() = Some(events);
+    dropped.recv_timeout(LONG).unwrap();
+    // If the handler was too early, the second event makes it drop the last owner.
+    if last.lock().unwrap().is_some() {
+        recorder.event(pod("b"), Normal, "Started", "");
+    }
+    assert!(handler.join(LONG));
+    assert_eq!(recorder.event(pod("c"), Normal, "Started", ""), Recorded::Stopped);
+}
+
+#[test]
+fn a_test_that_fails_with_a_broadcaster_in_hand_does_not_hang() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (gate, pass) = gate();
+    events.start_event_watcher(move |_| pass()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let failed = thread::spawn(move || {
+        let _held = events;
+        panic!("a test that fails");
+    });
+    assert!(failed.join().is_err());
+    drop(gate);
+}
+
+// ── re-entrancy ──
+
+#[test]
+fn a_sink_may_use_the_broadcaster_it_serves() {
+    let clock = clock();
+    let events = Arc::new(broadcaster(&clock));
+    let (answers_tx, answers) = mpsc::channel();
+    let weak = Arc::downgrade(&events);
+    let (sink, _calls) = Scripted::new(&clock, move |number, _| {
+        let Some(events) = weak.upgrade() else { return Ok(()) };
+        if number == 0 {
+            let flushed = events.flush(LONG);
+            let recorded = events.new_recorder("sink").event(pod("sink"), Normal, "Stored", "");
+            answers_tx.send((flushed, recorded, None)).unwrap();
+        } else {
+            let report = events.shutdown();
+            answers_tx.send((Ok(()), Recorded::Stopped, Some(report.complete))).unwrap();
+        }
+        Ok(())
+    });
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    record(&events, "web-0", "Started");
+    assert_eq!(
+        answers.recv_timeout(LONG).unwrap(),
+        (Err(FlushError::WouldDeadlock), Recorded::Accepted, None)
+    );
+    assert_eq!(answers.recv_timeout(LONG).unwrap(), (Ok(()), Recorded::Stopped, Some(false)));
+    let report = events.shutdown();
+    assert!(report.complete);
+    assert_eq!(sink.store.len(), 2);
+}
+
+// ── hooks ──

@@ -1,0 +1,133 @@
+//! Lines of logs.
+
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::record::LogFormat;
+use eventcast::testing::FakeClock;
+use eventcast::{BusOptions, EventBroadcaster, ObjectReference};
+
+use crate::support::{LONG, gate, pod, record, until};
+
+use super::{Shared, broadcaster};
+
+#[test]
+fn a_log_line_has_columns_as_events_watch_prints_them() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_999));
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .scrub(|event| {
+            if event.reason == "Timeless" {
+                (event.first_timestamp, event.last_timestamp) = (None, None);
+            }
+        })
+        .build()
+        .unwrap();
+    let lines = Shared::default();
+    let into = lines.clone();
+    events.start_logging(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
+    let recorder = events.new_recorder("tester");
+    let web = pod("web-0").in_namespace("default");
+    recorder.event(&web, Warning, "BackOff", " restarting 100 %d {}\n");
+    recorder.event(ObjectReference::default(), Normal, "Odd", "about nothing");
+    let past = "2001-02-03T04:05:06.7+01:00".parse().unwrap();
+    recorder.past_eventf(&web, past, Normal, "Started", format_args!("it's up"));
+    recorder.event(&web, Normal, "Timeless", "");
+    events.shutdown();
+    assert_eq!(
+        *lines.lock().unwrap(),
+        [
+            "2023-11-14T22:13:20Z  Warning  BackOff  pod/web-0  restarting 100 %d {}",
+            "2023-11-14T22:13:20Z  Normal   Odd    about nothing",
+            "2001-02-03T03:05:06Z  Normal   Started  pod/web-0  it's up",
+            "<unknown>             Normal   Timeless  pod/web-0  ",
+        ]
+    );
+}
+
+#[test]
+fn a_log_line_of_klogs_form_names_the_whole_object() {
+    let events = EventBroadcaster::new().unwrap();
+    let lines = Shared::default();
+    let into = lines.clone();
+    let logging =
+        events.start_logging_as(LogFormat::Klog, move |line| into.lock().unwrap().push(line.to_owned()));
+    assert_eq!(logging.unwrap().stats().name, "logging");
+    let recorder = events.new_recorder("tester");
+    let mut web = pod("web-0").in_namespace("default");
+    recorder.event(&web, Warning, "BackOff", "restarting 100 %d {}");
+    web.uid = "7f3a".into();
+    web.field_path = "spec.containers{web}".into();
+    recorder.event(&web, Normal, "Started", "");
+    recorder.event(ObjectReference::default(), Normal, "Odd", "about nothing");
+    events.shutdown();
+    assert_eq!(
+        *lines.lock().unwrap(),
+        [
+            "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting 100 %d {}",
+            "Event(Pod/default/web-0 uid=7f3a fieldPath=spec.containers{web}): type: 'Normal' reason: 'Started' ",
+            "Event(): type: 'Normal' reason: 'Odd' about nothing",
+        ]
+    );
+}
+
+/// A payload such as that of CVE-2021-25743, in every field that a line shows.
+#[test]
+fn a_hostile_event_cannot_reach_a_log() {
+    let payload = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rEvent(\u{8}\u{7f}\u{202e}txet\u{2028}next\nEvent(";
+    let shown = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rEvent(\u{8}\u{7f}\u{202e}txet\u{2028}next\nEvent(";
+    let events = broadcaster(&FakeClock::new(SystemTime::UNIX_EPOCH));
+    let (tx, lines) = mpsc::channel();
+    let (klog_tx, klog_lines) = mpsc::channel();
+    events.start_logging(move |line| tx.send(line.to_owned()).unwrap()).unwrap();
+    events.start_logging_as(LogFormat::Klog, move |line| klog_tx.send(line.to_owned()).unwrap()).unwrap();
+    let mut object = ObjectReference::new(payload, payload).in_namespace(payload);
+    object.uid = payload.into();
+    object.field_path = payload.into();
+    events.new_recorder("tester").event(&object, Normal, payload, payload);
+    events.shutdown();
+    let kind = shown.to_lowercase();
+    assert_eq!(
+        lines.recv().unwrap(),
+        format!("1970-01-01T00:00:00Z  Normal   {shown}  {kind}/{shown}  {shown}")
+    );
+    assert_eq!(
+        klog_lines.recv().unwrap(),
+        format!(
+            "Event({shown}/{shown}/{shown} uid={shown} fieldPath={shown}): type: 'Normal' reason: '{shown}' {shown}"
+        )
+    );
+}
+
+#[test]
+fn a_log_says_where_events_are_missing() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let events = EventBroadcaster::builder()
+        .bus(BusOptions::default().queue_len(1))
+        .clock(clock.clock())
+        .build()
+        .unwrap();
+    let (gate, pass) = gate();
+    let lines = Shared::default();
+    let into = lines.clone();
+    let logging = events
+        .start_logging(move |line| {
+            into.lock().unwrap().push(line.to_owned());
+            pass();
+        })
+        .unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    record(&events, "b", "Started");
+    record(&events, "c", "Started");
+    until(|| logging.stats().dropped.incoming == 2);
+    drop(gate);
+    events.shutdown();
+    assert_eq!(
+        *lines.lock().unwrap(),
+        ["1970-01-01T00:00:00Z  Normal   Started  pod/a  message", "(2 events lost here)"]
+    );
+}
+
+// ── the end ──

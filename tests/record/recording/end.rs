@@ -1,0 +1,133 @@
+//! A recording that is stopped, given up or left behind.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::EventBroadcaster;
+use eventcast::record::LossReason;
+
+use crate::support::{LONG, Scripted, assert_balanced, clock, gate, record, until};
+
+use super::{broadcaster, retry};
+
+#[test]
+fn stopping_one_recording_cuts_its_pause_short_and_leaves_the_other() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (failing, calls) = Scripted::new(&clock, |_, _| Err(retry()));
+    let stopped = events.recording().name("failing").start(failing.clone()).unwrap();
+    let healthy = Scripted::obedient(&clock);
+    let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
+    record(&events, "a", "Started");
+    record(&events, "b", "Started");
+    calls.recv_timeout(LONG).unwrap();
+    clock.wait_for_waiters(1);
+    // The stop must come after the dispatcher has offered both events, or `b` would not be offered.
+    until(|| other.stats().handled() == 2);
+    stopped.stop();
+    assert!(stopped.join(LONG));
+    assert_eq!(stopped.stats().abandoned, 2);
+    // The event that was tried before is tried once more, the other one once or twice.
+    let calls = failing.calls().len();
+    assert!((3..=4).contains(&calls), "{calls}");
+    assert_balanced(&stopped.stats());
+
+    record(&events, "c", "Started");
+    events.flush(LONG).unwrap();
+    assert_eq!((healthy.store.len(), failing.calls().len()), (3, calls));
+    assert!(!other.join(Duration::ZERO));
+    assert_eq!(events.stats().recordings.len(), 2);
+}
+
+#[test]
+fn a_sink_that_hangs_holds_up_neither_others_nor_a_deadline() {
+    let clock = clock();
+    let events = Arc::new(broadcaster(&clock));
+    let (gate, pass) = gate();
+    let (hanging, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let hung = events.recording().name("hanging").start(hanging.clone()).unwrap();
+    let healthy = Scripted::obedient(&clock);
+    let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    // These events wait in the queue, and do not reach the sink together with the first one.
+    record(&events, "b", "Started");
+    record(&events, "c", "Started");
+    until(|| other.stats().watcher.delivered == 3);
+
+    let closing = events.clone();
+    let report = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
+    clock.wait_for_waiters(1);
+    clock.advance(Duration::from_secs(5));
+    let report = report.join().unwrap();
+    assert!(!report.complete);
+    assert_eq!(healthy.store.len(), 3);
+    let stats = &report.recordings[0];
+    assert_eq!((stats.watcher.name.as_str(), stats.handled(), stats.watcher.queued), ("hanging", 0, 3));
+    assert_eq!(report.recordings[1].created, 3);
+    assert_balanced(&report.recordings[1]);
+    assert_eq!(events.shutdown(), report, "every call gets the same report");
+
+    // The sink returns: its event is stored, and the others have been abandoned.
+    drop(gate);
+    assert!(hung.join(LONG));
+    // Both ends may empty the queue of a watcher that is gone, and each counts the events that it
+    // takes out. The dispatcher does so on its own thread.
+    until(|| hung.stats().watcher.lag == 0);
+    let stats = hung.stats();
+    assert_eq!((stats.created, stats.watcher.dropped.abandoned), (1, 2));
+    assert_balanced(&stats);
+}
+
+#[test]
+fn what_a_queue_held_when_it_was_given_up_is_told_too() {
+    let clock = clock();
+    let (losses_tx, losses) = mpsc::channel();
+    let events = Arc::new(
+        EventBroadcaster::builder()
+            .clock(clock.clock())
+            .on_loss(move |loss| {
+                losses_tx.send((loss.reason(), loss.place().to_owned(), loss.count())).unwrap();
+            })
+            .build()
+            .unwrap(),
+    );
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    record(&events, "b", "Started");
+    record(&events, "c", "Started");
+    until(|| recording.stats().watcher.queued == 3);
+    let closing = events.clone();
+    let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
+    clock.wait_for_waiters(1);
+    clock.advance(Duration::from_secs(5));
+    assert!(!shutdown.join().unwrap().complete);
+    assert!(losses.try_recv().is_err(), "the sink has them still");
+
+    drop(gate);
+    assert!(recording.join(LONG));
+    // No caller asks for another report, so the recording reports the events when it discards them.
+    let (mut told, abandoned) = (0, LossReason::Dropped(eventcast::stats::DropReason::Abandoned));
+    until(|| {
+        for (reason, place, count) in losses.try_iter() {
+            assert_eq!((reason, place.as_str()), (abandoned, "recording"));
+            told += count;
+        }
+        told == 2 && recording.stats().watcher.lag == 0
+    });
+    assert_eq!(recording.stats().watcher.dropped.abandoned, 2);
+    events.shutdown();
+    assert!(losses.try_recv().is_err(), "told once");
+}
+
+// ── accounting ──

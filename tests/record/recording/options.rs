@@ -1,0 +1,88 @@
+//! Options, names and errors.
+
+use std::time::Duration;
+
+use eventcast::error::WatchError;
+use eventcast::sink::SinkErrorKind;
+use eventcast::{CorrelatorOptions, EventBroadcaster, RetryPolicy, SinkError};
+
+use crate::support::{LONG, Scripted, assert_balanced, clock, record};
+
+use super::broadcaster;
+
+#[test]
+fn options_out_of_range_are_named() {
+    let events = EventBroadcaster::new().unwrap();
+    let sink = || Scripted::obedient(&clock());
+    let option = |result: Result<eventcast::record::RecordingHandle, WatchError>| match result.unwrap_err() {
+        WatchError::Invalid(error) => error.option().to_owned(),
+        other => panic!("{other}"),
+    };
+    let policy = RetryPolicy::default().attempts(0);
+    assert_eq!(option(events.recording().retry(policy).start(sink())), "attempts");
+    let without_factor = RetryPolicy::default().factor(0);
+    assert_eq!(option(events.recording().retry(without_factor).start(sink())), "factor");
+    for workers in [0, 257] {
+        assert_eq!(option(events.recording().workers(workers).start(sink())), "workers");
+    }
+    let correlator = CorrelatorOptions::default().lru_cache_size(0);
+    assert_eq!(option(events.recording().correlator(correlator.clone()).start(sink())), "lru_cache_size");
+    assert_eq!(option(events.recording().queue_len(0).start(sink())), "queue_len");
+    assert_eq!(option(events.recording().name("a\0b").start(sink())), "name");
+
+    let error = EventBroadcaster::builder().retry(policy).build().unwrap_err();
+    assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
+    assert_eq!(
+        EventBroadcaster::builder().correlator(correlator).build().unwrap_err().option(),
+        "lru_cache_size"
+    );
+    assert!(events.stats().recordings.is_empty());
+}
+
+#[test]
+fn a_policy_is_plain_data() {
+    let policy: RetryPolicy = serde_json::from_str(r#"{"delay": "1m 30s"}"#).unwrap();
+    assert_eq!((policy.get_attempts(), policy.get_delay()), (12, Duration::from_secs(90)));
+    let text = serde_json::to_string(&policy).unwrap();
+    assert_eq!(text, r#"{"attempts":12,"delay":"1m30s","factor":1,"jitter":"first","max_delay":"1m"}"#);
+    assert_eq!(serde_json::from_str::<RetryPolicy>(&text).unwrap(), policy);
+    assert!(serde_json::from_str::<RetryPolicy>(r#"{"attemps": 1}"#).is_err());
+}
+
+#[test]
+fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let sink = Scripted::obedient(&clock);
+    for i in 0..70 {
+        let recording = events.start_recording_to_sink(sink.store.clone()).unwrap();
+        let expected = if i == 0 { "recording".to_owned() } else { format!("recording-{}", i + 1) };
+        assert_eq!(recording.stats().watcher.name, expected);
+        record(&events, &format!("web-{i}"), "Started");
+        events.flush(LONG).unwrap();
+        recording.stop();
+        assert!(recording.join(LONG));
+    }
+    let recordings = events.stats().recordings;
+    assert_eq!((recordings.len(), recordings[0].watcher.name.as_str()), (7, "departed"));
+    assert_eq!(recordings[0].created, 64);
+    assert_eq!(recordings.iter().map(|stats| stats.created).sum::<u64>(), 70);
+    recordings.iter().for_each(assert_balanced);
+    let text = serde_json::to_string(&recordings).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<eventcast::stats::RecordingStats>>(&text).unwrap(), recordings);
+    assert_eq!(recordings[6].to_string(), "recording-70: created 1, updated 0, skipped 0");
+}
+
+#[test]
+fn errors_say_what_and_why() {
+    let kinds = [
+        (SinkError::retry("a"), SinkErrorKind::Retry, "may be tried again: a"),
+        (SinkError::rejected("b\u{1b}[2J"), SinkErrorKind::Rejected, r"rejected: b\u{1b}[2J"),
+        (SinkError::not_found("c"), SinkErrorKind::NotFound, "not found: c"),
+        (SinkError::already_exists("d"), SinkErrorKind::AlreadyExists, "already exists: d"),
+    ];
+    for (error, kind, text) in kinds {
+        assert_eq!((error.kind(), error.wait(), error.to_string().as_str()), (kind, None, text));
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

@@ -1,0 +1,334 @@
+//! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
+//! any number of workers, every policy, user code that panics and calls back, and the end at any
+//! moment. The test checks each round to the last event, against counts that it keeps itself.
+//!
+//! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
+//! first one. A failure names the seed of its round.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod rounds;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::EventType::Normal;
+use eventcast::error::FlushError;
+use eventcast::event::EventPatch;
+use eventcast::record::{LossReason, RecordingHandle};
+use eventcast::sink::SinkOp;
+use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
+
+/// The time limit of a round, which takes some milliseconds unless it hangs.
+const HANGS: Duration = Duration::from_secs(180);
+const OBJECTS: u64 = 6;
+
+/// The payload of the panics that the test causes on purpose.
+struct Thrown;
+
+/// A small random generator (splitmix64). The test has its own, so that a seed means the same
+/// everywhere.
+#[derive(Clone)]
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+}
+
+/// A random generator for code that several threads call.
+struct Dice(Mutex<Rng>);
+
+impl Dice {
+    fn once_in(&self, times: u64) -> bool {
+        self.0.lock().unwrap().once_in(times)
+    }
+
+    fn below(&self, limit: u64) -> u64 {
+        self.0.lock().unwrap().below(limit)
+    }
+}
+
+fn key_of(event: &Event) -> String {
+    format!("{} {}", event.involved_object.name, event.reason)
+}
+
+/// The counts that a round keeps itself.
+#[derive(Default)]
+struct Known {
+    /// The number of accepted events of each key.
+    accepted: Mutex<BTreeMap<String, u64>>,
+    /// The number of lost events that the hook was called for, by recording and reason.
+    told: Mutex<HashMap<(String, String), u64>>,
+    /// The keys of the lost events that the hook saw, by recording.
+    hurt: Mutex<HashSet<(String, String)>>,
+    hook_panics: AtomicU64,
+}
+
+impl Known {
+    fn record(&self, recorder: &Recorder, object: u64, reason: u64) {
+        let (object, reason) = (format!("web-{object}"), format!("R{reason}"));
+        // The event is recorded under the lock, so that a thread that sees the event also finds it
+        // counted.
+        let mut accepted = self.accepted.lock().unwrap();
+        if recorder
+            .event(ObjectReference::new("Pod", object.clone()), Normal, reason.clone(), "m")
+            .is_accepted()
+        {
+            *accepted.entry(format!("{object} {reason}")).or_default() += 1;
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.accepted.lock().unwrap().values().sum()
+    }
+
+    fn told(&self, place: &str, reason: LossReason) -> u64 {
+        self.told.lock().unwrap().get(&(place.to_owned(), reason.to_string())).copied().unwrap_or(0)
+    }
+}
+
+/// The observations of one sink, kept outside it.
+#[derive(Default)]
+struct Seen {
+    /// The count that was stored last, by key.
+    counts: Mutex<HashMap<String, i32>>,
+    gone: AtomicBool,
+}
+
+struct Hostile {
+    dice: Dice,
+    /// The rate of faults: one in this many calls goes wrong, or none if it is 0.
+    faults: u64,
+    store: Mutex<HashMap<String, Event>>,
+    /// The keys that are being written now.
+    busy: Mutex<HashSet<String>>,
+    seen: Arc<Seen>,
+    workers: usize,
+    known: Arc<Known>,
+    recorder: Recorder,
+    events: std::sync::Weak<EventBroadcaster>,
+    others: Arc<Mutex<Vec<RecordingHandle>>>,
+    broken: Arc<Mutex<Vec<String>>>,
+    callbacks: AtomicU64,
+}
+
+impl Hostile {
+    fn complain(&self, what: String) {
+        self.broken.lock().unwrap().push(what);
+    }
+
+    fn goes_wrong(&self) -> bool {
+        self.faults > 0 && self.dice.once_in(self.faults)
+    }
+
+    fn call_back(&self) {
+        if self.callbacks.fetch_add(1, Ordering::Relaxed) > 20 {
+            return;
+        }
+        match self.dice.below(5) {
+            0 => self.known.record(&self.recorder, 99, 0),
+            1 => {
+                if let Some(events) = self.events.upgrade() {
+                    if !matches!(events.flush(HANGS), Err(FlushError::WouldDeadlock | FlushError::Abandoned))
+                    {
+                        self.complain("a flush on a thread of the bus waited".into());
+                    }
+                }
+            }
+            2 => {
+                let others = self.others.lock().unwrap().clone();
+                for other in others {
+                    other.stats();
+                }
+            }
+            3 => {
+                let others = self.others.lock().unwrap().clone();
+                let _ = others.first().map(|other| other.join(HANGS));
+            }
+            _ => {
+                if self.dice.once_in(8) {
+                    if let Some(events) = self.events.upgrade() {
+                        assert!(!events.shutdown().complete);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
+        let (key, name) = (key_of(event), event.metadata.name.to_string());
+        if self.dice.once_in(40) {
+            self.call_back();
+        }
+        if self.goes_wrong() {
+            match self.dice.below(6) {
+                0 if self.dice.once_in(2) => return Err(SinkError::unreachable("away")),
+                0 => return Err(SinkError::retry("busy")),
+                1 => return Err(SinkError::retry_after("busy", Duration::from_micros(self.dice.below(400)))),
+                2 => return Err(SinkError::rejected("never")),
+                3 => panic_any(Thrown),
+                4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
+                _ => {
+                    // The event expires, or somebody else takes its name.
+                    let mut store = self.store.lock().unwrap();
+                    store.remove(&name);
+                    if creates && self.dice.once_in(2) {
+                        let mut foreign = event.clone();
+                        foreign.reason = "Foreign".into();
+                        store.insert(name.clone(), foreign);
+                    }
+                }
+            }
+        }
+        let mut store = self.store.lock().unwrap();
+        match store.get(&name) {
+            Some(stored) if creates => {
+                return Err(SinkError::already_exists("taken").with_stored(stored.clone()));
+            }
+            None if !creates => return Err(SinkError::not_found("expired")),
+            _ => {}
+        }
+        store.insert(name, event.clone());
+        drop(store);
+        let before = self.seen.counts.lock().unwrap().insert(key.clone(), event.count).unwrap_or(0);
+        if before > event.count {
+            self.complain(format!("{key}: {} after {before}", event.count));
+        }
+        if self.goes_wrong() {
+            match self.dice.below(2) {
+                0 => return Err(SinkError::retry("the answer was lost")),
+                _ => panic_any(Thrown),
+            }
+        }
+        Ok(event.clone())
+    }
+
+    fn once(&self, key: String, run: impl FnOnce() -> Result<Event, SinkError>) -> Result<Event, SinkError> {
+        struct Leave<'s>(&'s Hostile, String);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.busy.lock().unwrap().remove(&self.1);
+            }
+        }
+        if !self.busy.lock().unwrap().insert(key.clone()) {
+            self.complain(format!("{key} is written by two at once"));
+        }
+        let _leave = Leave(self, key);
+        run()
+    }
+}
+
+impl EventSink for Hostile {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.once(key_of(event), || self.write(event, true))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.complain("update is not called".into());
+        Ok(event.clone())
+    }
+
+    fn patch(&self, event: &Event, _: &EventPatch) -> Result<Event, SinkError> {
+        self.once(key_of(event), || self.write(event, false))
+    }
+
+    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+        let keys = batch.iter().map(|op| match op {
+            SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => key_of(event),
+            _ => unreachable!("there is no other"),
+        });
+        if keys.collect::<HashSet<_>>().len() < batch.len() || batch.len() > 256 {
+            self.complain("a key twice in one batch, or too many".into());
+        }
+        let mut answers: Vec<_> = batch
+            .iter()
+            .map(|op| {
+                catch_unwind(AssertUnwindSafe(|| op.apply_to(self)))
+                    .unwrap_or_else(|_| Err(SinkError::retry("a panic in the middle")))
+            })
+            .collect();
+        if self.goes_wrong() {
+            match self.dice.below(3) {
+                0 => panic_any(Thrown),
+                1 => answers.push(Err(SinkError::rejected("one too many"))),
+                _ => answers.truncate(self.dice.below(batch.len() as u64 + 1) as usize),
+            }
+        }
+        answers
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        self.seen.gone.store(true, Ordering::SeqCst);
+        if self.workers % 2 == 0 {
+            panic_any(Thrown);
+        }
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).map_or(default, |text| {
+        let text = text.trim();
+        let parsed = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        parsed.unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}"))
+    })
+}
+
+#[test]
+fn everything_at_once() {
+    let before = take_hook();
+    set_hook(Box::new(move |info| {
+        // A panic on purpose is not worth a line.
+        if !info.payload().is::<Thrown>() {
+            before(info);
+        }
+    }));
+    let rounds = number("EVENTCAST_STRESS_ROUNDS", 300);
+    let mut seeds = Rng(number("EVENTCAST_STRESS_SEED", 1));
+    for at in 0..rounds {
+        // The first round uses the given seed itself, so that one round alone can be repeated.
+        let seed = if at == 0 { seeds.0 } else { seeds.next() };
+        let (done, finished) = mpsc::channel();
+        let running = thread::spawn(move || {
+            let result = catch_unwind(|| rounds::round(seed));
+            let _ = done.send(());
+            result
+        });
+        let says = format!("to repeat: EVENTCAST_STRESS_SEED={seed:#x} EVENTCAST_STRESS_ROUNDS=1");
+        assert!(finished.recv_timeout(HANGS * 2).is_ok(), "round {at} hangs; {says}");
+        if let Ok(Err(panic)) = running.join() {
+            println!("round {at} failed; {says}");
+            resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Names that are taken, answers that are lost, and errors that get no other attempt.
+#![allow(clippy::type_complexity, reason = "what a test notes, it notes in one place")]
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use eventcast::EventType::Normal;
+use eventcast::record::LossReason;
+use eventcast::sink::SinkOp;
+use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
+
+use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, pod, record, short};
+
+use super::broadcaster;
+
+/// A sink that stores, but whose first answers get lost.
+struct Forgetful {
+    store: MemorySink,
+    lost: AtomicUsize,
+    says_which: bool,
+}
+
+impl EventSink for Forgetful {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        let answer = self.store.create(event);
+        if self.lost.fetch_sub(1, Ordering::SeqCst) > 0 {
+            return Err(SinkError::retry("the connection was closed"));
+        }
+        self.lost.store(0, Ordering::SeqCst);
+        answer.map_err(|error| {
+            if self.says_which { error } else { SinkError::already_exists("somebody has this name") }
+        })
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.store.update(event)
+    }
+}
+
+#[test]
+fn a_creation_whose_answer_was_lost_is_a_success() {
+    for says_which in [true, false] {
+        let clock = clock();
+        let events = broadcaster(&clock, at_once());
+        let store =
+            MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
+        let sink = Forgetful { store: store.clone(), lost: AtomicUsize::new(1), says_which };
+        let recording = events.start_recording_to_sink(sink).unwrap();
+        record(&events, "web-0", "Started");
+        events.flush(LONG).unwrap();
+        record(&events, "web-0", "Started");
+        events.flush(LONG).unwrap();
+        let stats = recording.stats();
+        assert_eq!((stats.created, stats.updated, stats.already_existed, stats.retried), (1, 1, 0, 1));
+        assert_eq!(store.events().iter().map(|event| event.count).collect::<Vec<_>>(), [2]);
+        assert_balanced(&stats);
+    }
+}
+
+#[test]
+fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
+    let clock = clock();
+    let events = broadcaster(&clock, at_once());
+    let taken = Arc::new(Mutex::new(None::<Event>));
+    let other = taken.clone();
+    let (sink, _calls) = Scripted::new(&clock, move |number, op| {
+        if number > 0 {
+            return Ok(());
+        }
+        // Another writer was quicker with the very same name.
+        let mut foreign = event_of(op).clone();
+        foreign.reason = "Foreign".into();
+        foreign.involved_object.uid = "another".into();
+        *other.lock().unwrap() = Some(foreign.clone());
+        Err(SinkError::already_exists("taken").with_stored(foreign))
+    });
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    for _ in 0..3 {
+        record(&events, "web-0", "Started");
+        events.flush(LONG).unwrap();
+    }
+    let first = taken.lock().unwrap().clone().unwrap().metadata.name;
+    let names: Vec<_> = sink.calls().iter().map(|op| event_of(op).metadata.name.clone()).collect();
+    assert_eq!(names[0], first);
+    assert!(names[1] != first && names[1].starts_with("web-0."), "{names:?}");
+    assert_eq!(names[2..], [names[1].clone(), names[1].clone()]);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.retried), (1, 2, 1));
+    assert_eq!(sink.store.events()[0].count, 3);
+}
+
+#[test]
+fn a_group_whose_name_is_taken_goes_by_its_new_name_from_then_on() {
+    let clock = clock();
+    let events = broadcaster(&clock, at_once());
+    let (sink, _calls) = Scripted::new(&clock, |number, op| match op {
+        SinkOp::Create(event) if event.message.starts_with("(combined") && number < 10 => {
+            Err(SinkError::already_exists("taken"))
+        }
+        _ => Ok(()),
+    });
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    for i in 0..12 {
+        recorder.eventf(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
+        events.flush(LONG).unwrap();
+    }
+    let calls = sink.calls();
+    let names: Vec<_> = calls[9..].iter().map(|op| event_of(op).metadata.name.clone()).collect();
+    assert_eq!(
+        calls[9..].iter().map(short).collect::<Vec<_>>()[1..],
+        ["create Pulled x1", "patch Pulled x2", "patch Pulled x3"]
+    );
+    assert!(names[0] != names[1] && names[1] == names[2] && names[1] == names[3], "{names:?}");
+    assert_eq!((recording.stats().created, recording.stats().updated), (10, 2));
+}
+
+#[test]
+fn a_name_is_changed_once_only() {
+    let clock = clock();
+    let (losses_tx, losses) = mpsc::channel();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.to_string())).unwrap())
+        .build()
+        .unwrap();
+    let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::already_exists("taken")));
+    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    record(&events, "web-0", "Started");
+    events.flush(LONG).unwrap();
+    let names: HashSet<_> = sink.calls().iter().map(|op| event_of(op).metadata.name.clone()).collect();
+    assert_eq!((sink.calls().len(), names.len()), (2, 2));
+    assert_eq!(recording.stats().already_existed, 1);
+    let text = "recording: 1 event lost (already exists): Pod/web-0 Started: already exists: taken";
+    assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::AlreadyExists, text.to_owned())]);
+}
+
+// ── batches ──
