@@ -4,9 +4,10 @@
 //! Both show the times that kubectl shows, from the same fields. Texts are escaped, and columns are
 //! aligned by the width that characters have on a terminal.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::escape::{escape, escape_message};
 use crate::record::event::{Event, Timestamp};
@@ -48,7 +49,9 @@ pub(super) fn render(events: &[Event], now: Timestamp) -> String {
 pub struct EventTable {
     now: Timestamp,
     widths: [usize; 6],
+    max_width: usize,
     has_namespaces: bool,
+    has_color: bool,
     has_head: bool,
 }
 
@@ -68,7 +71,14 @@ impl EventTable {
     /// assert!(EventTable::new(now).rows(&[event]).contains("\n2m30s "));
     /// ```
     pub fn new(now: Timestamp) -> Self {
-        Self { now, widths: [0; 6], has_namespaces: false, has_head: false }
+        Self {
+            now,
+            widths: [0; 6],
+            max_width: usize::MAX,
+            has_namespaces: false,
+            has_color: false,
+            has_head: false,
+        }
     }
 
     /// Sets whether the first column shows the namespace, as with kubectl's `-A`. Default false.
@@ -92,6 +102,50 @@ impl EventTable {
         self
     }
 
+    /// Sets the width of the longest line, in columns of a terminal. A longer line is cut, as a rule
+    /// in its message, and `…` shows the cut. Default: unlimited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// (event.type_, event.reason, event.message) = ("Normal".into(), "Pulled".into(), "the image".into());
+    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).with_width(46);
+    /// assert_eq!(
+    ///     table.rows(&[event]),
+    ///     "LAST SEEN   TYPE     REASON   OBJECT   MESSAGE\n\
+    ///      <unknown>   Normal   Pulled            the im…\n"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn with_width(mut self, columns: usize) -> Self {
+        self.max_width = columns;
+        self
+    }
+
+    /// Sets whether the type `Warning` is yellow and the reason `Failed` is red, by ANSI escape
+    /// sequences. Only these whole words are coloured. Default false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// (event.type_, event.reason) = ("Warning".into(), "Failed".into());
+    /// let table = EventTable::new(Timestamp::UNIX_EPOCH).with_color(true).rows(&[event]);
+    /// assert!(table.contains("   \u{1b}[33mWarning\u{1b}[0m   \u{1b}[31mFailed\u{1b}[0m   "));
+    /// ```
+    #[must_use]
+    pub fn with_color(mut self, shown: bool) -> Self {
+        self.has_color = shown;
+        self
+    }
+
     /// Returns the next lines: one for each event, with a newline at the end of each. The first
     /// call puts the head before them.
     ///
@@ -112,27 +166,51 @@ impl EventTable {
         self.has_head = true;
         let rows: Vec<_> = head.into_iter().chain(events.iter().map(|event| row(event, self.now))).collect();
         let hidden = usize::from(!self.has_namespaces);
+        let layout = self.layout("", 3, 2 - hidden);
         let mut lines = String::new();
-        align(&mut lines, "", 3, &mut self.widths[hidden..], rows.iter().map(|row| &row[hidden..]));
+        layout.align(&mut lines, &mut self.widths[hidden..], rows.iter().map(|row| &row[hidden..]));
         lines
     }
-}
 
-/// Returns the section `Events` of `kubectl describe`. The event that was last seen longest ago
-/// comes first.
-pub(super) fn describe(mut events: Vec<Event>, now: Timestamp) -> String {
-    if events.is_empty() {
-        return "Events:  <none>\n".to_owned();
+    /// Returns the section `Events` of `kubectl describe`, in this table's width and colours. The
+    /// event that was last seen longest ago comes first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::EventTable;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), "it runs".into());
+    /// assert_eq!(
+    ///     EventTable::new(Timestamp::UNIX_EPOCH).describe(&[event]),
+    ///     "Events:\n  \
+    ///        Type    Reason   Age        From  Message\n  \
+    ///        ----    ------   ----       ----  -------\n  \
+    ///        Normal  Started  <unknown>        it runs\n"
+    /// );
+    /// assert_eq!(EventTable::new(Timestamp::UNIX_EPOCH).describe(&[]), "Events:  <none>\n");
+    /// ```
+    pub fn describe(&self, events: &[Event]) -> String {
+        if events.is_empty() {
+            return "Events:  <none>\n".to_owned();
+        }
+        let mut events: Vec<&Event> = events.iter().collect();
+        // kubectl sorts by the last timestamp alone, which events of the newer API lack.
+        events.sort_by_key(|event| last_seen(event));
+        let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
+        let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
+        let events = events.into_iter().map(|event| described(event, self.now));
+        let rows: Vec<_> = [head, line].into_iter().chain(events).collect();
+        let mut section = "Events:\n".to_owned();
+        self.layout("  ", 2, 0).align(&mut section, &mut [0; 5], rows.iter().map(|row| &row[..]));
+        section
     }
-    // kubectl sorts by the last timestamp alone, which events of the newer API lack.
-    events.sort_by_key(last_seen);
-    let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
-    let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
-    let mut section = "Events:\n".to_owned();
-    let rows: Vec<_> =
-        [head, line].into_iter().chain(events.iter().map(|event| described(event, now))).collect();
-    align(&mut section, "  ", 2, &mut [0; 5], rows.iter().map(|row| &row[..]));
-    section
+
+    fn layout(&self, indent: &'static str, padding: usize, type_at: usize) -> Layout {
+        Layout { indent, padding, max_width: self.max_width, type_at: self.has_color.then_some(type_at) }
+    }
 }
 
 /// Returns the time at which the event was last seen, or `None` if the event does not say.
@@ -144,31 +222,83 @@ pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
     last.or(event.first_timestamp).or(event.event_time())
 }
 
-/// Appends rows to `out`, each after `indent`, with `padding` blanks between the columns. The last
-/// column is not padded. The function reads the rows twice: first for the widths, which grow as
-/// needed, then for the text.
-fn align<'a>(
-    out: &mut String,
-    indent: &str,
+/// The form of lines.
+struct Layout {
+    /// The beginning of each line.
+    indent: &'static str,
+    /// The number of blanks between columns.
     padding: usize,
-    widths: &mut [usize],
-    rows: impl Iterator<Item = &'a [String]> + Clone,
-) {
-    for row in rows.clone() {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.width().max(*width);
+    max_width: usize,
+    /// The number of the column with the type, if there are colours. The next one has the reason.
+    type_at: Option<usize>,
+}
+
+impl Layout {
+    /// Appends rows to `out`. The last column is not padded. The function reads the rows twice:
+    /// first for the widths, which grow as needed, then for the text.
+    fn align<'a>(
+        &self,
+        out: &mut String,
+        widths: &mut [usize],
+        rows: impl Iterator<Item = &'a [String]> + Clone,
+    ) {
+        for row in rows.clone() {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.width().max(*width);
+            }
+        }
+        for row in rows {
+            self.append(out, row, widths);
         }
     }
-    for row in rows {
-        let Some((last, columns)) = row.split_last() else { continue };
-        out.push_str(indent);
-        for (cell, width) in columns.iter().zip(&*widths) {
-            out.push_str(cell);
-            out.extend(std::iter::repeat_n(' ', width + padding - cell.width()));
+
+    /// Appends one row, as far as the width allows.
+    fn append(&self, out: &mut String, row: &[String], widths: &[usize]) {
+        let mut left = self.max_width - self.indent.len().min(self.max_width);
+        out.push_str(self.indent);
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let shown = cut(cell, left);
+            out.push_str(&self.painted(column, &shown));
+            let used = shown.width();
+            left -= used;
+            if column + 1 < row.len() {
+                let blanks = (width + self.padding - used).min(left);
+                out.extend(std::iter::repeat_n(' ', blanks));
+                left -= blanks;
+            }
         }
-        out.push_str(last);
         out.push('\n');
     }
+
+    fn painted<'a>(&self, column: usize, cell: &'a str) -> Cow<'a, str> {
+        let is_at = |offset| self.type_at.is_some_and(|type_at| type_at + offset == column);
+        let color = match cell {
+            "Warning" if is_at(0) => 33,
+            "Failed" if is_at(1) => 31,
+            _ => return cell.into(),
+        };
+        format!("\u{1b}[{color}m{cell}\u{1b}[0m").into()
+    }
+}
+
+/// Returns the text, cut to a number of columns. A cut text ends in `…`.
+fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.width() <= columns {
+        return text.into();
+    }
+    let Some(room) = columns.checked_sub(1) else { return "".into() };
+    // A sequence of characters can be narrower or wider than their sum. The sum alone would measure
+    // a long text again and again.
+    let mut sum = 0;
+    let is_beyond = |c: char| {
+        sum += c.width().unwrap_or(0);
+        sum > room
+    };
+    let mut kept = &text[..text.find(is_beyond).unwrap_or(text.len())];
+    while kept.width() > room {
+        kept = &kept[..kept.char_indices().next_back().map_or(0, |(at, _)| at)];
+    }
+    format!("{kept}…").into()
 }
 
 fn row(event: &Event, now: Timestamp) -> [String; 6] {
@@ -249,7 +379,8 @@ fn pair(large: u64, unit: &str, small: u64, small_unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{age, short};
+    use super::{EventTable, age, cut, short};
+    use crate::record::event::Event;
     use crate::record::event::Timestamp;
     use std::time::Duration;
 
@@ -280,6 +411,72 @@ mod tests {
             (8 * year, "8y"),
         ] {
             assert_eq!(short(seconds), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_cut_text_has_room_for_its_mark() {
+        // A woman with red hair is one character of width 2, made of three.
+        let hair = "\u{1f469}\u{200d}\u{1f9b0}";
+        for (text, columns, expected) in [
+            ("message", 7, "message"),
+            ("message", 6, "messa…"),
+            ("message", 1, "…"),
+            ("message", 0, ""),
+            ("", 0, ""),
+            ("起動する", 8, "起動する"),
+            ("起動する", 7, "起動す…"),
+            ("起動する", 6, "起動…"),
+            (hair, 2, hair),
+            ("\u{2764}\u{fe0f}\u{2764}\u{fe0f}", 3, "\u{2764}\u{fe0f}…"),
+            ("\u{2764}\u{fe0f}\u{2764}\u{fe0f}", 2, "\u{2764}…"),
+        ] {
+            assert_eq!(cut(text, columns), expected, "{text} in {columns}");
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_asked_for() {
+        use unicode_width::UnicodeWidthStr as _;
+        let mut event = Event::default();
+        (event.type_, event.reason) = ("Warning".into(), "FailedScheduling".into());
+        event.message = "起動 cannot \u{1b}[2J be scheduled 🙂🙂🙂".repeat(9).into();
+        for width in 0..200 {
+            for namespaces in [false, true] {
+                let table = EventTable::new(Timestamp::UNIX_EPOCH).with_namespaces(namespaces);
+                let mut table = table.with_width(width);
+                let text = table.rows(&[event.clone()]) + &table.describe(&[event.clone()]);
+                let lines = text.lines().filter(|line| *line != "Events:");
+                for line in lines {
+                    assert!(line.width() <= width.max(2), "{width}: {line}");
+                    assert!(line.contains("MESSAGE") || line.ends_with('…') || width < 90, "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_whole_words_in_their_columns_have_colours() {
+        let mut event = Event::default();
+        (event.type_, event.reason, event.message) =
+            ("Failed".into(), "Warning".into(), "Failed Warning".into());
+        let mut longer = event.clone();
+        (longer.type_, longer.reason) = ("Warnings".into(), "FailedMount".into());
+        let mut failed = event.clone();
+        (failed.type_, failed.reason) = ("Warning".into(), "Failed".into());
+        let (now, others) = (Timestamp::UNIX_EPOCH, [event, longer]);
+        let table = EventTable::new(now).with_color(true);
+        for plain in [table.clone().rows(&others), table.describe(&others)] {
+            assert!(!plain.contains('\u{1b}'), "{plain}");
+        }
+        for namespaces in [false, true] {
+            let mut table = table.clone().with_namespaces(namespaces);
+            let colored = [table.rows(&[failed.clone()]), table.describe(&[failed.clone()])];
+            for text in colored {
+                let words = ["\u{1b}[33mWarning\u{1b}[0m", "\u{1b}[31mFailed\u{1b}[0m"];
+                assert!(words.iter().all(|word| text.matches(word).count() == 1), "{text}");
+                assert_eq!(text.matches('\u{1b}').count(), 4, "{text}");
+            }
         }
     }
 

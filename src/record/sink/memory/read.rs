@@ -9,7 +9,7 @@ use std::fmt;
 use crate::record::event::{Event, ObjectReference};
 use crate::record::sink::pages::{Cursor, PAGE, Page};
 use crate::record::sink::query::{Count, EventQuery};
-use crate::record::sink::table;
+use crate::record::sink::table::{self, EventTable};
 
 use super::{MemorySink, MemorySinkStats, MemoryState};
 
@@ -428,7 +428,7 @@ impl MemorySink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
-        table::describe(self.find(&EventQuery::new().object(object)), self.now())
+        EventTable::new(self.now()).describe(&self.find(&EventQuery::new().object(object)))
     }
 
     /// Returns the events as a core/v1 `EventList`, in the order of their last writes: one JSON

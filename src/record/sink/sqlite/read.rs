@@ -7,7 +7,7 @@ use rusqlite::params;
 use crate::record::event::{Event, ObjectReference};
 use crate::record::sink::pages::Cursor;
 use crate::record::sink::query::{Count, EventQuery};
-use crate::record::sink::table;
+use crate::record::sink::table::{self, EventTable};
 use crate::sync::atomic::Ordering;
 
 use super::error::SqliteError;
@@ -256,7 +256,7 @@ impl SqliteSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
-        Ok(table::describe(self.find(&EventQuery::new().object(object))?, self.now()))
+        Ok(EventTable::new(self.now()).describe(&self.find(&EventQuery::new().object(object))?))
     }
 
     /// Returns the number of events. This takes a moment, because SQLite counts them.
