@@ -3,20 +3,31 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Parser, Subcommand};
 
 use crate::support::output::{complain, say};
 use crate::support::text::plain;
-use crate::{correlate, events, replay, size, supervise};
+use crate::{correlate, events, manual, replay, size, supervise};
 
-/// Records events, reads them, and finds out how long a queue must be.
+/// Records events, reads them, and finds out how long a queue must be
 #[derive(Debug, Parser)]
-#[command(name = "eventcast", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "eventcast", version, propagate_version = true, max_term_width = 100)]
+#[command(arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+const AFTER_HELP: &str = "\
+Examples:
+  eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
+  eventcast events get --types Warning
+  eventcast supervise --help
+
+Exit status: 0 when all is well, 1 when something went wrong or was lost, 2 for bad usage
+and for input that cannot be used.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -25,42 +36,29 @@ pub(crate) enum Command {
     Replay(replay::Args),
     Correlate(correlate::Args),
     Size(size::Args),
-    /// Prints the completions of a shell.
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
-    /// Prints the man page.
-    Man,
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
-/// Runs a command. Returns whether all is well.
-pub(crate) fn run(command: Command) -> Result<bool, Box<dyn Error>> {
-    match command {
-        Command::Supervise(args) => supervise::run(args),
+/// Runs a command. Returns its exit status.
+pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    let is_well = match command {
+        Command::Supervise(args) => return supervise::run(args),
         Command::Events(args) => events::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Correlate(args) => correlate::run(args),
         Command::Size(args) => size::run(args),
-        Command::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "eventcast", &mut text);
-            say(&String::from_utf8(text)?).map(|()| true)
-        }
-        Command::Man => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
-            say(&String::from_utf8(text)?).map(|()| true)
-        }
-    }
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
+    }?;
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Shows the help on stdout, or what is wrong with the arguments on stderr. Exit status 2 means bad
 /// usage.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let text = error.render().to_string();
+pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        return match say(&text) {
+        return match say(&error.render().to_string()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 complain(&format!("eventcast: {error}"));
@@ -68,8 +66,42 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             }
         };
     }
-    // An argument may hold control characters, and clap shows it as it is.
-    let lines: Vec<String> = text.trim_end().lines().map(plain).collect();
-    complain(&lines.join("\n"));
+    if error.kind() == ErrorKind::ValueValidation {
+        // Our own readers of values name the option and the value.
+        if let Some(cause) = error.source() {
+            return bad_usage(&cause.to_string());
+        }
+    }
+    escape_arguments(&mut error);
+    complain(error.render().to_string().trim_end());
     ExitCode::from(2)
+}
+
+/// Says what is wrong with the arguments, in the form of the parser.
+pub(crate) fn bad_usage(problem: &str) -> ExitCode {
+    complain(&format!("error: {}\n\nFor more information, try '--help'.", plain(problem)));
+    ExitCode::from(2)
+}
+
+/// Escapes the arguments in an error. The parser shows them as they are, and they may hold anything.
+fn escape_arguments(error: &mut clap::Error) {
+    let escaped: Vec<(ContextKind, ContextValue)> = error
+        .context()
+        .filter(|(kind, _)| *kind != ContextKind::Usage)
+        .map(|(kind, value)| (kind, escaped(value)))
+        .collect();
+    for (kind, value) in escaped {
+        error.insert(kind, value);
+    }
+}
+
+fn escaped(value: &ContextValue) -> ContextValue {
+    let styled = |text: &StyledStr| StyledStr::from(plain(&text.to_string()));
+    match value {
+        ContextValue::String(text) => ContextValue::String(plain(text)),
+        ContextValue::Strings(texts) => ContextValue::Strings(texts.iter().map(|text| plain(text)).collect()),
+        ContextValue::StyledStr(text) => ContextValue::StyledStr(styled(text)),
+        ContextValue::StyledStrs(texts) => ContextValue::StyledStrs(texts.iter().map(styled).collect()),
+        other => other.clone(),
+    }
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod correlate;
 mod events;
+mod manual;
 mod plot;
 mod replay;
 mod size;
@@ -15,17 +16,21 @@ use clap::Parser;
 
 use cli::Cli;
 use support::bad_input::BadInput;
+use support::bad_usage::BadUsage;
 use support::output::complain;
 use support::text::plain;
 
 fn main() -> ExitCode {
+    if let Some(status) = supervise::become_command() {
+        return status;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return cli::usage(&error),
+        Err(error) => return cli::usage(error),
     };
     match cli::run(cli.command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(status) => status,
+        Err(error) if error.is::<BadUsage>() => cli::bad_usage(&error.to_string()),
         Err(error) => {
             complain(&format!("eventcast: {}", plain(&error.to_string())));
             if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }

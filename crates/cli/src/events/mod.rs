@@ -1,12 +1,34 @@
 //! The command `events`.
+//!
+//! Without the feature `sqlite` the command is there, and says which feature it needs.
+
+mod args;
+#[cfg(feature = "sqlite-system")]
+mod show;
+#[cfg(feature = "sqlite-system")]
+mod watch;
 
 use std::error::Error;
 
-/// Lists, describes and follows the events in a store.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) use args::Args;
 
-#[allow(clippy::unnecessary_wraps, reason = "the shape of every command")]
-pub(crate) fn run(_args: Args) -> Result<bool, Box<dyn Error>> {
+#[cfg(not(feature = "sqlite-system"))]
+pub(crate) fn run(_: Args) -> Result<bool, Box<dyn Error>> {
+    use crate::support::bad_usage::BadUsage;
+    use crate::support::store::check_feature;
+    Err(check_feature("eventcast events").map_err(BadUsage).unwrap_err().into())
+}
+
+#[cfg(feature = "sqlite-system")]
+pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
+    use args::Request;
+    use eventcast::SqliteSink;
+
+    let store = SqliteSink::open_read_only(&args.store)?;
+    match args.request {
+        Request::Get(args) => show::get(&store, &args)?,
+        Request::Describe(args) => show::describe(&store, &args)?,
+        Request::Watch(args) => watch::watch(store, &args)?,
+    }
     Ok(true)
 }

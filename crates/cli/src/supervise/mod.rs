@@ -1,12 +1,21 @@
 //! The command `supervise`.
+//!
+//! Only Unix has process groups and signals, so the command itself is in `unix`.
 
-use std::error::Error;
+mod args;
+#[cfg(unix)]
+mod unix;
 
-/// Runs commands, starts those that end again, and records what happens to them as events.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) use args::Args;
+#[cfg(unix)]
+pub(crate) use unix::{become_command, run};
 
-#[allow(clippy::unnecessary_wraps, reason = "the shape of every command")]
-pub(crate) fn run(_args: Args) -> Result<bool, Box<dyn Error>> {
-    Ok(true)
+#[cfg(not(unix))]
+pub(crate) fn become_command() -> Option<std::process::ExitCode> {
+    None
+}
+
+#[cfg(not(unix))]
+pub(crate) fn run(_: Args) -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
+    Err("cannot run commands: only Unix has the process groups and signals for it".into())
 }

@@ -1,11 +1,15 @@
 //! The parts that several commands share: values on the command line, output, text for a terminal.
 
 pub(crate) mod bad_input;
+pub(crate) mod bad_usage;
+pub(crate) mod color;
 pub(crate) mod duration;
+pub(crate) mod event_table;
 pub(crate) mod lines;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod progress;
+pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod time;

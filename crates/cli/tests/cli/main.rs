@@ -1,6 +1,12 @@
 //! The command `eventcast` as its users meet it: the tests run, watch and signal the program.
 
-mod size;
 mod correlate;
+mod events;
+mod guard;
+mod look;
+mod manual;
 mod replay;
+mod size;
+mod supervise;
 mod support;
+mod usage;

@@ -71,6 +71,11 @@ impl Running {
     }
 
     #[cfg(unix)]
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    #[cfg(unix)]
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }

@@ -3,7 +3,8 @@
 //!
 //! A command that is to be killed with its parent has to ask for that itself. supervise therefore
 //! starts its own program, which asks, and then becomes the command. This needs no unsafe code,
-//! unlike code between fork and exec.
+//! unlike code between fork and exec. The processes that a command starts do not ask: `guard` finds
+//! them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -20,8 +21,10 @@ use rustix::process::{
 
 use super::command::Command;
 
+pub(crate) use super::guard::{guard, on_abandoned};
+
 /// The name that the program gets instead of its own when it is to become a command.
-const NAME: &str = "supervise: becoming a command";
+const NAME: &str = "eventcast: becoming a command";
 
 /// Starts a command that is killed when this thread ends. `prepare` sets its output and its group.
 pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {

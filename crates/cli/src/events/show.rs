@@ -2,34 +2,39 @@
 
 use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
-use std::time::SystemTime;
 
-use eventcast::sink::{EventQuery, EventTable};
-use eventcast::{Event, ObjectReference, SqliteSink, Timestamp};
+use eventcast::sink::EventQuery;
+use eventcast::{Event, SqliteSink};
 
-use super::args::Form;
-use super::support::output::{complain, say};
-use super::support::text::harmless_json;
+use super::args::{DescribeArgs, Form, GetArgs};
+use crate::support::color::ColorArgs;
+use crate::support::event_table::{event_table, stdout_width};
+use crate::support::output::{complain, say};
+use crate::support::text::harmless_json;
 
 /// The number of events that are printed together. The first part decides how wide a table's
 /// columns are.
 const PART: usize = 1000;
 
-pub(crate) fn get(store: &SqliteSink, query: &EventQuery, form: Form) -> Result<(), Box<dyn Error>> {
-    match form {
-        Form::Json => list(store, query),
-        Form::Table => table(store, query),
+pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
+    let query = args.limit.into_iter().fold(args.filter.query(), EventQuery::limit);
+    match args.form.form {
+        Form::Json => list(store, &query),
+        Form::Table => table(store, &query, args.form.color),
     }
 }
 
-pub(crate) fn describe(store: &SqliteSink, object: &ObjectReference) -> Result<(), Box<dyn Error>> {
-    say(&store.describe(object)?)
+pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
+    let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
+    let events = store.find(&EventQuery::new().object(object))?;
+    // Messages are shown whole here, so that there is a command that does.
+    say(&event_table(args.color).describe(&events))
 }
 
-fn table(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
+fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<(), Box<dyn Error>> {
     let mut out = Out::new();
-    let now = Timestamp::from(SystemTime::now());
-    let mut table = EventTable::new(now).with_namespaces(has_several_namespaces(store, query)?);
+    let table = event_table(color).with_width(stdout_width());
+    let mut table = table.with_namespaces(has_several_namespaces(store, query)?);
     let mut events = store.stream(query)?;
     let mut is_empty = true;
     loop {
@@ -43,7 +48,7 @@ fn table(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
         }
     }
     if is_empty {
-        complain("events: none found");
+        complain("eventcast: no events found");
     }
     out.flush()
 }

@@ -16,6 +16,26 @@ pub(crate) fn become_command() -> Option<ExitCode> {
     None
 }
 
+/// Returns `None`: there is only the supervisor.
+#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
+    Ok(None)
+}
+
+pub(crate) struct Abandoned(());
+
+#[allow(clippy::unused_self, reason = "as on Linux")]
+impl Abandoned {
+    pub(crate) fn has_come(&self) -> bool {
+        false
+    }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+pub(crate) fn on_abandoned(_: impl FnOnce() + Send + 'static) -> io::Result<Abandoned> {
+    Ok(Abandoned(()))
+}
+
 pub(crate) struct Orphans(());
 
 #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on Linux")]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use eventcast::escape::needs_escape;
 
-use super::support::text::quoted;
+use crate::support::text::quoted;
 
 /// The longest object name, in characters, so that the names of its events stay valid and a table
 /// readable.

@@ -12,7 +12,7 @@ use eventcast::{EventType, ObjectReference, Recorder};
 use super::command::Process;
 use super::signals;
 use super::supervisor::{Cause, Change, Run};
-use super::support::duration;
+use crate::support::duration;
 
 /// A recorder of the changes of processes.
 pub(crate) struct Journal {

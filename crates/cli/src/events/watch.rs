@@ -9,26 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eventcast::escape::escape_message;
-use eventcast::sink::EventQuery;
-use eventcast::{Event, SqliteSink};
+use eventcast::{Event, SqliteSink, Text};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::args::Form;
+use super::args::{Form, FormArgs, WatchArgs};
 use super::show::is_read;
-use super::support::output::complain;
-use super::support::text::{harmless_json, plain};
+use crate::support::color::{paint_reason, paint_type};
+use crate::support::output::complain;
+use crate::support::text::{harmless_json, plain};
 
 /// The longest time that Ctrl-C may have to wait.
 const NAP: Duration = Duration::from_millis(50);
 
-pub(crate) fn watch(
-    mut store: SqliteSink,
-    query: &EventQuery,
-    limit: Option<usize>,
-    form: Form,
-    interval: Duration,
-) -> Result<(), Box<dyn Error>> {
+pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
+    let query = args.filter.query();
+    let mut printer = Printer::new(args.form);
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, is_over.clone())
@@ -36,24 +32,24 @@ pub(crate) fn watch(
     }
     let mut file = identity(store.path());
     // The limit is about the events that are there at first.
-    let mut first = limit.map(|limit| query.clone().limit(limit));
+    let mut first = args.limit.map(|limit| query.clone().limit(limit));
     let mut seen = 0;
     loop {
         let newest = store.version()?;
         if newest < seen {
-            complain("events: the store was emptied, and the watch begins again");
+            complain("eventcast: the store was emptied, and the watch begins again");
             seen = 0;
         }
         let wanted = first.take().unwrap_or_else(|| query.clone()).after(seen);
         for event in store.stream(&wanted)? {
             let event = event?;
             seen = event.metadata.resource_version().parse()?;
-            if !print(&event, form)? {
+            if !printer.print(&event)? {
                 return Ok(());
             }
         }
         seen = seen.max(newest);
-        if !print_out()? || !rest(interval, &is_over) {
+        if !print_out()? || !rest(args.interval, &is_over) {
             return Ok(());
         }
         // A program that has a file open still sees the file after its removal, and nothing is
@@ -62,7 +58,7 @@ pub(crate) fn watch(
         if now.is_some() && now != file {
             // A file that is still being made is not a store yet.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
-            complain("events: another file replaced the store, and the watch begins again");
+            complain("eventcast: another file replaced the store, and the watch begins again");
             (store, file, seen) = (other, now, 0);
         }
     }
@@ -80,12 +76,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|_| (0, 0))
 }
 
-/// Prints an event. Returns whether anybody still reads.
-fn print(event: &Event, form: Form) -> Result<bool, Box<dyn Error>> {
-    is_read(io::stdout().lock().write_all((line(event, form) + "\n").as_bytes()))
-}
-
-/// Prints what is still in the buffer, as [`print`] does.
+/// Prints what is still in the buffer. Returns whether anybody still reads.
 fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
@@ -125,11 +116,53 @@ fn has_no_reader_within(nap: Duration) -> bool {
     false
 }
 
-/// Returns an event on one line.
-fn line(event: &Event, form: Form) -> String {
-    if form == Form::Json {
-        return harmless_json(&event.to_json());
+/// A writer of events to stdout, each on one line.
+struct Printer {
+    form: Form,
+    is_colored: bool,
+    namespaces: Namespaces,
+}
+
+/// The namespaces of the events so far.
+enum Namespaces {
+    None,
+    One(Text),
+    Several,
+}
+
+impl Printer {
+    fn new(args: FormArgs) -> Self {
+        let is_colored = args.color.is_on(&io::stdout());
+        Self { form: args.form, is_colored, namespaces: Namespaces::None }
     }
+
+    /// Prints an event. Returns whether anybody still reads.
+    fn print(&mut self, event: &Event) -> Result<bool, Box<dyn Error>> {
+        is_read(io::stdout().lock().write_all((self.line(event) + "\n").as_bytes()))
+    }
+
+    /// Returns an event on one line. From the first event of a second namespace on, a line begins
+    /// with the namespace.
+    fn line(&mut self, event: &Event) -> String {
+        if self.form == Form::Json {
+            return harmless_json(&event.to_json());
+        }
+        let namespace = &event.metadata.namespace;
+        match &self.namespaces {
+            Namespaces::None => self.namespaces = Namespaces::One(namespace.clone()),
+            Namespaces::One(first) if first != namespace => self.namespaces = Namespaces::Several,
+            _ => {}
+        }
+        let line = columns(event, self.is_colored);
+        match self.namespaces {
+            Namespaces::Several => format!("{}  {line}", plain(namespace)),
+            _ => line,
+        }
+    }
+}
+
+/// Returns the columns of an event, two blanks apart.
+fn columns(event: &Event, is_colored: bool) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let (count, last) = match event.series() {
         Some(series) => (series.count, series.last_observed_time),
@@ -142,33 +175,66 @@ fn line(event: &Event, form: Form) -> String {
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };
     let [type_, reason, object] = [type_.as_str(), reason.as_str(), &object].map(plain);
     let message = escape_message(message.trim());
-    format!("{at:20}  {type_:7}  {reason}  {object}  {message}{times}")
+    let type_ = format!("{type_:7}");
+    let (type_, reason) =
+        if is_colored { (paint_type(&type_), paint_reason(&reason)) } else { (type_, reason) };
+    format!("{at:20}  {type_}  {reason}  {object}  {message}{times}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, line};
+    use super::{Form, Namespaces, Printer};
     use eventcast::event::EventSeries;
     use eventcast::{Event, ObjectReference, Timestamp};
 
-    #[test]
-    fn a_line_says_when_what_and_how_often() {
+    fn printer(form: Form, is_colored: bool) -> Printer {
+        Printer { form, is_colored, namespaces: Namespaces::None }
+    }
+
+    fn event() -> Event {
         let mut event = Event::default();
         event.involved_object = ObjectReference::new("Pod", "web-0");
         event.type_ = "Normal".into();
         event.reason = "Started".into();
         event.message = " it's up\n".into();
-        assert_eq!(line(&event, Form::Table), "<unknown>             Normal   Started  pod/web-0  it's up");
+        event
+    }
+
+    #[test]
+    fn a_line_says_when_what_and_how_often() {
+        let line = |event: &Event| printer(Form::Table, false).line(event);
+        let mut event = event();
+        assert_eq!(line(&event), "<unknown>             Normal   Started  pod/web-0  it's up");
         event.first_timestamp = Timestamp::new(1_700_000_000, 5);
         event.count = 3;
         event.type_ = "Warning".into();
-        assert_eq!(
-            line(&event, Form::Table),
-            "2023-11-14T22:13:20Z  Warning  Started  pod/web-0  it's up (x3)"
-        );
+        assert_eq!(line(&event), "2023-11-14T22:13:20Z  Warning  Started  pod/web-0  it's up (x3)");
         event.set_series(EventSeries::new(7, Timestamp::new(1_700_000_001, 0).unwrap()));
-        assert!(line(&event, Form::Table).starts_with("2023-11-14T22:13:21Z  "));
-        assert!(line(&event, Form::Table).ends_with(" (x7)"));
-        assert_eq!(line(&event, Form::Json), event.to_json());
+        assert!(line(&event).starts_with("2023-11-14T22:13:21Z  "));
+        assert!(line(&event).ends_with(" (x7)"));
+        assert_eq!(printer(Form::Json, true).line(&event), event.to_json());
+    }
+
+    #[test]
+    fn the_namespace_is_shown_once_there_are_several() {
+        let mut printer = printer(Form::Table, false);
+        let (mut shop, mut blue) = (event(), event());
+        shop.metadata.namespace = "shop".into();
+        blue.metadata.namespace = "blue".into();
+        for (event, start) in [(&shop, "<unk"), (&shop, "<unk"), (&blue, "blue  <unk"), (&shop, "shop  <unk")]
+        {
+            let line = printer.line(event);
+            assert!(line.starts_with(start), "{start}: {line}");
+        }
+    }
+
+    #[test]
+    fn a_warning_has_its_color() {
+        let mut event = event();
+        (event.type_, event.reason) = ("Warning".into(), "Failed".into());
+        assert_eq!(
+            printer(Form::Table, true).line(&event),
+            "<unknown>             \u{1b}[33mWarning\u{1b}[0m  \u{1b}[31mFailed\u{1b}[0m  pod/web-0  it's up"
+        );
     }
 }

@@ -12,10 +12,13 @@ use std::error::Error;
 use std::path::Path;
 
 #[cfg(feature = "sqlite-system")]
-use eventcast::sink::{EventQuery, EventTable};
+use eventcast::sink::EventQuery;
 #[cfg(feature = "sqlite-system")]
-use eventcast::{Event, SqliteSink, Timestamp};
+use eventcast::{Event, SqliteSink};
 use eventcast::{EventBroadcaster, MemorySink};
+
+use crate::support::color::ColorArgs;
+use crate::support::event_table::table_of;
 
 /// The number of events of earlier runs that are shown.
 #[cfg(feature = "sqlite-system")]
@@ -39,12 +42,12 @@ impl Store {
                 Ok(Self::File(store, start))
             }
             #[cfg(not(feature = "sqlite-system"))]
-            Some(_) => Err("this program was built without the feature `sqlite`".into()),
+            Some(_) => Err(crate::support::store::check_feature("--store").unwrap_err().into()),
         }
     }
 
     /// Returns what earlier runs have left, or `None` if they left nothing.
-    pub(crate) fn left(&self) -> Result<Option<String>, Box<dyn Error>> {
+    pub(crate) fn left(&self, color: ColorArgs) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
             #[cfg(feature = "sqlite-system")]
@@ -55,7 +58,7 @@ impl Store {
                 }
                 let last = if count > SHOWN { format!(", the last {SHOWN} of them") } else { String::new() };
                 let events = if count == 1 { "event" } else { "events" };
-                let table = store.table_of(&EventQuery::new().limit(SHOWN))?;
+                let table = table_of(&store.find(&EventQuery::new().limit(SHOWN))?, color);
                 Ok(Some(format!("earlier runs left {count} {events}{last}:\n{table}")))
             }
         }
@@ -72,14 +75,11 @@ impl Store {
     }
 
     /// Returns the events of this run, for people.
-    pub(crate) fn table(&self, run: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) fn table(&self, run: &str, color: ColorArgs) -> Result<String, Box<dyn Error>> {
         match self {
-            Self::Memory(store) => Ok(store.table()),
+            Self::Memory(store) => Ok(table_of(&store.events(), color)),
             #[cfg(feature = "sqlite-system")]
-            Self::File(store, start) => {
-                let now = Timestamp::from(std::time::SystemTime::now());
-                Ok(EventTable::new(now).rows(&own(store, *start, run)?))
-            }
+            Self::File(store, start) => Ok(table_of(&own(store, *start, run)?, color)),
         }
     }
 

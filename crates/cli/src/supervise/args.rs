@@ -1,0 +1,128 @@
+//! The options of `supervise`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+
+use crate::support::color::ColorArgs;
+use crate::support::{duration, store};
+
+/// Runs commands, starts those that end again, and records what happens to them as events
+#[derive(Clone, Debug, clap::Args)]
+#[command(args_override_self = true, after_help = AFTER_HELP)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub(crate) struct Args {
+    /// Commands to run, each in one argument, which is split into words as a shell would
+    #[arg(value_name = "COMMAND", required = true)]
+    pub(crate) commands: Vec<String>,
+    /// Stop after this time [default: at Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(value_parser = |text: &str| duration::parse("--for", text))]
+    pub(crate) stop_after: Option<Duration>,
+    /// The wait before the first restart. Each later wait is twice as long
+    #[arg(long, value_name = "DURATION", default_value = "100ms")]
+    #[arg(value_parser = |text: &str| duration::parse_positive("--backoff", text))]
+    pub(crate) backoff: Duration,
+    /// The longest wait
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[arg(value_parser = |text: &str| duration::parse_positive("--backoff-max", text))]
+    pub(crate) backoff_max: Duration,
+    /// After a run of this length, begin with --backoff again
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[arg(value_parser = |text: &str| duration::parse("--reset-after", text))]
+    pub(crate) reset_after: Duration,
+    /// At the stop, the time between TERM and KILL
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
+    pub(crate) grace: Duration,
+    /// Run each COMMAND with `sh -c`
+    #[arg(long)]
+    pub(crate) shell: bool,
+    /// Let events show the arguments, not just the program
+    #[arg(long)]
+    pub(crate) show_args: bool,
+    /// Keep the events in this SQLite file, and show first what earlier runs have left there. Needs
+    /// the feature `sqlite` [default: in memory]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(store::parse))]
+    pub(crate) store: Option<PathBuf>,
+    /// Print the stored events as a core/v1 EventList
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not log events as they happen
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// Throw away what the commands write
+    #[arg(long)]
+    pub(crate) no_output: bool,
+    /// Panic on purpose, to see that no command is left
+    #[arg(long, value_name = "DURATION")]
+    #[arg(value_parser = |text: &str| duration::parse("--panic-after", text))]
+    pub(crate) panic_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) color: ColorArgs,
+}
+
+const AFTER_HELP: &str = "\
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+
+The log of events goes to stderr, and so does the commands' output. The table of stored
+events and the accounting go to stdout. With --store, the table shows the events of this
+run. Each command runs in a process group of its own, without input. Its output is passed
+on unchanged. When a command ends, supervise kills the processes that it left in its group.
+A second Ctrl-C does not wait for the grace time.
+
+On Linux supervise also kills, at its end, each process that left its group (setsid), even
+if KILL ends supervise itself. On other systems both then go on running.
+
+Examples:
+  eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
+  eventcast supervise --shell --grace 10s 'exec ./server >>server.log' './worker | tee log'
+  eventcast supervise --store events.db -- ./server
+
+Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.";
+
+#[cfg(test)]
+mod tests {
+    use super::Args;
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
+    use std::time::Duration;
+
+    fn parse(args: &[&str]) -> Args {
+        match Cli::try_parse_from([&["eventcast", "supervise"], args].concat()).map(|cli| cli.command) {
+            Ok(Command::Supervise(args)) => args,
+            other => panic!("{args:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let args = parse(&["sleep 1"]);
+        assert_eq!((args.stop_after, args.panic_after, args.store), (None, None, None));
+        assert_eq!(args.backoff, Duration::from_millis(100));
+        assert_eq!(args.backoff_max, Duration::from_secs(10));
+        assert_eq!(args.reset_after, Duration::from_secs(10));
+        assert_eq!(args.grace, Duration::from_secs(2));
+        assert!(!args.json && !args.show_args && !args.quiet && !args.no_output && !args.shell);
+    }
+
+    #[test]
+    fn options_stand_anywhere_and_a_double_dash_ends_them() {
+        let args = parse(&["a", "--for=5s", "b", "--json", "--", "--for"]);
+        assert_eq!(args.stop_after, Some(Duration::from_secs(5)));
+        assert!(args.json);
+        assert_eq!(args.commands, ["a", "b", "--for"]);
+    }
+
+    #[test]
+    fn the_last_of_several_values_counts() {
+        assert_eq!(parse(&["a", "--for=5s", "--for=6s"]).stop_after, Some(Duration::from_secs(6)));
+    }
+
+    #[cfg(feature = "sqlite-system")]
+    #[test]
+    fn a_store_may_be_a_file() {
+        assert_eq!(parse(&["a", "--store=events.db"]).store, Some("events.db".into()));
+    }
+}

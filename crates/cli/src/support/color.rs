@@ -1,0 +1,104 @@
+//! Colours on a terminal, for the words that a reader looks for.
+
+use std::env;
+use std::io::IsTerminal;
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+
+/// A choice of when to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    // A documentation comment here would make the help longer.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// The option `--color`.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ColorArgs {
+    /// When to colour the type Warning and the reason Failed. auto: on a terminal, unless NO_COLOR
+    /// is set
+    #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t)]
+    when: When,
+}
+
+impl ColorArgs {
+    /// Returns whether to use colours in this stream.
+    pub(crate) fn is_on(self, stream: &impl IsTerminal) -> bool {
+        match self.when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => stream.is_terminal() && allows_color(|name| env::var(name).ok()),
+        }
+    }
+}
+
+/// Returns whether the environment allows colours: neither `NO_COLOR` nor a terminal without them.
+fn allows_color(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !is_refused && variable("TERM").as_deref() != Some("dumb")
+}
+
+/// Returns the type of an event in its colour, if it has one.
+pub(crate) fn paint_type(word: &str) -> String {
+    paint(word, "Warning", AnsiColor::Yellow)
+}
+
+/// Returns the reason of an event in its colour, if it has one.
+pub(crate) fn paint_reason(word: &str) -> String {
+    paint(word, "Failed", AnsiColor::Red)
+}
+
+/// Returns a line of the log with its type and its reason in their colours. The line begins with a
+/// time, the type and the reason, two blanks apart.
+pub(crate) fn paint_line(line: &str) -> String {
+    let mut cells: Vec<String> = line.splitn(4, "  ").map(str::to_owned).collect();
+    if let [_, type_, reason, ..] = &mut cells[..] {
+        (*type_, *reason) = (paint_type(type_), paint_reason(reason));
+    }
+    cells.join("  ")
+}
+
+fn paint(word: &str, painted: &str, color: AnsiColor) -> String {
+    // The word may stand among the blanks of its column.
+    if word.trim() != painted {
+        return word.to_owned();
+    }
+    let style = Style::new().fg_color(Some(color.into()));
+    word.replace(painted, &format!("{style}{painted}{style:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{allows_color, paint_line};
+
+    #[test]
+    fn the_environment_can_refuse_colors() {
+        let allows = |set: &[(&str, &str)]| {
+            let set: Vec<_> = set.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            allows_color(|name| set.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()))
+        };
+        assert!(allows(&[]) && allows(&[("TERM", "xterm")]) && allows(&[("NO_COLOR", "")]));
+        assert!(!allows(&[("NO_COLOR", "1")]) && !allows(&[("NO_COLOR", "1"), ("TERM", "xterm")]));
+        assert!(!allows(&[("TERM", "dumb")]));
+    }
+
+    #[test]
+    fn a_line_of_the_log_keeps_its_text() {
+        for (line, painted) in [
+            ("T  Warning  BackOff  a/b  x  y", "T  \u{1b}[33mWarning\u{1b}[0m  BackOff  a/b  x  y"),
+            (
+                "T  Warning  Failed  a/b  Failed",
+                "T  \u{1b}[33mWarning\u{1b}[0m  \u{1b}[31mFailed\u{1b}[0m  a/b  Failed",
+            ),
+            ("T  Normal   Failed  a/b  m", "T  Normal   \u{1b}[31mFailed\u{1b}[0m  a/b  m"),
+            ("T  Normal   Created  a/b  Warning", "T  Normal   Created  a/b  Warning"),
+            ("3 events were lost", "3 events were lost"),
+        ] {
+            assert_eq!(paint_line(line), painted);
+        }
+    }
+}

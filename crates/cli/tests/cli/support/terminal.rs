@@ -1,0 +1,48 @@
+//! The program with a terminal as its stdout.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Command, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// The results of a program that has ended.
+pub(crate) struct Shown {
+    pub(crate) code: Option<i32>,
+    /// The text on the terminal.
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a command to its end, with a terminal of this width as its stdout.
+pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("our own terminal");
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&screen, size).expect("a terminal");
+    let path = ptsname(&screen, Vec::new()).expect("it has a name");
+    let terminal = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(OsStr::from_bytes(path.as_bytes()))
+        .expect("it is there");
+    let child = command.stdin(Stdio::null()).stdout(terminal).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the program starts");
+    // The command holds the terminal, and without it the terminal ends with the program.
+    drop(command);
+    let mut shown = Vec::new();
+    let mut screen = File::from(screen);
+    let mut buffer = [0; 4096];
+    // Linux reports the end as an error.
+    while let Ok(1..) = screen.read(&mut buffer).inspect(|count| shown.extend_from_slice(&buffer[..*count])) {
+    }
+    let output = child.wait_with_output().expect("it can be waited for");
+    Shown {
+        code: output.status.code(),
+        stdout: String::from_utf8(shown).expect("UTF-8").replace("\r\n", "\n"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
