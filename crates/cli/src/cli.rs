@@ -43,7 +43,7 @@ pub(crate) enum Command {
 /// Runs a command. Returns its exit status.
 pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let is_well = match command {
-        Command::Supervise(args) => return supervise::run(args),
+        Command::Supervise(args) => return supervise::run(&args),
         Command::Events(args) => events::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Correlate(args) => correlate::run(args),

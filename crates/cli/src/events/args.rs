@@ -130,7 +130,7 @@ pub(crate) struct FilterArgs {
     /// Events of this type, such as Warning
     #[arg(long = "types", value_name = "TYPE", value_parser = NonEmptyStringValueParser::new().try_map(type_))]
     type_: Option<String>,
-    /// Events with this reason, such as BackOff
+    /// Events with this reason, such as `BackOff`
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     reason: Option<String>,
     /// Events that were seen within this time

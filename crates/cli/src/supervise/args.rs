@@ -40,13 +40,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) shell: bool,
     /// Let events show the arguments, not just the program
-    #[arg(long)]
-    pub(crate) show_args: bool,
+    #[arg(long = "show-args")]
+    pub(crate) shows_arguments: bool,
     /// Keep the events in this SQLite file, and show first what earlier runs have left there. Needs
     /// the feature `sqlite` [default: in memory]
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(store::parse))]
     pub(crate) store: Option<PathBuf>,
-    /// Print the stored events as a core/v1 EventList
+    /// Print the stored events as a core/v1 `EventList`
     #[arg(long)]
     pub(crate) json: bool,
     /// Do not log events as they happen
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(args.backoff_max, Duration::from_secs(10));
         assert_eq!(args.reset_after, Duration::from_secs(10));
         assert_eq!(args.grace, Duration::from_secs(2));
-        assert!(!args.json && !args.show_args && !args.quiet && !args.no_output && !args.shell);
+        assert!(!args.json && !args.shows_arguments && !args.quiet && !args.no_output && !args.shell);
     }
 
     #[test]

@@ -16,6 +16,6 @@ pub(crate) fn become_command() -> Option<std::process::ExitCode> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn run(_: Args) -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
+pub(crate) fn run(_: &Args) -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
     Err("cannot run commands: only Unix has the process groups and signals for it".into())
 }

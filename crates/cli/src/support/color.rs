@@ -19,8 +19,8 @@ pub(crate) enum When {
 /// The option `--color`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct ColorArgs {
-    /// When to colour the type Warning and the reason Failed. auto: on a terminal, unless NO_COLOR
-    /// is set
+    /// When to colour the type Warning and the reason Failed. auto: on a terminal, unless
+    /// `NO_COLOR` is set
     #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t)]
     when: When,
 }

@@ -3,11 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A hint for a program that was built without SQLite.
-#[cfg(not(feature = "sqlite-system"))]
-const HINT: &str =
-    "build eventcast-cli with `--features sqlite`, or with `sqlite-system` for the system's SQLite";
-
 /// Reads the value of `--store`.
 pub(crate) fn parse(path: OsString) -> Result<PathBuf, String> {
     if path.is_empty() {
@@ -16,13 +11,13 @@ pub(crate) fn parse(path: OsString) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
-/// Returns what is wrong if this program cannot open the store that `asked` asks for.
+/// Returns what is wrong if this program was built without SQLite, and `asked` needs it.
 pub(crate) fn check_feature(asked: &str) -> Result<(), String> {
-    #[cfg(not(feature = "sqlite-system"))]
-    return Err(format!("{asked} needs the feature `sqlite`: {HINT}"));
-    #[cfg(feature = "sqlite-system")]
-    {
-        let _ = asked;
-        Ok(())
+    if cfg!(feature = "sqlite-system") {
+        return Ok(());
     }
+    Err(format!(
+        "{asked} needs the feature `sqlite`: build eventcast-cli with `--features sqlite`, or with \
+         `sqlite-system` for the system's SQLite"
+    ))
 }

@@ -23,14 +23,13 @@ fn hostile_arguments_are_shown_escaped() {
         &["events", "get", "--types", &format!("{PAYLOAD},")],
         &["completions", PAYLOAD],
         &["man", PAYLOAD],
-        &["man", "--output", "folder", PAYLOAD],
     ] {
         let ended = run(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
         assert_harmless(&ended.stderr);
         assert!(!ended.stderr.contains('\u{200b}'), "{:?}", ended.stderr);
         assert!(ended.stderr.lines().all(|line| line != "error: forged"), "{}", ended.stderr);
-        assert!(ended.stderr.lines().any(|line| line.contains(r"\u{1b}") || !line.contains("x")), "{args:?}");
+        assert!(ended.stderr.contains(r"\u{1b}"), "{args:?}: {}", ended.stderr);
     }
 }
 

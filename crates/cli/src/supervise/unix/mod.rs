@@ -47,7 +47,7 @@ pub(crate) use system::become_command;
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// Runs the commands until they are asked to stop. Returns the exit status.
-pub(crate) fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let read = if args.shell { Command::shell } else { Command::split };
     let commands: Result<_, _> = args.commands.iter().map(|text| read(text)).collect();
     let commands = commands.map_err(BadUsage)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(status) = system::guard().map_err(|error| format!("cannot guard the commands: {error}"))? {
         return Ok(status);
     }
-    let is_well = supervise(&args, commands)?;
+    let is_well = supervise(args, commands)?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -78,7 +78,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
             move |line| if is_colored { complain(&paint_line(line)) } else { complain(line) },
         )?;
     }
-    let mut journal = Journal::new(events.new_recorder("supervise"), args.show_args, &run);
+    let mut journal = Journal::new(events.new_recorder("supervise"), args.shows_arguments, &run);
 
     // Dropped after the supervisor, even if the supervisor panics.
     let orphans = system::Orphans::adopt().map_err(|error| format!("cannot adopt processes: {error}"))?;
