@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::output::{Ended, assert_harmless, eventcast, run_with};
-use crate::support::skip::skipped;
+use test_support::skipped;
 
 fn replay(args: &[&str], input: &str) -> Ended {
     run_with(&[&["replay"], args].concat(), input.as_bytes())

@@ -3,6 +3,5 @@
 
 pub(crate) mod output;
 pub(crate) mod running;
-pub(crate) mod skip;
 #[cfg(target_os = "linux")]
 pub(crate) mod terminal;
