@@ -83,7 +83,8 @@ pub(crate) fn bad_usage(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Escapes the arguments in an error. The parser shows them as they are, and they may hold anything.
+/// Escapes the arguments in an error. The parser shows them as they are, and they may hold
+/// anything.
 fn escape_arguments(error: &mut clap::Error) {
     let escaped: Vec<(ContextKind, ContextValue)> = error
         .context()
