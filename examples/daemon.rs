@@ -5,10 +5,10 @@
 //! cargo run --release --example daemon
 //! ```
 //!
-//! The journal must not miss anything, so the bus waits for it (`Wait`). The view shows only the
-//! newest tick: its queue holds one tick, the bus drops older ones (`DropOldest`), and the view
-//! learns how many it missed. Here a thread of the program itself sends the datagrams, for half a
-//! second.
+//! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
+//! view shows only the newest tick: its queue holds one tick, the bus drops older ones
+//! (`DropOldest`), and the view learns how many it missed. Here a thread of the program itself
+//! sends the datagrams, for half a second.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
 //! A reader is away while twelve events are published, and its queue has room for four. The policy
-//! of the watcher decides which events the reader finds when it is back, and who waits for it.
+//! of the watcher decides which events the reader finds when it is back, and how many events are
+//! accepted meanwhile.
 //!
 //! ```sh
 //! cargo run --example policies

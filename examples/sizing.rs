@@ -13,8 +13,9 @@
 //! 3. Does the handler pause? During one pause of 100 ms another burst comes, and its events wait
 //!    behind the first: 600 events. This is the length, unless the loss is acceptable.
 //!
-//! A longer queue takes memory only while it is filled, and never makes an event wait longer. The
-//! command `eventcast size` measures the same with real time and your figures.
+//! A longer queue takes memory only while it is filled. Beyond the length that loses nothing, it
+//! changes no latency. The command `eventcast size` measures the same with real time and your
+//! figures.
 //!
 //! This program plays the load in steps without a clock, so each run has the same figures.
 
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         marks.push((dropped.incoming, *high_water));
     }
     // A queue that has lost events was full, so its high-water mark is its length and says no more.
-    // Each burst lost 200 events, and the pause cost a third burst.
+    // Each burst lost 200 events, and the pause cost 100 more.
     let missed = BURST - 100;
     assert_eq!(marks[0], (BURSTS * missed + 100, 100));
     // Long enough for a burst, and too short for the pause.

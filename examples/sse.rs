@@ -1,5 +1,5 @@
 //! A web service that sends texts to all its clients, as server-sent events. A client that comes
-//! back says what it saw last, and gets the rest without a hole.
+//! back says what it saw last, and gets the rest, or learns how many texts are gone.
 //!
 //! ```sh
 //! cargo run --example sse
@@ -111,7 +111,8 @@ async fn receive(address: SocketAddr, seen: u64, count: usize) -> io::Result<Vec
     let request = format!("GET /events HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {seen}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let (mut lines, mut texts) = (BufReader::new(stream).lines(), Vec::new());
-    while let (true, Some(line)) = (texts.len() < count, lines.next_line().await?) {
+    while texts.len() < count {
+        let Some(line) = lines.next_line().await? else { break };
         texts.extend(line.strip_prefix("data: ").map(str::to_owned));
     }
     Ok(texts)

@@ -13,7 +13,7 @@ use crate::error::OverflowPolicyError;
 
 /// The action of the bus for a watcher whose queue is full.
 ///
-/// `examples/policies.rs` in the repository shows the loss, and who waits, under each policy.
+/// `examples/policies.rs` in the repository shows the loss under each policy.
 ///
 /// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `wait`, or
 /// `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one is

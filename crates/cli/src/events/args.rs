@@ -13,7 +13,8 @@ use crate::support::color::ColorArgs;
 use crate::support::text::quoted;
 use crate::support::{duration, number, store};
 
-/// Lists, describes and follows the events in a SQLite store. Needs the feature `sqlite`
+/// Lists, describes and follows the events in a SQLite store
+#[cfg_attr(not(feature = "sqlite-system"), doc = "(this build lacks the feature `sqlite` for it)")]
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_override_self = true,
@@ -56,7 +57,7 @@ escaped, in JSON by JSON's rules. A DURATION is numbers with units: 500ms, 1m30s
 
 Examples:
   eventcast events get --for process/server --limit 20
-  eventcast events get --types Warning --since 1h -o json | jq .items[].message"
+  eventcast events get --types Warning --since 1h -o json | jq '.items[].message'"
 )]
 pub(crate) struct GetArgs {
     #[command(flatten)]

@@ -75,13 +75,13 @@ fn equal_lines_are_one_and_its_label_says_so() {
     let nearly = [(1.0, 100.0), (10.0, 40.05), (100.0, 0.0)];
     let other = [(1.0, 100.0), (10.0, 60.0), (100.0, 0.0)];
     let lines = vec![
-        line("drop-oldest", 0, &falling),
+        line("drop_oldest", 0, &falling),
         line("wait", 1, &falling),
-        line("wait-for", 2, &nearly),
-        line("drop-incoming", 3, &other),
+        line("wait_for", 2, &nearly),
+        line("drop_incoming", 3, &other),
     ];
     let svg = drawn(vec![panel(lines, &[])]);
-    assert_has(&texts(&svg), &["drop-oldest", "= wait", "≈ wait-for", "drop-incoming"]);
+    assert_has(&texts(&svg), &["drop_oldest", "= wait", "≈ wait_for", "drop_incoming"]);
     // Only the lines with numbers 0 and 3 have markers: three, and one beside the label.
     assert_eq!(svg.matches("<circle").count(), 4);
     assert_eq!(polylines(&svg, FOURTH, |points| points.len() == 5).len(), 4, "{svg}");

@@ -25,7 +25,7 @@ pub(crate) struct CorrelatorArgs {
     #[arg(default_value_t = Aggregation::default().get_max_events())]
     max_events: usize,
     /// Begin anew after this time without a similar event.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "10m")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10m")]
     #[arg(value_parser = |text: &str| duration::parse("--max-interval", text))]
     max_interval: Duration,
     /// Fold nothing.

@@ -26,7 +26,7 @@ use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
 Each event runs through the correlator at its own time, with a count of 1. The command names events
-that it cannot read, and leaves them out. A TIME is numbers with units: 500ms, 5s, 1m30s, 1h.
+that it cannot read, and leaves them out. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
 
 Exit status: 0 when the command wrote the result, 1 when it could not, 2 for bad usage, when there
 are no events, or with --strict for an event that cannot be read.

@@ -48,12 +48,12 @@ struct LoadArgs {
     #[arg(value_parser = |text: &str| number::parse("--burst", 1..=1_000_000, text))]
     burst: Option<u64>,
     /// From one burst to the next [default: 100ms].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| duration::parse_positive("--every", text))]
     every: Option<Duration>,
     /// Publish for this time, up to 1h and up to 20000000 events [default: 6s, in a sweep 1s for
     /// each run].
-    #[arg(long = "for", value_name = "TIME", allow_negative_numbers = true)]
+    #[arg(long = "for", value_name = "DURATION", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| duration::parse_positive("--for", text))]
     length: Option<Duration>,
     /// Length of the bus's own queue, 1 to 16777216.
@@ -73,7 +73,7 @@ struct WatcherArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--queue", 1..=MAX_QUEUE, text))]
     queue: Option<u64>,
-    /// Effect of a full queue, if the SPEC has none [default: drop-incoming].
+    /// Effect of a full queue, if the SPEC has none [default: drop_incoming].
     #[arg(long, value_name = "POLICY", value_parser = |text: &str| group::policy("--policy", text))]
     policy: Option<OverflowPolicy>,
     /// Time of the handler for an event, if the SPEC has none [default: 200us].
@@ -84,7 +84,7 @@ struct WatcherArgs {
     #[arg(value_parser = |text: &str| number::parse("--seed", 0..=u64::MAX, text))]
     seed: u64,
     /// Time that the watchers have at the end for the queued events.
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "2s")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
     grace: Duration,
 }
@@ -104,7 +104,7 @@ struct OutputArgs {
     /// Draw the sweep into this file, as an SVG.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Print one JSON document. docs/performance.md has its names.
+    /// Print one JSON document, with the figures of the tables.
     #[arg(long)]
     json: bool,
 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_options_are_for_the_groups_that_do_not_say() {
-        let args = ["--watchers", "2:queue=5", "--policy=drop-oldest", "--watchers=1:policy=wait,name=x"];
+        let args = ["--watchers", "2:queue=5", "--policy=drop_oldest", "--watchers=1:policy=wait,name=x"];
         let watchers = request(&args).settings.watchers;
         let found: Vec<_> = watchers.iter().map(|w| (w.name.as_str(), w.group, w.queue, w.policy)).collect();
         let (oldest, wait) = (OverflowPolicy::DropOldest, OverflowPolicy::Wait);
@@ -216,7 +216,7 @@ mod tests {
         };
         assert_eq!(names(&[]), ["base", "longer", "faster", "newest"]);
         assert_eq!(names(&["--queue", "7"]), ["watcher"]);
-        assert_eq!(names(&["--sweep", "queue=1..2"]), ["drop-incoming", "drop-oldest"]);
+        assert_eq!(names(&["--sweep", "queue=1..2"]), ["drop_incoming", "drop_oldest"]);
         assert_eq!(names(&["--sweep", "queue=1..2", "--policy", "wait"]), ["watcher"]);
         let load = |args: &[&str]| request(args).settings.load.to_string();
         assert_eq!(load(&[]), "bursts of 300 every 100ms");

@@ -15,7 +15,7 @@ use crate::support::text::quoted;
 pub(super) const MAX_QUEUE: u64 = 1 << 24;
 /// The largest number of threads that a run starts for watchers.
 const MAX_WATCHERS: usize = 256;
-const POLICIES: &str = "drop-incoming, drop-oldest, wait or wait-for:TIME";
+const POLICIES: &str = "drop_incoming, drop_oldest, wait or wait_for:DURATION";
 
 /// Some watchers, with as many of their settings as the command line gives.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,10 +33,10 @@ impl Group {
         Self { queue: queue.map(|queue| queue as usize), policy, times, ..Self::default() }
     }
 
-    /// Reads a group, such as `3:queue=64,policy=drop-oldest,handler=exp:50us,name=slow`.
+    /// Reads a group, such as `3:queue=64,policy=drop_oldest,handler=exp:50us,name=slow`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str =
-            "write a count and settings, as in 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow";
+            "write a count and settings, as in 3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow";
         let wrong = |why: String| format!("--watchers: {why} in {}: {FORM}", quoted(text));
         let (count, rest) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
         let allowed = |count: &usize| (1..=MAX_WATCHERS).contains(count);
@@ -79,7 +79,7 @@ pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     match sweep.map(|sweep| sweep.swept) {
         _ if common.policy.is_some() => vec![one("watcher")],
         Some(Swept::Queue | Swept::Handler) => {
-            vec![one("drop-incoming"), Group { policy: oldest, ..one("drop-oldest") }]
+            vec![one("drop_incoming"), Group { policy: oldest, ..one("drop_oldest") }]
         }
         None if common.queue.is_some() || common.times.is_some() => vec![one("watcher")],
         None => vec![
@@ -122,12 +122,14 @@ pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Ve
 
 /// Reads an overflow policy. The error begins with `option`.
 pub(super) fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String> {
-    match text.split_once(':') {
-        None if text == "drop-incoming" => Ok(OverflowPolicy::DropIncoming),
-        None if text == "drop-oldest" => Ok(OverflowPolicy::DropOldest),
-        None if text == "wait" => Ok(OverflowPolicy::Wait),
-        Some(("wait-for", time)) => {
-            duration::parse(&format!("the time of {option} wait-for"), time).map(OverflowPolicy::WaitFor)
+    // `drop-oldest` is as good as `drop_oldest`, the library's own form.
+    let (name, time) = text.split_once(':').map_or((text, None), |(name, time)| (name, Some(time)));
+    match (&*name.replace('-', "_"), time) {
+        ("drop_incoming", None) => Ok(OverflowPolicy::DropIncoming),
+        ("drop_oldest", None) => Ok(OverflowPolicy::DropOldest),
+        ("wait", None) => Ok(OverflowPolicy::Wait),
+        ("wait_for", Some(time)) => {
+            duration::parse(&format!("the time of {option} wait_for"), time).map(OverflowPolicy::WaitFor)
         }
         _ => Err(format!("{option} must be {POLICIES}, got {}", quoted(text))),
     }
@@ -140,8 +142,23 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    fn a_policy_may_have_hyphens() {
+        for (text, policy) in [
+            ("drop_incoming", OverflowPolicy::DropIncoming),
+            ("drop-incoming", OverflowPolicy::DropIncoming),
+            ("drop-oldest", OverflowPolicy::DropOldest),
+            ("wait", OverflowPolicy::Wait),
+            ("wait-for:5ms", OverflowPolicy::WaitFor(Duration::from_millis(5))),
+            ("wait_for:5ms", OverflowPolicy::WaitFor(Duration::from_millis(5))),
+        ] {
+            assert_eq!(super::policy("--policy", text), Ok(policy));
+        }
+        assert!(super::policy("--policy", "wait:5ms").is_err());
+    }
+
+    #[test]
     fn a_group_says_what_it_wants() {
-        let text = "3:queue=64,policy=wait-for:5ms,handler=uniform:10us..1ms,name=a:b=c";
+        let text = "3:queue=64,policy=wait_for:5ms,handler=uniform:10us..1ms,name=a:b=c";
         assert_eq!(
             Group::parse(text).unwrap(),
             Group {

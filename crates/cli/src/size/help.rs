@@ -14,9 +14,10 @@ Examples:
 /// The end of the short help.
 pub(super) const EXAMPLES: &str = concat!(
     "\
-A SPEC is a count and settings: 3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow
-A POLICY is drop-incoming, drop-oldest, wait, or wait-for:TIME.
-A HANDLER is a TIME, or uniform:10us..100us, exp:50us, pareto:50us. A TIME is 500us, 2ms, 1m30s.
+A SPEC is a count and settings: 3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow
+A POLICY is drop_incoming, drop_oldest, wait, or wait_for:DURATION.
+A HANDLER is a DURATION, or uniform:10us..100us, exp:50us, pareto:50us.
+A DURATION is 500us, 2ms, 1m30s.
 
 ",
     examples!()
@@ -26,14 +27,14 @@ A HANDLER is a TIME, or uniform:10us..100us, exp:50us, pareto:50us. A TIME is 50
 pub(super) const LONG: &str = concat!(
     "\
 A SPEC is a count and, after a colon, any of queue, policy, handler, name:
-    3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow
-A POLICY is drop-incoming, drop-oldest, wait, or wait-for:TIME.
-A HANDLER is a TIME up to 60s, always the same (20us or fixed:20us), or drawn for each event:
+    3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow
+A POLICY is drop_incoming, drop_oldest, wait, or wait_for:DURATION.
+A HANDLER is a DURATION up to 60s, always the same (20us or fixed:20us), or drawn for each event:
     uniform:10us..100us  anything between
     exp:50us             exponential with that mean
     pareto:50us          mostly quick, now and then very long: Pareto's distribution with
                          that mean and a shape of 1.5, cut at 1000 means
-A TIME is numbers with units: 500us, 2ms, 5s, 1m30s.
+A DURATION is numbers with units: 500us, 2ms, 5s, 1m30s.
 
 In the tables UTIL is the utilisation: the offered load divided by the handler's capacity, or the
 handler's time for the events of one second, in seconds. Above 1 the handler cannot keep up.
@@ -43,11 +44,11 @@ publisher reached.
 How time is spent: the publisher goes by the clock, whatever becomes of the events. It still
 publishes an event that is late, and latency counts from when the event was due. A handler
 sleeps until it would be done. The system lets it oversleep (some 0.06 ms). The handler takes
-less time for the queued events until it has made up for that, so it is never quicker than
-it should be, and over many events as quick. Times below 0.1 ms are spun instead, by as many
-handlers at once as leave one processor free. The others sleep. The tables show how late
-handlers were. The enough length comes from arithmetic: each event's publish and its
-handler's time, lost or not.
+less time for the queued events until it has made up for that, so its average is exact, and
+no event is done too early. Times below 0.1 ms are spun instead, by as many handlers at once
+as leave one processor free. The others sleep. The tables show how late handlers were. The
+length that would have been enough is computed from the time of each publish and of its
+handler, also for the events that were lost.
 
 Ctrl-C ends the publishing early and prints the report (of a sweep, the runs before it). A
 second one ends the program.

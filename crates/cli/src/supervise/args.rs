@@ -42,8 +42,9 @@ pub(crate) struct Args {
     /// Let events show the arguments, not just the program
     #[arg(long = "show-args")]
     pub(crate) shows_arguments: bool,
-    /// Keep the events in this SQLite file, and show first what earlier runs have left there. Needs
-    /// the feature `sqlite` [default: in memory]
+    /// Keep the events in this SQLite file, and show first what earlier runs have left there
+    /// [default: in memory]
+    #[cfg_attr(not(feature = "sqlite-system"), doc = "(this build lacks the feature `sqlite` for it)")]
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(store::parse))]
     pub(crate) store: Option<PathBuf>,
     /// Print the stored events as a core/v1 `EventList`
@@ -73,14 +74,16 @@ on unchanged. When a command ends, supervise kills the processes that it left in
 A second Ctrl-C does not wait for the grace time.
 
 On Linux supervise also kills, at its end, each process that left its group (setsid), even
-if KILL ends supervise itself. On other systems both then go on running.
+if KILL ends supervise itself. On other systems such a process keeps running, and so do the
+commands if KILL ends supervise.
 
 Examples:
   eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
   eventcast supervise --shell --grace 10s 'exec ./server >>server.log' './worker | tee log'
   eventcast supervise --store events.db -- ./server
 
-Exit status: 0 when stopped in order, 1 when something was lost or left, 2 for bad usage.";
+Exit status: 0 when stopped in order, 1 when an event was lost or a process still
+runs, 2 for bad usage.";
 
 #[cfg(test)]
 mod tests {

@@ -70,8 +70,8 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
     let watchers = [
         "--watchers=1:name=long,queue=200,handler=5ms",
         "--watchers=1:name=short,queue=50,handler=5ms",
-        "--watchers=1:name=newest,queue=50,handler=5ms,policy=drop-oldest",
-        "--watchers=1:name=limited,queue=50,handler=5ms,policy=wait-for:1ms",
+        "--watchers=1:name=newest,queue=50,handler=5ms,policy=drop_oldest",
+        "--watchers=1:name=limited,queue=50,handler=5ms,policy=wait_for:1ms",
     ];
     let run = figures(&[&BURST[..], &watchers, &["--grace", "60s"]].concat());
     assert_adds_up(&run);
@@ -232,7 +232,7 @@ fn a_sweep_is_a_table_and_a_drawing() {
     let rows: Vec<Vec<&str>> =
         lines[head + 1..head + 5].iter().map(|line| line.split_whitespace().collect()).collect();
     let shown: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[3], row.len())).collect();
-    let (incoming, oldest) = ("drop-incoming", "drop-oldest");
+    let (incoming, oldest) = ("drop_incoming", "drop_oldest");
     assert_eq!(
         shown,
         [
@@ -316,12 +316,12 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--queue=0"], "--queue must be a number from 1 to 16777216, got '0'"),
         (
             &["--policy", "drop"],
-            "--policy must be drop-incoming, drop-oldest, wait or wait-for:TIME, got \
+            "--policy must be drop_incoming, drop_oldest, wait or wait_for:DURATION, got \
                                  'drop'",
         ),
         (
-            &["--policy=wait-for:5"],
-            "the time of --policy wait-for must be a duration such as 250ms or 1m30s, got '5'",
+            &["--policy=wait_for:5"],
+            "the time of --policy wait_for must be a duration such as 250ms or 1m30s, got '5'",
         ),
         (&["--policy"], "a value is required for '--policy <POLICY>'"),
         (
@@ -341,8 +341,8 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--watchers=1:queue=16777217"], "queue must be a number from 1 to 16777216, got '16777217'"),
         (
             &["--watchers=1:policy=block"],
-            "policy must be drop-incoming, drop-oldest, wait or \
-                                          wait-for:TIME, got 'block'",
+            "policy must be drop_incoming, drop_oldest, wait or \
+                                          wait_for:DURATION, got 'block'",
         ),
         (
             &["--watchers=1:handler=1"],
@@ -411,7 +411,7 @@ fn the_help_fits_and_ends_with_examples() {
         let examples = help.stdout.split_once("\nExamples:\n").expect("examples").1;
         assert!(examples.lines().count() >= 3, "{examples}");
         assert!(examples.lines().all(|line| line.starts_with("  eventcast size")), "{examples}");
-        for text in ["--watchers <SPEC>", "3:queue=64,policy=drop-incoming,handler=exp:50us,name=slow"] {
+        for text in ["--watchers <SPEC>", "3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow"] {
             assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
         }
     }
