@@ -75,7 +75,8 @@ fn nothing_outlives_the_shell_job_that_is_killed() {
 
 #[test]
 fn what_runs_again_ends_too() {
-    // The command ends at once, and each time leaves a process of another session behind.
+    // Each time the command leaves a process of another session behind. It ends once that process
+    // has its session: what is in the command's group then is killed.
     let mut program = Running::start(&[
         "supervise",
         "--shell",
@@ -83,7 +84,7 @@ fn what_runs_again_ends_too() {
         "50ms",
         "--reset-after",
         "1h",
-        "(setsid sh -c 'echo ready $$; exec sleep 1000' &) ; exit 1",
+        "(setsid sh -c 'echo ready $$ >&2; echo; exec sleep 1000 >&2' &) | read line; exit 1",
     ]);
     let pids: Vec<Pid> = (0..3).map(|_| number(&mut program, "ready ")).collect();
     program.signal(Signal::KILL);
