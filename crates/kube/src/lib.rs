@@ -41,8 +41,9 @@
 //! k8s-openapi = { version = "0.29", features = ["v1_33"] }
 //! ```
 //!
-//! `docs/kubernetes.md` in the repository has the manifest of the permissions, and says what else
-//! to know about running in a cluster. `examples/operator` of this crate is a whole operator.
+//! `docs/kubernetes.md`, which is in the package `eventcast` too, has the manifest of the
+//! permissions, and says what else to know about running in a cluster. `examples/operator` of this
+//! crate is a whole operator.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

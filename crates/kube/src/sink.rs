@@ -36,8 +36,8 @@ const IN_FLIGHT: usize = 8;
 /// strategic merge patch with count, last time and message, and an [`update`](EventSink::update) by
 /// PUT. The role under which the program runs needs `create` and `patch` on events, and `update` if
 /// the program itself calls [`update`](EventSink::update), which recordings do not.
-/// `docs/kubernetes.md` in the repository has the manifest, and describes what else to know about
-/// running in a cluster.
+/// `docs/kubernetes.md`, which is in the package `eventcast` too, has the manifest, and describes
+/// what else to know about running in a cluster.
 ///
 /// # Answers
 ///
@@ -62,7 +62,10 @@ const IN_FLIGHT: usize = 8;
 ///   it. This works in every program.
 /// - With [`with_client`](Self::with_client): the requests run on the program's runtime. If that
 ///   runtime has only one thread, the thread must not wait in `flush` or `shutdown`, because then
-///   no thread runs the requests. Await `flush_async` and `shutdown_async` instead.
+///   no thread runs the requests. Await `flush_async` and `shutdown_async` instead. A program that
+///   calls the sink's own methods, such as `create`, must do so on a thread that does not run tasks
+///   of that runtime, for example in `spawn_blocking`. A call on a worker thread can wait for twice
+///   the timeout, and fail, because tokio may give the request to the very thread that waits.
 ///
 /// Dropping the sink never waits.
 ///

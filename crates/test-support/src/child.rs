@@ -60,7 +60,8 @@ fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
     let program = env::current_exe().expect("the path of this program");
     let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().expect("the program is one"));
-    command.args(words).args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    // An ignored test has asked for its child, so the child is not ignored.
+    command.args(words).args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(ORDERS, orders.join(&SEPARATOR.to_string()));
     command
 }
@@ -88,6 +89,7 @@ pub fn run(test: &str) {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     print!("{out}");
     assert!(output.status.success(), "the child of {test}: {}\n{err}", output.status);
+    assert!(out.contains(" 1 passed;"), "the child of {test} ran nothing: {out}");
 }
 
 /// Sends a line to the parent, at once.

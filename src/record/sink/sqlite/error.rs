@@ -238,7 +238,7 @@ impl fmt::Display for SqliteError {
                 ("written by a newer version, left as it is", "use that version, or move the file away")
             }
             Kind::Older => {
-                ("written by an older version", "open it for writing once, which brings it up to date")
+                ("there is no store of this version in it", "open it for writing once, which makes it one")
             }
             Kind::Corrupt => (
                 "the file is damaged",
