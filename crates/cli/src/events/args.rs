@@ -126,7 +126,8 @@ pub(crate) struct FilterArgs {
     #[arg(long, short, value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
     /// Events about this object, or this kind of object
-    #[arg(long = "for", value_name = "KIND[/NAME]", value_parser = reference)]
+    #[arg(long = "for", value_name = "KIND[/NAME]")]
+    #[arg(value_parser = NonEmptyStringValueParser::new().try_map(|text| reference(&text)))]
     object: Option<ObjectReference>,
     /// Events of this type, such as Warning
     #[arg(long = "types", value_name = "TYPE", value_parser = NonEmptyStringValueParser::new().try_map(type_))]
@@ -182,24 +183,23 @@ fn limit(text: &str) -> Result<usize, String> {
 
 /// Reads `KIND/NAME`.
 fn object(text: &str) -> Result<ObjectReference, String> {
-    match reference(text)? {
-        whole if !whole.name.is_empty() => Ok(whole),
-        _ => Err(not_an_object(text)),
-    }
+    whole(text)
+        .ok_or_else(|| format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text)))
 }
 
 /// Reads `KIND/NAME`, or a kind alone.
 fn reference(text: &str) -> Result<ObjectReference, String> {
-    let (kind, name) = match text.split_once('/') {
-        None => (text, ""),
-        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => (kind, name),
-        Some(_) => return Err(not_an_object(text)),
-    };
-    Ok(ObjectReference::new(kind.to_owned(), name.to_owned()))
+    if !text.contains('/') {
+        return Ok(ObjectReference::new(text.to_owned(), ""));
+    }
+    whole(text)
+        .ok_or_else(|| format!("--for must be KIND[/NAME], such as pod or pod/web-0, got {}", quoted(text)))
 }
 
-fn not_an_object(text: &str) -> String {
-    format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text))
+fn whole(text: &str) -> Option<ObjectReference> {
+    let (kind, name) = text.split_once('/')?;
+    let is_good = !kind.is_empty() && !name.is_empty() && !name.contains('/');
+    is_good.then(|| ObjectReference::new(kind.to_owned(), name.to_owned()))
 }
 
 /// Reads a type: the two usual ones in upper and lower case alike, others as they are.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use eventcast::escape::escape_message;
 use eventcast::{Event, SqliteSink, Text};
+#[cfg(unix)]
+use rustix::event::PollFlags;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -19,17 +21,13 @@ use crate::support::color::{paint_reason, paint_type};
 use crate::support::output::complain;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time that Ctrl-C may have to wait.
+/// The longest time between two looks at the flag of the signals while the command waits for events.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
     let query = args.filter.query();
     let mut printer = Printer::new(args.form);
-    let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, is_over.clone())
-            .map_err(|error| format!("cannot wait for signals: {error}"))?;
-    }
+    let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut file = identity(store.path());
     // The limit is about the events that are there at first.
     let mut first = args.limit.map(|limit| query.clone().limit(limit));
@@ -44,7 +42,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         for event in store.stream(&wanted)? {
             let event = event?;
             seen = event.metadata.resource_version().parse()?;
-            if !printer.print(&event)? {
+            if !printer.print(&event)? || is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -62,6 +60,18 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
             (store, file, seen) = (other, now, 0);
         }
     }
+}
+
+/// Returns a flag that the first signal to end the program sets. A second signal ends the program
+/// at once, because a write to a reader that does not read never returns.
+fn flag_of_signals() -> io::Result<Arc<AtomicBool>> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The order counts: the first signal must find the flag unset here.
+        flag::register_conditional_default(signal, is_over.clone())?;
+        flag::register(signal, is_over.clone())?;
+    }
+    Ok(is_over)
 }
 
 /// Returns which file there is at a path, as far as files can be distinguished, or `None` if there
@@ -101,13 +111,27 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
 /// reader any more. A file and a terminal always have one.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, Timespec, poll};
     let out = io::stdout();
     // No events are asked for, because the system always reports that the other end was closed.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
-    let nap = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
+    let timeout = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
     // An error means that a signal came.
-    poll(&mut pipe, Some(&nap)).is_ok() && !pipe[0].revents().is_empty()
+    if poll(&mut pipe, Some(&timeout)).is_err() {
+        return false;
+    }
+    let found = pipe[0].revents();
+    if found.contains(PollFlags::NVAL) {
+        // The system cannot wait for this kind of file, and poll has returned at once.
+        std::thread::sleep(nap);
+    }
+    is_left(found)
+}
+
+/// Returns whether the other end of stdout was closed.
+#[cfg(unix)]
+fn is_left(found: PollFlags) -> bool {
+    found.intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 #[cfg(not(unix))]
@@ -213,6 +237,14 @@ mod tests {
         assert!(line(&event).starts_with("2023-11-14T22:13:21Z  "));
         assert!(line(&event).ends_with(" (x7)"));
         assert_eq!(printer(Form::Json, true).line(&event), event.to_json());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_poll_does_not_know_still_has_a_reader() {
+        use super::{PollFlags, is_left};
+        assert!(is_left(PollFlags::ERR) && is_left(PollFlags::HUP));
+        assert!(!is_left(PollFlags::NVAL) && !is_left(PollFlags::empty()));
     }
 
     #[test]

@@ -226,6 +226,44 @@ fn watch_follows_until_it_is_told_to_stop() {
     }
 }
 
+/// Starts a watch that is in the middle of its first line, longer than any pipe, for a test that
+/// does not read it.
+#[cfg(unix)]
+fn in_a_long_line(place: &Place) -> Watching {
+    let mut long = event("long", "web-0", "Normal", "Started");
+    long.message = "x".repeat(4 << 20).into();
+    let sink = place.sink();
+    sink.create(&long).unwrap();
+    sink.create(&event("after", "web-0", "Normal", "Started")).unwrap();
+    let mut watching = Watching::start(place, &[]);
+    assert!(!watching.stdout.fill_buf().unwrap().is_empty());
+    watching
+}
+
+#[cfg(unix)]
+#[test]
+fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
+    let place = Place::new();
+    let mut watching = in_a_long_line(&place);
+    watching.signal(rustix::process::Signal::INT);
+    assert!(watching.line().len() > 4 << 20);
+    assert_eq!(watching.end(), (Some(0), String::new()));
+}
+
+/// Nobody reads, and the write never ends. Two different signals cannot become one.
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_a_watch_that_nobody_reads() {
+    use rustix::process::Signal;
+    use std::os::unix::process::ExitStatusExt as _;
+    let place = Place::new();
+    let mut watching = in_a_long_line(&place);
+    watching.signal(Signal::INT);
+    watching.signal(Signal::TERM);
+    let status = watching.child.0.wait().unwrap();
+    assert!(matches!(status.signal(), Some(2 | 15)), "{status:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn watch_goes_over_to_the_file_that_takes_the_place() {
@@ -344,7 +382,12 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         (&["get", "--interval", "1s"], "unexpected argument '--interval'"),
         (&["watch", "--interval", "0s"], "--interval must be more than 0s, got '0s'"),
         (&["get", "--nonsense"], "unexpected argument '--nonsense'"),
-        (&["get", "--for", "/web-0"], "got '/web-0'"),
+        (&["describe", "pod/a/b"], "the object must be KIND/NAME, such as pod/web-0, got 'pod/a/b'"),
+        (&["get", "--for", "/web-0"], "--for must be KIND[/NAME], such as pod or pod/web-0, got '/web-0'"),
+        (&["get", "--for", "pod/"], "got 'pod/'"),
+        (&["get", "--for", "pod/a/b"], "--for must be KIND[/NAME], such as pod or pod/web-0, got 'pod/a/b'"),
+        (&["get", "--for", ""], "a value is required for '--for <KIND[/NAME]>'"),
+        (&["watch", "--for="], "a value is required for '--for <KIND[/NAME]>'"),
         (&["get", "--for"], "a value is required for '--for <KIND[/NAME]>'"),
         (&["get", "-n", ""], "a value is required for '--namespace <NAMESPACE>'"),
         (&["get", "--types", "Normal,Warning"], "--types must be one type, got 'Normal,Warning'"),
