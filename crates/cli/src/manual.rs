@@ -4,9 +4,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use clap::builder::{Resettable, StyledStr};
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::Cli;
 use crate::support::bad_usage::BadUsage;
@@ -61,16 +63,31 @@ pub(crate) fn man(args: &ManArgs) -> Result<bool, Box<dyn Error>> {
             BadUsage(format!("there is no command {words}: see 'eventcast --help'"))
         })?;
     }
-    let mut text = Vec::new();
-    page(command).render(&mut text)?;
-    say(&String::from_utf8(text)?).map(|()| true)
+    say(&String::from_utf8(page(command)?.1)?).map(|()| true)
 }
 
-fn page(command: &Command) -> Man {
-    Man::new(command.clone()).source(concat!("eventcast ", env!("CARGO_PKG_VERSION")))
+/// Returns the name of the file of a man page, and the page.
+fn page(command: &Command) -> io::Result<(String, Vec<u8>)> {
+    let end = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
+    // The generator would fill the lines of the examples to paragraphs.
+    let none = || Resettable::<StyledStr>::Reset;
+    let command = command.clone().after_help(none()).after_long_help(none());
+    let man = Man::new(command).source(concat!("eventcast ", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    if let Some(end) = end {
+        let mut section = Roff::new();
+        section.control("SH", ["EXAMPLES AND NOTES"]).control("nf", []);
+        for line in end.lines() {
+            section.text([roman(line)]);
+        }
+        section.control("fi", []).to_writer(&mut page)?;
+    }
+    Ok((man.get_filename(), page))
 }
 
 fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     command.get_subcommands().try_for_each(|command| write_pages(command, folder))?;
-    page(command).generate_to(folder).map(|_| ())
+    let (name, page) = page(command)?;
+    fs::write(folder.join(name), page)
 }

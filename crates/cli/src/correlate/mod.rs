@@ -20,6 +20,7 @@ maxEvents, maxIntervalInSeconds; 0 or absent is the default), then for each even
 {\"at\": TIME, \"event\": {...}, \"server\": {...}}. The time is the clock's, and the event is of core/v1.
 Each write succeeds, and the correlator gets the store's answer. The server can change that:
 {\"name\": .., \"resourceVersion\": ..} is the store's answer, {\"fail\": true} makes the write fail.
+Blank lines are skipped.
 
 Output, for each event: one line {\"skip\": .., \"event\": .., \"patch\": .., \"error\": ..}.
 With --compare, each event of the input has such an object as \"expect\", and the output is the
@@ -74,7 +75,10 @@ fn answer_all(compare: bool) -> Result<bool, Stop> {
         lines.next().map_err(|error| Stop::Input(format!("cannot read: {error}")))?
     {
         let at_line = |error: String| Stop::Input(format!("line {number}: {}", plain(&error)));
-        let line = line.map_err(at_line)?;
+        let line = line.map_err(|error| at_line(error.to_string()))?;
+        if line.trim().is_empty() {
+            continue;
+        }
         let Some(rig) = &mut rig else {
             rig = Some(Rig::new(&line).map_err(at_line)?);
             continue;

@@ -7,8 +7,9 @@ use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilte
 use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::support::lines::json_error;
 use crate::support::time::system_time;
@@ -16,6 +17,7 @@ use crate::support::time::system_time;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
+    #[serde(deserialize_with = "fields")]
     options: GoOptions,
 }
 
@@ -55,8 +57,8 @@ fn or<T: Default + PartialEq>(value: T, default: T) -> T {
 pub(crate) struct Vector {
     at: Timestamp,
     event: Event,
-    #[serde(default)]
-    server: Option<Server>,
+    #[serde(default, deserialize_with = "fields_or_default")]
+    server: Server,
     pub(crate) expect: Option<Value>,
 }
 
@@ -70,8 +72,34 @@ struct Server {
 
 impl Vector {
     pub(crate) fn read(line: &str) -> Result<Self, String> {
-        serde_json::from_str(line).map_err(|error| json_error(&error))
+        read_object(line)
     }
+}
+
+/// Reads a JSON object. Serde would also read an array, as the values of a struct in their order.
+fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    if !line.trim_start().starts_with('{') {
+        return Err("expected a JSON object".to_owned());
+    }
+    serde_json::from_str(line).map_err(|error| json_error(&error))
+}
+
+/// Reads a struct from a JSON object, and from nothing else.
+fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let fields = Map::deserialize(deserializer)?;
+    T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+}
+
+/// Reads a struct as [`fields`] does. Null stands for the default.
+fn fields_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    let Some(fields) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(T::default());
+    };
+    T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
 /// An answer of the correlator.
@@ -99,8 +127,7 @@ pub(crate) struct Rig {
 impl Rig {
     /// Creates a rig with the options in the first line.
     pub(crate) fn new(line: &str) -> Result<Self, String> {
-        let head: Head = serde_json::from_str(line)
-            .map_err(|error| format!("cannot read the options: {}", json_error(&error)))?;
+        let head: Head = read_object(line).map_err(|error| format!("cannot read the options: {error}"))?;
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let correlator = EventCorrelator::new(head.options.to_options().clock(clock.clock()))
             .map_err(|error| error.to_string())?;
@@ -114,8 +141,7 @@ impl Rig {
             Correlation::Update { event, patch, key, .. } => (event, Some(patch), key),
             _ => return Answer { event: None, patch: None },
         };
-        let none = Server::default();
-        let server = vector.server.as_ref().unwrap_or(&none);
+        let server = &vector.server;
         if !server.fail {
             let mut stored = event.clone();
             if let Some(name) = &server.name {

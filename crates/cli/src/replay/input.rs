@@ -6,7 +6,7 @@ use eventcast::escape::escape_to;
 use eventcast::{Event, Timestamp};
 use serde_json::Value;
 
-use crate::support::lines::{Lines, json_error};
+use crate::support::lines::{BadLine, Lines, json_error};
 
 /// The number of problems that are shown one by one, and the length of each in characters.
 pub(crate) const SHOWN: usize = 5;
@@ -28,10 +28,10 @@ pub(crate) struct Input {
 }
 
 /// Reads all events. Fails if the input as a whole cannot be used. Problems with single events are
-/// in the result.
-pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input, String> {
+/// in the result. `source` names the input in an error.
+pub(crate) fn read(mut reader: impl BufRead, source: &str, is_expanded: bool) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
-    let cannot = |error: std::io::Error| format!("cannot read: {error}");
+    let cannot = |error: std::io::Error| format!("cannot read {source}: {error}");
     let mut lines = Lines::new(&mut reader);
     let mut first = lines.next().map_err(cannot)?;
     // Skip blank lines before the first one.
@@ -69,7 +69,11 @@ pub(crate) fn read(mut reader: impl BufRead, is_expanded: bool) -> Result<Input,
                             .problem(&format!("line {number}"), &format!("not JSON: {}", json_error(&error)));
                     }
                 },
-                Err(error) => input.problem(&format!("line {number}"), &error),
+                Err(BadLine::TooLong) => input.problem(
+                    &format!("line {number}"),
+                    &format!("{}: break the list into lines, as with 'jq .'", BadLine::TooLong),
+                ),
+                Err(error) => input.problem(&format!("line {number}"), &error.to_string()),
             }
             next = lines.next().map_err(cannot)?;
         }
@@ -114,7 +118,9 @@ fn without_halves(json: String) -> String {
 impl Input {
     /// Adds a list of events, or one event.
     fn add_document(&mut self, place: &str, mut value: Value) -> Result<(), String> {
-        let is_list = value["kind"].as_str().is_none_or(|kind| kind.ends_with("List"));
+        let kind = value["kind"].as_str();
+        let is_named_list = kind.is_some_and(|kind| kind.ends_with("List"));
+        let is_list = kind.is_none() || is_named_list;
         match value.get_mut("items").filter(|_| is_list).map(Value::take) {
             Some(Value::Array(items)) => {
                 for (index, item) in items.into_iter().enumerate() {
@@ -122,6 +128,8 @@ impl Input {
                 }
                 Ok(())
             }
+            // Go writes an empty list so.
+            Some(Value::Null) if is_named_list => Ok(()),
             _ => self.add(place, value),
         }
     }

@@ -26,7 +26,8 @@ use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
 Each event runs through the correlator at its own time, with a count of 1. The command names events
-that it cannot read, and leaves them out. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+that it cannot read, and leaves them out. A line is at most 16 MiB long: 'jq .' breaks a longer list
+into lines. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
 
 Exit status: 0 when the command wrote the result, 1 when it could not, 2 for bad usage, when there
 are no events, or with --strict for an event that cannot be read.
@@ -64,7 +65,7 @@ struct OutputArgs {
     /// burst or lru-cache-size.
     #[arg(long, value_name = "OPTION=A..B", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
-    /// Write the SVG there [default: stdout].
+    /// Write the SVG there, with a dash to stdout [default: stdout].
     #[arg(short, long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Stop if anything cannot be read.
@@ -74,7 +75,8 @@ struct OutputArgs {
 
 /// Replays the events. Returns whether all is well.
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
-    let Args { file, correlator, output } = args;
+    let Args { file, correlator, mut output } = args;
+    output.output = output.output.filter(|path| path.as_os_str() != "-");
     let source = Source::of(file, io::stdin().is_terminal())?;
     let input = source.read(output.expand)?;
     name_problems(&input, output.strict)?;
@@ -168,16 +170,16 @@ impl Source {
     }
 
     fn read(&self, is_expanded: bool) -> Result<Input, BadInput> {
-        let reader: Box<dyn BufRead> = match self {
-            Self::Stdin => Box::new(io::stdin().lock()),
+        let (reader, name): (Box<dyn BufRead>, String) = match self {
+            Self::Stdin => (Box::new(io::stdin().lock()), "stdin".to_owned()),
             Self::File(path) => {
                 let name = quoted(&path.to_string_lossy());
                 let file =
                     File::open(path).map_err(|error| BadInput(format!("cannot open {name}: {error}")))?;
-                Box::new(BufReader::new(file))
+                (Box::new(BufReader::new(file)), name)
             }
         };
-        input::read(reader, is_expanded).map_err(|error| BadInput(plain(&error)))
+        input::read(reader, &name, is_expanded).map_err(|error| BadInput(plain(&error)))
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::input::Input;
 use super::run::{Key, Outcome, Tally};
-use crate::support::number::grouped;
+use crate::support::number::{counted, grouped};
 use crate::support::text::plain;
 
 /// The number of noisiest keys that are shown.
@@ -29,7 +29,7 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     let (events, stats) = (outcome.events(), outcome.stats);
     if let (Some((first, _)), Some((last, _))) = (input.events.first(), input.events.last()) {
         let span = last.duration_since(*first).as_secs();
-        writeln!(out, "{} events in {}, from {first:.0} to {last:.0}", grouped(events), shown_span(span))?;
+        writeln!(out, "{} in {}, from {first:.0} to {last:.0}", counted(events, "event"), shown_span(span))?;
     }
     if input.unreadable > 0 {
         writeln!(out, "{} could not be read", grouped(input.unreadable as u64))?;

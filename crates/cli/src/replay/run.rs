@@ -55,8 +55,8 @@ pub(crate) fn run(
     replayed: &Replayed,
 ) -> Result<Outcome, String> {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let correlator =
-        EventCorrelator::new(options.clone().clock(clock.clock())).map_err(|error| error.to_string())?;
+    let correlator = EventCorrelator::new(options.clone().clock(clock.clock()))
+        .map_err(|error| as_flag(&error.to_string()))?;
     let mut keys: HashMap<Key, Tally> = HashMap::new();
     let mut writes = 0_u64;
     for (number, (at, event)) in events.iter().enumerate() {
@@ -81,6 +81,13 @@ pub(crate) fn run(
     let mut keys: Vec<(Key, Tally)> = keys.into_iter().collect();
     keys.sort_by(|(key, tally), (other, its)| its.events.cmp(&tally.events).then_with(|| key.cmp(other)));
     Ok(Outcome { stats: correlator.stats(), keys })
+}
+
+/// Returns an error of the library, which begins with the name of an option, with the name of the
+/// flag in its place.
+fn as_flag(error: &str) -> String {
+    let (name, rest) = error.split_once(' ').unwrap_or((error, ""));
+    format!("--{} {rest}", name.replace('_', "-"))
 }
 
 fn key_of(event: &Event) -> Key {

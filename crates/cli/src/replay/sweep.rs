@@ -12,7 +12,7 @@ use super::progress::Replayed;
 use super::report::percent;
 use super::run::{self, Outcome};
 use crate::plot::{self, Axis, Drawing, Line, Mark, Panel, Scale};
-use crate::support::number::grouped;
+use crate::support::number::counted;
 use crate::support::text::quoted;
 
 /// The largest number of values of a range that are tried, evenly spread.
@@ -157,17 +157,12 @@ impl Sweep {
                 .map(|(x, outcome)| (f64::from(*x), percent(value(outcome), outcome.events())))
                 .collect(),
         };
-        let events = grouped(points.first().map_or(0, |(_, outcome)| outcome.events()));
+        let events = counted(points.first().map_or(0, |(_, outcome)| outcome.events()), "event");
         let name = source.and_then(Path::file_name);
         let source = name.map_or_else(String::new, |name| format!(" of {}", name.to_string_lossy()));
         let default = self.option.default_value();
         Drawing {
-            title: format!(
-                "{} from {} to {}: {events} events{source}",
-                self.option.name(),
-                self.from,
-                self.to
-            ),
+            title: format!("{} from {} to {}: {events}{source}", self.option.name(), self.from, self.to),
             panels: vec![Panel {
                 x: Axis { label: self.option.label(), scale: Scale::Linear },
                 y: Axis { label: "percent of the events".to_owned(), scale: Scale::Linear },

@@ -127,6 +127,9 @@ impl Args {
                 return Err(format!("{option} needs a sweep: add one, as in --sweep queue=10..10000"));
             }
         }
+        if output.output.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+            return Err("--output must be a file, got '-': the table goes to stdout".to_owned());
+        }
         if load.every.is_some() && load.burst.is_none() {
             return Err("--every needs bursts: set their length, as in --burst 300".to_owned());
         }

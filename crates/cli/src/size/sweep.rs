@@ -169,14 +169,14 @@ impl Sweep {
         // Writing to a string never fails.
         let _ = write!(
             text,
-            "\n{} for {:.1} s each; {} from {} to {}, {} of {} runs\n\n",
+            "\n{} for {:.1} s each; {} from {} to {}, {} of {}\n\n",
             settings.load,
             settings.length.as_secs_f64(),
             self.swept.name(),
             self.shown(self.from),
             self.shown(self.to),
             points.len(),
-            self.values().len()
+            number::counted(self.values().len() as u64, "run")
         );
         let head = ["UTIL", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
         let mut rows = vec![
@@ -210,9 +210,10 @@ impl Sweep {
             text.push_str(&wrapped(line, "    "));
         }
         let faults = faults(points);
+        let runs = number::counted(points.len() as u64, "run");
         match faults.as_slice() {
             [] => {
-                text.push_str(&wrapped(&format!("everything adds up, in each of {} runs", points.len()), ""));
+                text.push_str(&wrapped(&format!("everything adds up, in each of {runs}"), ""));
             }
             faults => text.extend(["IT DOES NOT ADD UP:\n", faults.join("\n").as_str(), "\n"]),
         }
@@ -232,7 +233,8 @@ impl Sweep {
         }
         let line = |(warning, value, runs): &(Warning, u64, usize)| {
             let at = format!("{}={}", self.swept.name(), self.shown(*value));
-            format!("warning, of {runs} of {} runs, the first with {at}: {}", points.len(), warning.text)
+            let all = number::counted(points.len() as u64, "run");
+            format!("warning, of {runs} of {all}, the first with {at}: {}", warning.text)
         };
         found.iter().map(line).collect()
     }

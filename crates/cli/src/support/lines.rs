@@ -1,5 +1,6 @@
 //! The lines of an input that nobody has checked: counted, bounded, UTF-8.
 
+use std::fmt;
 use std::io::{self, BufRead, Read as _};
 
 /// The longest line, in bytes. Every server limits an event to about a megabyte.
@@ -16,7 +17,24 @@ pub(crate) struct Lines<R> {
 }
 
 /// A line with its number, counted from 1, or what is wrong with it.
-pub(crate) type Line = (usize, Result<String, String>);
+pub(crate) type Line = (usize, Result<String, BadLine>);
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum BadLine {
+    TooLong,
+    /// The line is not UTF-8 from this byte on, counted from 1.
+    NotUtf8(usize),
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "a line must be at most {} MiB", MAX_LINE >> 20),
+            Self::NotUtf8(byte) => write!(f, "is not UTF-8 from byte {byte} on"),
+        }
+    }
+}
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
@@ -37,10 +55,10 @@ impl<R: BufRead> Lines<R> {
         }
         if !is_whole && bytes.len() as u64 > MAX_LINE {
             self.skip_line()?;
-            return Ok(Some((self.number, Err(format!("is longer than {} MiB", MAX_LINE >> 20)))));
+            return Ok(Some((self.number, Err(BadLine::TooLong))));
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|error| format!("is not UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1));
+        let text =
+            String::from_utf8(bytes).map_err(|error| BadLine::NotUtf8(error.utf8_error().valid_up_to() + 1));
         Ok(Some((self.number, text)))
     }
 

@@ -27,9 +27,21 @@ pub(crate) fn grouped(number: u64) -> String {
     shown
 }
 
+/// Returns the number and the noun, in the plural unless the number is 1.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", grouped(number))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{grouped, parse};
+    use super::{counted, grouped, parse};
+
+    #[test]
+    fn one_is_not_many() {
+        let shown = [0, 1, 2000].map(|number| counted(number, "run"));
+        assert_eq!(shown, ["0 runs", "1 run", "2,000 runs"]);
+    }
 
     #[test]
     fn thousands_are_set_off() {

@@ -110,7 +110,24 @@ fn what_cannot_be_read_is_named_by_its_line() {
     let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;
     for (input, expected) in [
         (String::new(), "line 1: cannot read the options: the input is empty"),
-        ("nonsense".to_owned(), "line 1: cannot read the options: expected"),
+        ("nonsense".to_owned(), "line 1: cannot read the options: expected a JSON object\n"),
+        ("[{}]".to_owned(), "line 1: cannot read the options: expected a JSON object\n"),
+        (r#"{"options":[1,2]}"#.to_owned(), "line 1: cannot read the options: invalid type: sequence"),
+        (
+            format!(
+                r#"{head}
+["2024-01-01T00:00:00Z",{{"reason":"R"}},null,null]"#
+            ),
+            "line 2: expected a JSON object\n",
+        ),
+        (format!("{head}\n\n7"), "line 3: expected a JSON object\n"),
+        (
+            format!(
+                r#"{head}
+{{"at":"2024-01-01T00:00:00Z","event":{{"reason":"R"}},"server":[true]}}"#
+            ),
+            "line 2: invalid type: sequence",
+        ),
         (event.to_owned(), "line 1: cannot read the options: unknown field `at`"),
         (
             r#"{"options":{"maxEvent":1}}"#.to_owned(),
@@ -155,7 +172,16 @@ fn what_cannot_be_read_is_named_by_its_line() {
 fn a_line_that_is_too_long_is_named() {
     let long = format!("{{\"options\":{{}}}}\n{}\n", "x".repeat((16 << 20) + 1));
     let ended = correlate(&[], long.as_bytes());
-    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: is longer than 16 MiB\n"));
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: a line must be at most 16 MiB\n"));
+}
+
+#[test]
+fn blank_lines_are_skipped() {
+    let (text, expected) = (vector("repeat.jsonl"), correlate(&[], vector("repeat.jsonl").as_bytes()));
+    let spread = format!("\n{}\n \n", text.replace('\n', "\n\r\n"));
+    let ended = correlate(&[], spread.as_bytes());
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    assert_eq!(ended.stdout, expected.stdout);
 }
 
 /// The answers before the line that cannot be read are written.

@@ -112,6 +112,25 @@ fn a_man_page_holds_every_option_of_its_command() {
     }
 }
 
+/// Between `.nf` and `.fi`, the lines of the help stay as they are.
+#[test]
+fn the_examples_stand_line_by_line_in_a_man_page() {
+    for command in COMMANDS {
+        let page = shown(&[&["man"], command].concat());
+        let (_, notes) = page.split_once("\n.SH \"EXAMPLES AND NOTES\"\n.nf\n").unwrap();
+        let (notes, _) = notes.split_once("\n.fi\n").unwrap();
+        let notes = notes.replace("\\-", "-").replace("\\*(Aq", "'");
+        let help = shown(&[command, &["--help"]].concat());
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+        for example in examples.lines().filter(|line| line.starts_with("  ")) {
+            assert!(notes.lines().any(|line| line == example), "{example}: {notes}");
+        }
+        let is_control = |line: &&str| line.starts_with(['.', '\'']);
+        assert_eq!(notes.lines().find(is_control), None, "{command:?}");
+        assert!(!page.contains("EXTRA"), "{page}");
+    }
+}
+
 #[test]
 fn a_folder_of_man_pages_has_one_for_each_command() {
     let folder = tempfile::TempDir::new().unwrap();

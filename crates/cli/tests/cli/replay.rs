@@ -84,6 +84,8 @@ fn the_report_fits_on_one_screen() {
             .any(|line| line[..] == ["40", "1", "31", "8", "BackOff", "Pod/default/web-0", "(kubelet)"])
     );
     assert!(shown.len() < 24);
+    let one = replay(&[], &lines(&events()[..1]));
+    assert!(one.stdout.starts_with("1 event in 0s, from "), "{}", one.stdout);
 }
 
 #[test]
@@ -271,6 +273,14 @@ fn a_sweep_draws_each_value() {
         assert!(drawing.stdout.contains(text), "{text}");
     }
 
+    for json in [&[][..], &["--json"]] {
+        let sweep = [&["--sweep", "burst=5..50"], json].concat();
+        assert_eq!(
+            replay(&[&sweep[..], &["--output", "-"]].concat(), &input).stdout,
+            replay(&sweep, &input).stdout
+        );
+    }
+    assert!(!Path::new("-").exists());
     assert!(drawing.stdout.contains("default: 25"));
     let beside = replay(&["--sweep", "burst=30..50"], &input);
     assert!(!beside.stdout.contains("default"));
@@ -304,15 +314,16 @@ fn says_what_is_wrong_and_what_to_do() {
         (&["a", "b"], "unexpected argument 'b' found"),
         (&["/no/such/\u{1b}file"], r"cannot open '/no/such/\u{1b}file': "),
         (&["--burst", "x"], "--burst must be a whole number that is not negative, got 'x'"),
-        (&["--burst", "0"], "burst must be 1 or more, got 0"),
+        (&["--burst", "0"], "eventcast: --burst must be 1 or more, got 0"),
         (&["--max-events"], "a value is required for '--max-events <N>'"),
         (&["--max-interval", "5"], "--max-interval must be a duration such as 250ms or 1m30s, got '5'"),
         (&["--qps", "x"], "--qps must be a number, got 'x'"),
-        (&["--qps=-1"], "qps must be finite and more than zero, got -1"),
+        (&["--max-events=0"], "eventcast: --max-events must be 1 or more, got 0"),
+        (&["--qps=-1"], "eventcast: --qps must be finite and more than zero, got -1"),
         (&["--qps", "-1"], "qps must be finite and more than zero, got -1"),
         (&["--burst", "-1"], "--burst must be a whole number that is not negative, got '-1'"),
         (&["--max-interval", "-5s"], "--max-interval must be a duration such as 250ms or 1m30s, got '-5s'"),
-        (&["--lru-cache-size=0"], "lru_cache_size must be 1 to 16777216 entries, got 0"),
+        (&["--lru-cache-size=0"], "eventcast: --lru-cache-size must be 1 to 16777216 entries, got 0"),
         (&["--output", "x"], "--sweep <OPTION=A..B>"),
         (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
         (
@@ -328,12 +339,15 @@ fn says_what_is_wrong_and_what_to_do() {
             "cannot sweep burst: its stage is off: leave \
                                                           --no-aggregation",
         ),
-        (&["--sweep", "lru-cache-size=1..99999999"], "lru_cache_size must be 1 to "),
+        (&["--sweep", "lru-cache-size=1..99999999"], "eventcast: --lru-cache-size must be 1 to "),
     ] {
         let ended = replay(args, &lines(&events()));
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
         assert!(ended.stderr.contains(expected), "{args:?}: {}", ended.stderr);
     }
+    let empty = r#"{"kind":"List","apiVersion":"v1","items":null}"#;
+    let ended = replay(&["--strict"], empty);
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: no events to replay\n"));
     for input in ["", "\n \n", "[]"] {
         let ended = replay(&[], input);
         assert_eq!(ended.code, Some(2), "{input:?}");
@@ -363,9 +377,11 @@ fn a_file_and_stdin_give_the_same_report() {
     assert!(drawing.contains("burst from 5 to 9: 52 events of events.json"), "{drawing}");
 
     // A folder can be opened, and cannot be read.
-    let ended = replay(&[folder.path().to_str().unwrap()], "");
+    let folder = folder.path().to_str().unwrap();
+    let ended = replay(&[folder], "");
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
     assert!(ended.stderr.starts_with("eventcast: cannot "), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!(" '{folder}': ")), "{}", ended.stderr);
 }
 
 #[test]
@@ -373,7 +389,14 @@ fn a_line_that_is_too_long_spoils_only_itself() {
     let input =
         format!("{}{}\n{}", lines(&events()[..2]), "x".repeat((16 << 20) + 1), lines(&events()[2..4]));
     let ended = replay(&[], &input);
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), "eventcast: line 3: is longer than 16 MiB\n"));
+    assert_eq!(
+        (ended.code, &*ended.stderr),
+        (
+            Some(0),
+            "eventcast: line 3: a line must be at most 16 MiB: break the list into lines, as with 'jq .'\n"
+        )
+    );
+    assert!(replay(&["--help"], "").stdout.contains("A line is at most 16 MiB long"));
     assert!(ended.stdout.starts_with("4 events in "), "{}", ended.stdout);
 }
 

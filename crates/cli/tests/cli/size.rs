@@ -361,6 +361,7 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--sweep=queue=1..9", "--points=1"], "--points must be a number from 2 to 64, got '1'"),
         (&["--points=3"], "--points needs a sweep: add one, as in --sweep queue=10..10000"),
         (&["-o", "x.svg"], "--output needs a sweep"),
+        (&["--sweep=queue=1..9", "--output=-"], "--output must be a file, got '-': the table goes to stdout"),
         (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["--seed=-1"], "--seed must be a number from 0 to"),
     ] {
