@@ -21,7 +21,7 @@ use crate::support::color::{paint_reason, paint_type};
 use crate::support::output::complain;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two looks at the flag of the signals while the command waits for events.
+/// The longest time between two looks at the flag of the signals, while the watch waits for events.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {

@@ -74,6 +74,7 @@ struct WatcherArgs {
     #[arg(value_parser = |text: &str| number::parse("--queue", 1..=MAX_QUEUE, text))]
     queue: Option<u64>,
     /// Effect of a full queue, if the SPEC has none [default: drop_incoming].
+    #[allow(clippy::doc_markdown, reason = "the help shows the text as it is")]
     #[arg(long, value_name = "POLICY", value_parser = |text: &str| group::policy("--policy", text))]
     policy: Option<OverflowPolicy>,
     /// Time of the handler for an event, if the SPEC has none [default: 200us].
