@@ -8,7 +8,7 @@
 //!   that is left, at once, and ends.
 //! - If the supervisor is killed, the guard becomes the parent of all that is left, and kills it.
 //!
-//! The guard passes signals on, and ends with the supervisor's exit status. The supervisor has a
+//! The guard passes signals on, except those that it was started to ignore, and ends with the supervisor's exit status. The supervisor has a
 //! process group of its own, so a Ctrl-C comes to it only once.
 
 use std::env;
@@ -16,18 +16,24 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command as Spawn, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::SIGCHLD;
 use signal_hook::iterator::Signals;
 
 use super::linux::Orphans;
+use super::signals;
+use crate::support::output::complain;
 
 /// The name that the program gets instead of its own when it is to be the supervisor.
 const NAME: &str = "eventcast: supervisor";
+
+/// The time that a reader of stderr has to make room for the guard's last words.
+const ROOM: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn is_supervisor() -> bool {
     env::args_os().next().as_deref() == Some(OsStr::new(NAME))
@@ -40,7 +46,7 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
         return Ok(None);
     }
     let orphans = Orphans::adopt()?;
-    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let signals = signals::register()?;
     let mut supervisor = Spawn::new("/proc/self/exe")
         .arg0(NAME)
         .args(env::args_os().skip(1))
@@ -48,17 +54,59 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
         .process_group(0)
         .spawn()?;
     let pid = Pid::from_child(&supervisor);
-    for signal in signals.forever() {
-        if signal != SIGCHLD {
-            // The number is still the supervisor's, because only `try_wait` reaps it.
-            let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+    let target = Target::default();
+    target.set(Some(pid));
+    pass_on(signals, target.clone())?;
+    // A signal for the end of a child may be blocked, so the guard waits without one. The
+    // supervisor is not reaped yet, so its number stays its own.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+    target.set(None);
+    let status = supervisor.wait()?;
+    orphans.kill()?;
+    if let Some(signal) = status.signal() {
+        complain_if_read(&format!(
+            "eventcast: the supervisor was ended by signal {signal}, so its commands are killed"
+        ));
+    }
+    Ok(Some(exit_code(status)))
+}
+
+/// The process that gets the guard's signals, until it is reaped.
+#[derive(Clone, Default)]
+struct Target(Arc<Mutex<Option<Pid>>>);
+
+impl Target {
+    fn set(&self, pid: Option<Pid>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pid;
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Nobody reaps the process while the lock is held.
+        let pid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pid) = *pid {
             let _ = kill_process(pid, signal);
-        } else if let Some(status) = supervisor.try_wait()? {
-            orphans.kill()?;
-            return Ok(Some(exit_code(status)));
         }
     }
-    Ok(Some(ExitCode::FAILURE))
+}
+
+/// Passes the signals on from now on, on a separate thread.
+fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever().filter(|&signal| signal != SIGCHLD) {
+            target.signal(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
+        }
+    })?;
+    Ok(())
+}
+
+/// Writes a line to stderr, unless that would block for long. Nothing may keep the guard from its
+/// end.
+fn complain_if_read(line: &str) {
+    let stderr = io::stderr();
+    if poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&ROOM)).is_ok_and(|ready| ready > 0) {
+        complain(line);
+    }
 }
 
 /// Returns the exit status, as a shell shows it: 128 and more for a signal.

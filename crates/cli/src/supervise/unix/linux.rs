@@ -78,24 +78,30 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
 
 /// The processes whose parents have ended. This process is their parent from now on. Dropping the
 /// value kills them.
-pub(crate) struct Orphans(());
+///
+/// A shell may have started processes and then become this program. These children are not
+/// orphans. Only this process can reap them and it never does, so their numbers stay theirs.
+pub(crate) struct Orphans {
+    own_children: Vec<Pid>,
+}
 
 impl Orphans {
+    /// Call it before this process starts a child.
     pub(crate) fn adopt() -> io::Result<Self> {
+        let own_children = children()?.into_iter().map(|child| child.pid).collect();
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self(()))
+        Ok(Self { own_children })
     }
 
     /// Kills all processes that are left, and those that they leave. Call it when no command is
     /// running any more.
-    #[allow(clippy::unused_self, reason = "only for a process that has adopted them")]
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
             for child in children()? {
                 // This number cannot belong to another process: only we can remove the child after
                 // its end.
-                if kill_process(child.pid, Signal::KILL).is_ok() {
+                if !self.own_children.contains(&child.pid) && kill_process(child.pid, Signal::KILL).is_ok() {
                     reap(child.pid);
                     killed += 1;
                 }
@@ -113,13 +119,22 @@ impl Drop for Orphans {
     }
 }
 
-/// Removes the adopted processes that have ended: all children except the leaders of groups.
+/// Removes the adopted processes that have ended: all children except the leaders of groups. Only
+/// the supervisor calls this. The guard has started it, so it had no children before.
 pub(crate) fn reap_orphans(leaders: &[Pid]) {
     for child in children().unwrap_or_default() {
         if child.has_ended && !leaders.contains(&child.pid) {
             reap(child.pid);
         }
     }
+}
+
+/// Returns the signals that this process ignores, as a mask: bit 0 is signal 1. Returns 0 if the
+/// system does not say.
+pub(crate) fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 fn reap(pid: Pid) {

@@ -88,8 +88,8 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
     signals::forward(supervisor.outbox()).map_err(|error| format!("cannot wait for signals: {error}"))?;
     let outbox = supervisor.outbox();
     let abandoned = system::on_abandoned(move || {
-        // The second message does not wait for the grace time. If it finds nobody, all is over.
-        let _ = outbox.send(Message::Stop).and_then(|()| outbox.send(Message::Stop));
+        // If it finds nobody, all is over.
+        let _ = outbox.send(Message::Kill);
     })?;
     let left = supervisor.run();
     if left.is_empty() {
@@ -120,6 +120,7 @@ fn settings(args: &Args) -> Settings {
     Settings {
         backoff: Policy { first: args.backoff, max: args.backoff_max, reset_after: args.reset_after },
         grace: args.grace,
+        same_request: signals::SAME_REQUEST,
         stop_after: args.stop_after,
         panic_after: args.panic_after,
         output: !args.no_output,

@@ -3,20 +3,53 @@
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::{emulate_default_handler, signal_name};
 
 use super::supervisor::Message;
+use super::system;
 
-/// Sends these signals to `outbox` from now on. They no longer end the program.
+/// One request to stop may arrive as several signals: some senders signal the guard and the
+/// supervisor, and the guard passes its signal on. Signals within this time are the same request.
+pub(crate) const SAME_REQUEST: Duration = Duration::from_millis(200);
+
+/// Registers the signals that are to be handled. They no longer end the program.
+///
+/// A signal that is ignored when the program starts stays ignored, as `nohup` wants it. SIGCHLD is
+/// always among the signals, because the system removes ended children at once if it is ignored.
+pub(crate) fn register() -> io::Result<Signals> {
+    let ignored = system::ignored_signals();
+    let is_ignored = |signal: i32| (ignored >> (signal - 1)) & 1 == 1;
+    let stop = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal));
+    Signals::new(stop.chain([SIGCHLD]))
+}
+
+/// Sends the signals to `outbox` from now on.
+///
+/// If nobody waits for messages any more, the program prints its report or ends. If nobody reads
+/// the report, that takes for ever. A signal then does what it does by default, unless it belongs
+/// to the request to stop that led there.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let mut signals = register()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut requested: Option<Instant> = None;
         for signal in signals.forever() {
-            let message = if signal == SIGCHLD { Message::Child } else { Message::Stop };
-            if outbox.send(message).is_err() {
-                return;
+            let message = match signal {
+                SIGCHLD => Message::Child,
+                SIGINT | SIGQUIT => Message::Interrupt,
+                _ => Message::Stop,
+            };
+            let is_sent = outbox.send(message).is_ok();
+            if signal == SIGCHLD {
+                continue;
+            }
+            if is_sent {
+                requested.get_or_insert_with(Instant::now);
+            } else if requested.is_none_or(|at| at.elapsed() >= SAME_REQUEST) {
+                let _ = emulate_default_handler(signal);
             }
         }
     })?;
@@ -25,5 +58,5 @@ pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
 
 /// Returns the name of a signal, such as `SIGSEGV` for 11, or the number if it has no name.
 pub(crate) fn name(signal: i32) -> String {
-    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

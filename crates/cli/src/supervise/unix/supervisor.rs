@@ -67,8 +67,12 @@ pub(crate) enum Cause {
 pub(crate) enum Message {
     /// The leader of this process's group has ended.
     Ended(usize),
-    /// A request to stop. The second one stops at once.
+    /// A request to stop. Further ones change nothing.
     Stop,
+    /// A request to stop, by a person. A later one does not wait for the grace time.
+    Interrupt,
+    /// A request to kill everything at once.
+    Kill,
     /// A child has ended. It may be one that was adopted.
     Child,
 }
@@ -77,6 +81,8 @@ pub(crate) enum Message {
 pub(crate) struct Settings {
     pub(crate) backoff: Policy,
     pub(crate) grace: Duration,
+    /// The time after the first request to stop in which an interrupt is the same request.
+    pub(crate) same_request: Duration,
     pub(crate) stop_after: Option<Duration>,
     pub(crate) panic_after: Option<Duration>,
     /// Whether the commands' output is shown.
@@ -122,6 +128,7 @@ enum Phase {
     },
     /// TERM was sent.
     Stopping {
+        since: Instant,
         kill_at: Option<Instant>,
     },
     /// KILL was sent.
@@ -172,6 +179,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             match self.next_message() {
                 Some(Message::Ended(index)) => self.ended(index),
                 Some(Message::Stop) => self.stop(),
+                Some(Message::Interrupt) => self.interrupt(),
+                Some(Message::Kill) => self.kill(),
                 Some(Message::Child) => self.reap_orphans(),
                 None => {}
             }
@@ -185,7 +194,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
     fn next_message(&self) -> Option<Message> {
         let phase_at = match self.phase {
             Phase::Running { stop_at: at }
-            | Phase::Stopping { kill_at: at }
+            | Phase::Stopping { kill_at: at, .. }
             | Phase::Killing { give_up_at: at } => at,
         };
         let restarts = self.tasks.iter().filter_map(|task| match task.state {
@@ -204,7 +213,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         assert!(!due(self.panic_at), "--panic-after asked for this panic");
         match self.phase {
             Phase::Running { stop_at } if due(stop_at) => self.stop(),
-            Phase::Stopping { kill_at } if due(kill_at) => self.kill(),
+            Phase::Stopping { kill_at, .. } if due(kill_at) => self.kill(),
             Phase::Killing { give_up_at } if due(give_up_at) => return true,
             _ => {}
         }
@@ -276,17 +285,27 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         self.tell(index, Change::BackOff { delay, restarts });
     }
 
-    /// Asks all processes to end. The second call kills them.
+    /// Asks all processes to end.
     fn stop(&mut self) {
         if !matches!(self.phase, Phase::Running { .. }) {
-            return self.kill();
+            return;
         }
-        self.phase = Phase::Stopping { kill_at: Instant::now().checked_add(self.settings.grace) };
+        let since = Instant::now();
+        self.phase = Phase::Stopping { since, kill_at: since.checked_add(self.settings.grace) };
         for task in &mut self.tasks {
             match &task.state {
                 State::Running { group, .. } => drop(group.terminate()),
                 State::Waiting { .. } | State::Idle => task.state = State::Idle,
             }
+        }
+    }
+
+    /// Asks all processes to end, or kills them if they were asked before.
+    fn interrupt(&mut self) {
+        match self.phase {
+            Phase::Running { .. } => self.stop(),
+            Phase::Stopping { since, .. } if since.elapsed() >= self.settings.same_request => self.kill(),
+            Phase::Stopping { .. } | Phase::Killing { .. } => {}
         }
     }
 
@@ -345,6 +364,7 @@ mod tests {
             reset_after: Duration::MAX,
         },
         grace: Duration::from_secs(3600),
+        same_request: Duration::ZERO,
         stop_after: None,
         panic_after: None,
         output: false,
@@ -430,6 +450,37 @@ mod tests {
     fn stops_what_runs() {
         let started = |change: &Change| matches!(change, Change::Started { .. });
         assert_eq!(run("sleep 1000", SETTINGS, started), "created, started 0, stopped");
+    }
+
+    #[test]
+    fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
+        let hour = Duration::from_secs(3600);
+        for (messages, same_request, end) in [
+            ([Message::Stop, Message::Stop], Duration::ZERO, "stopped"),
+            ([Message::Interrupt, Message::Stop], Duration::ZERO, "stopped"),
+            ([Message::Stop, Message::Interrupt], hour, "stopped"),
+            ([Message::Interrupt, Message::Interrupt], hour, "stopped"),
+            ([Message::Stop, Message::Interrupt], Duration::ZERO, "killed"),
+            ([Message::Interrupt, Message::Interrupt], Duration::ZERO, "killed"),
+            ([Message::Stop, Message::Kill], hour, "killed"),
+        ] {
+            let mut last = "";
+            let supervisor = Supervisor::new(
+                name_all(vec![Command::split("sleep 1000").unwrap()]),
+                Settings { same_request, ..SETTINGS },
+                |_, change| match change {
+                    Change::Stopped(_) => last = "stopped",
+                    Change::Killed(_) => last = "killed",
+                    _ => {}
+                },
+            );
+            // Both come before the end of the command.
+            for message in messages {
+                supervisor.outbox().send(message).expect("the supervisor is alive");
+            }
+            assert_eq!(supervisor.run(), Vec::<String>::new());
+            assert_eq!(last, end, "{messages:?}");
+        }
     }
 
     #[test]
