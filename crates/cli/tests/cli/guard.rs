@@ -2,9 +2,16 @@
 //! different because of the second process that sees to this.
 #![cfg(target_os = "linux")]
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
 use rustix::process::{Pid, Signal, getpgid, getsid, kill_process, test_kill_process};
 
-use crate::support::running::Running;
+use crate::support::output::PROGRAM;
+use crate::support::running::{PATIENCE, Running};
 
 /// A command that TERM cannot end, with one more in its group, one in a session of its own, and one
 /// that has forked twice and belongs to nobody.
@@ -58,6 +65,8 @@ fn nothing_outlives_the_process_behind_it_either() {
     kill_process(supervisor, Signal::KILL).expect("it runs");
     let ended = program.end();
     assert_eq!(ended.code, Some(128 + 9), "{:#?}", ended.stderr);
+    let line = "eventcast: the supervisor was ended by signal 9, so its commands are killed";
+    assert_eq!(ended.stderr.last().map(String::as_str), Some(line));
     assert!(pids.into_iter().all(is_gone));
 }
 
@@ -111,4 +120,101 @@ fn a_command_reads_nothing_from_the_guard() {
     number(&mut program, "ready ");
     program.signal(Signal::TERM);
     assert_eq!(program.end().code, Some(0));
+}
+
+/// A command that tells the number of its supervisor.
+const WITH_PARENT: &str = "echo supervisor $PPID; exec sleep 1000";
+
+#[test]
+fn what_ran_before_the_program_stays() {
+    // The earlier child reads a line from the test. It answers if it still runs then.
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let (mut answer, answers) = std::io::pipe().expect("a pipe");
+    let script = r#"exec 3<&0; { read line; echo $line; } <&3 2>&- & exec "$0" "$@" 3<&- </dev/null >&2"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, PROGRAM, "supervise", "--shell", "echo ready; exec sleep 1000"]);
+    let mut program = command.stdin(reader).stdout(answers).stderr(Stdio::piped()).spawn().expect("a shell");
+    drop(command);
+    let mut stderr = BufReader::new(program.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(stderr.any(|line| line == "ready"));
+    kill_process(Pid::from_child(&program), Signal::TERM).expect("it runs");
+    assert!(stderr.any(|line| line.starts_with("accounting: ")));
+    assert_eq!(program.wait().expect("it ends").code(), Some(0));
+    let _ = writer.write_all(b"alive\n");
+    let mut line = String::new();
+    answer.read_to_string(&mut line).expect("UTF-8");
+    assert_eq!(line, "alive\n");
+}
+
+#[test]
+fn it_ends_even_if_the_signal_for_that_is_blocked() {
+    let mut command = Command::new("env");
+    command.args(["--block-signal=CHLD", PROGRAM, "supervise", "--shell", WITH_PARENT]);
+    let mut program = Running::spawn(command);
+    number(&mut program, "supervisor ");
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_request_that_comes_twice_leaves_the_grace_time() {
+    let slow = "trap 'echo told >&2; sleep 0.3; echo finished >&2; exit' TERM
+        echo supervisor $PPID
+        while :; do sleep 1000 & wait; done";
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut program = Running::start(&["supervise", "--shell", "--grace", "1h", slow]);
+        let supervisor = number(&mut program, "supervisor ");
+        program.signal(signal);
+        kill_process(supervisor, signal).expect("it runs");
+        program.wait_for(|line| line == "told");
+        program.signal(signal);
+        program.wait_for(|line| line == "finished");
+        assert_eq!(program.end().code, Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
+    let mut command = Command::new("sh");
+    let script = r#"trap "" HUP; exec "$0" "$@""#;
+    command.args(["-c", script, PROGRAM, "supervise", "--shell", WITH_PARENT]);
+    let mut program = Running::spawn(command);
+    let supervisor = number(&mut program, "supervisor ");
+    let has = |pid: Pid, mask: &str, signal: Signal| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix(mask)).expect("a mask");
+        (u64::from_str_radix(mask.trim(), 16).expect("a mask") >> (signal.as_raw() - 1)) & 1 == 1
+    };
+    for pid in [program.pid(), supervisor] {
+        assert!(has(pid, "SigIgn:", Signal::HUP) && !has(pid, "SigCgt:", Signal::HUP));
+        assert!(!has(pid, "SigIgn:", Signal::TERM) && has(pid, "SigCgt:", Signal::TERM));
+    }
+    program.signal(Signal::TERM);
+    assert_eq!(program.end().code, Some(0));
+}
+
+#[test]
+fn a_signal_ends_it_even_if_nobody_reads_its_report() {
+    // The connection is full, so the report blocks.
+    let (mut stdout, _reader) = UnixStream::pair().expect("a connection");
+    stdout.set_nonblocking(true).expect("it can");
+    while stdout.write(&[0; 4096]).is_ok() {}
+    while stdout.write(&[0]).is_ok() {}
+    stdout.set_nonblocking(false).expect("it can");
+    let mut command = crate::support::output::eventcast(&["supervise", "--quiet", "--shell", WITH_PARENT]);
+    command.stdin(Stdio::null()).stdout(OwnedFd::from(stdout)).stderr(Stdio::piped());
+    let mut program = command.spawn().expect("it starts");
+    let mut stderr = BufReader::new(program.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(stderr.any(|line| line.starts_with("supervisor ")));
+    // The first signal stops the command. One of the later ones finds the report.
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = program.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        assert!(start.elapsed() < PATIENCE, "it ignores the signals");
+        kill_process(Pid::from_child(&program), Signal::TERM).expect("it is not reaped");
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(128 + 15));
 }

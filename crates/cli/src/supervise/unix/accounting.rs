@@ -3,6 +3,7 @@
 use std::fmt;
 
 use eventcast::ShutdownReport;
+use eventcast::stats::SinkFailure;
 
 /// The events of one run, as each party counted them.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(crate) struct Accounting {
     counted: u64,
     filtered: u64,
     given_up: u64,
+    /// The last failure of the store, if there was one.
+    last_failure: Option<SinkFailure>,
 }
 
 impl Accounting {
@@ -43,6 +46,7 @@ impl Accounting {
                 + recording.rejected
                 + recording.exhausted
                 + recording.abandoned,
+            last_failure: recording.last_failure,
         }
     }
 
@@ -58,6 +62,18 @@ impl Accounting {
     /// back.
     pub(crate) fn lost(&self) -> u64 {
         self.rejected + self.dropped + self.queued + self.given_up
+    }
+
+    /// Returns a line that says how the store failed, if it failed and events are missing in it.
+    pub(crate) fn failure_of_store(&self) -> Option<String> {
+        let failure = self.last_failure.as_ref()?;
+        let are = match self.lost() {
+            0 => return None,
+            1 => "1 event is".to_owned(),
+            lost => format!("{lost} events are"),
+        };
+        // The failure escapes its text itself.
+        Some(format!("eventcast: {are} not in the store: {failure}"))
     }
 }
 
@@ -84,7 +100,7 @@ impl fmt::Display for Accounting {
 mod tests {
     use super::Accounting;
     use eventcast::ShutdownReport;
-    use eventcast::stats::RecordingStats;
+    use eventcast::stats::{RecordingStats, SinkFailure};
 
     fn report() -> ShutdownReport {
         let mut report = ShutdownReport::default();
@@ -124,6 +140,24 @@ mod tests {
             assert!(!accounting.balances(), "{accounting:?}");
             assert!(accounting.to_string().contains("does not add up"), "{accounting}");
         }
+    }
+
+    #[test]
+    fn the_failure_of_the_store_shows_if_events_are_missing() {
+        let mut failure = SinkFailure::default();
+        (failure.text, failure.attempts) = ("the disk \u{1b}[2J is full".to_owned(), 3);
+        let mut report = report();
+        assert_eq!(Accounting::new(21, &report).failure_of_store(), None, "the store did not fail");
+        report.recordings[0].last_failure = Some(failure);
+        let since = r"3 attempts since 1970-01-01T00:00:00Z: the disk \u{1b}[2J is full";
+        let line = Accounting::new(21, &report).failure_of_store().expect("3 are lost");
+        assert_eq!(line, format!("eventcast: 3 events are not in the store: {since}"));
+        report.bus.rejected_full = 0;
+        report.recordings[0].watcher.dropped.incoming = 1;
+        let line = Accounting::new(21, &report).failure_of_store().expect("1 is lost");
+        assert_eq!(line, format!("eventcast: 1 event is not in the store: {since}"));
+        report.recordings[0].watcher.dropped.incoming = 0;
+        assert_eq!(Accounting::new(21, &report).failure_of_store(), None, "the next attempt worked");
     }
 
     #[test]

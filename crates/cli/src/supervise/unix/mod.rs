@@ -110,6 +110,9 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
     } else {
         say(&format!("{}\naccounting: {accounting}\n", store.table(&run, args.color)?))?;
     }
+    if let Some(failure) = accounting.failure_of_store() {
+        complain(&failure);
+    }
     for name in &left {
         complain(&format!("eventcast: {name} could not be killed and still runs"));
     }
