@@ -432,6 +432,27 @@ mod with_a_file {
         assert_eq!(uids.len(), 2, "one for each run");
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told_as_the_cause_of_the_loss() {
+        let folder = Folder::new();
+        // A limit for the length of files stands for the full disk.
+        let mut command = std::process::Command::new("sh");
+        let script = r#"ulimit -f 100; trap "" XFSZ; exec "$0" "$@""#;
+        command.args(["-c", script, crate::support::output::PROGRAM, "supervise", "--backoff-max", "1ms"]);
+        command.args(["--store", &folder.path("events.db"), "false"]);
+        let mut program = Running::spawn(command);
+        for _ in 0..40 {
+            program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
+        }
+        program.signal(Signal::TERM);
+        let ended = program.end();
+        assert_eq!(ended.code, Some(1), "{:#?}", ended.stderr);
+        let line = ended.stderr.last().expect("the cause");
+        assert!(line.starts_with("eventcast: ") && line.contains(" not in the store: "), "{line}");
+        assert!(line.contains("the disk or the file system fails"), "{line}");
+    }
+
     #[test]
     fn a_file_that_is_no_store_is_told_and_stays() {
         let folder = Folder::new();

@@ -8,8 +8,9 @@
 //!   that is left, at once, and ends.
 //! - If the supervisor is killed, the guard becomes the parent of all that is left, and kills it.
 //!
-//! The guard passes signals on, except those that it was started to ignore, and ends with the supervisor's exit status. The supervisor has a
-//! process group of its own, so a Ctrl-C comes to it only once.
+//! The guard passes signals on, except those that were ignored at its start, and ends with the
+//! supervisor's exit status. The supervisor has a process group of its own, so a Ctrl-C comes to it
+//! only once.
 
 use std::env;
 use std::ffi::OsStr;
