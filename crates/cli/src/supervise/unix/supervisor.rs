@@ -464,15 +464,13 @@ mod tests {
         ] {
             let settings = Settings { same_request, ..SETTINGS };
             let mut last = String::new();
-            let supervisor = Supervisor::new(
-                name_all(vec![Command::split("sleep 1000").unwrap()]),
-                settings,
-                |_, change| {
-                    last = format!("{change:?}").to_lowercase();
-                },
-            );
-            // Both come before the end of the command.
-            messages.map(|message| supervisor.outbox().send(message).expect("the supervisor is alive"));
+            let processes = name_all(vec![Command::split("sleep 1000").unwrap()]);
+            let tell = |_: &_, change| last = format!("{change:?}").to_lowercase();
+            let supervisor = Supervisor::new(processes, settings, tell);
+            for message in messages {
+                // Both come before the end of the command.
+                supervisor.outbox().send(message).expect("the supervisor is alive");
+            }
             assert_eq!(supervisor.run(), Vec::<String>::new());
             assert!(last.starts_with(end), "{messages:?}: {last}");
         }
