@@ -149,7 +149,14 @@ fn what_ran_before_the_program_stays() {
 #[test]
 fn it_ends_even_if_the_signal_for_that_is_blocked() {
     let mut command = Command::new("env");
-    command.args(["--block-signal=CHLD", PROGRAM, "supervise", "--shell", WITH_PARENT]);
+    command.args([
+        "--default-signal=HUP,INT,QUIT,TERM",
+        "--block-signal=CHLD",
+        PROGRAM,
+        "supervise",
+        "--shell",
+        WITH_PARENT,
+    ]);
     let mut program = Running::spawn(command);
     number(&mut program, "supervisor ");
     program.signal(Signal::TERM);

@@ -16,9 +16,23 @@ pub(crate) struct Ended {
 
 /// Returns the program with these arguments, to be started.
 pub(crate) fn eventcast(args: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = program();
     command.args(args);
     command
+}
+
+/// Returns the program with no signal ignored. Whoever started the tests may ignore some, as a shell
+/// does for what it runs in the background, and `supervise` goes on ignoring them.
+#[cfg(target_os = "linux")]
+fn program() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", PROGRAM]);
+    command
+}
+
+#[cfg(not(target_os = "linux"))]
+fn program() -> Command {
+    Command::new(PROGRAM)
 }
 
 /// Runs the program to its end.
