@@ -21,8 +21,8 @@ pub(crate) fn eventcast(args: &[&str]) -> Command {
     command
 }
 
-/// Returns the program with no signal ignored. Whoever started the tests may ignore some, as a shell
-/// does for what it runs in the background, and `supervise` goes on ignoring them.
+/// Returns the program with no signal ignored. A shell that runs the tests in the background has
+/// them ignore some, and `supervise` goes on ignoring them.
 #[cfg(target_os = "linux")]
 fn program() -> Command {
     let mut command = Command::new("env");
