@@ -19,7 +19,7 @@ pub(crate) struct Lines<R> {
 /// A line with its number, counted from 1, or what is wrong with it.
 pub(crate) type Line = (usize, Result<String, BadLine>);
 
-/// What is wrong with a line.
+/// The fault of a line that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BadLine {
     TooLong,

@@ -1,4 +1,4 @@
-//! What is written, and how it is read.
+//! The events of a store, as they are written and read.
 
 use std::time::Duration;
 
