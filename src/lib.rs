@@ -176,7 +176,7 @@ pub mod correlator {
 pub mod sink {
     pub use crate::record::sink::{
         AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, JsonLinesOptions, JsonLinesSink,
-        MemoryEvents, MemorySink, MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Tee,
+        MemoryEvents, MemorySink, MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Stored, Tee,
     };
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::{

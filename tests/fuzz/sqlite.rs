@@ -121,7 +121,7 @@ fn the_two_stores_give_the_same_answers() {
                 match step {
                     Step::Apply(ops) => {
                         let ops: Vec<_> = ops.into_iter().map(|op| operation(op, &memory)).collect();
-                        prop_assert_eq!(answers(file.apply(&ops)), answers(memory.apply(&ops)));
+                        prop_assert_eq!(answers(file.apply(&mut ops)), answers(memory.apply(&mut ops)));
                     }
                     Step::Wait(time) => clock.advance(time),
                     Step::Reopen => {
@@ -171,7 +171,7 @@ fn operation((verb, name, version, mut event): (Verb, u8, Version, Event), store
         Verb::Update => SinkOp::Update(event),
         Verb::Patch => {
             let patch = EventPatch::new(&event);
-            SinkOp::Patch(event, patch)
+            SinkOp::Patch(event)
         }
     }
 }

@@ -130,15 +130,15 @@ impl EventSink for Scripted {
         self.ask(&SinkOp::Update(event.clone()))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.ask(&SinkOp::Patch(event.clone(), patch.clone()))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.ask(&SinkOp::Patch(event.clone()))
     }
 }
 
 /// Returns the event of an operation.
 pub(crate) fn event_of(op: &SinkOp) -> &Event {
     match op {
-        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => event,
+        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => event,
         _ => unreachable!("there is no other"),
     }
 }

@@ -48,7 +48,7 @@ where
         self.store.update(event)
     }
 
-    async fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
+    async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         (self.request)().await;
         self.store.patch(event, patch)
     }
@@ -178,11 +178,11 @@ impl AsyncEventSink for ByName {
 #[test]
 fn a_panic_in_a_batch_is_that_events_own() {
     let sink = Blocking::new(ByName, |future| smol::block_on(future));
-    let answers = sink.apply(&[
+    let answers = sink.apply(&mut [
         SinkOp::Create(event("a")),
         SinkOp::Create(event("panic")),
         SinkOp::Update(event("panic")),
-        SinkOp::Patch(event("b"), EventPatch::new(&event("b"))),
+        SinkOp::Patch(event("b")),
     ]);
     assert_eq!(answers[0].as_ref().unwrap(), &event("a"));
     let texts = [1, 2].map(|at: usize| answers[at].as_ref().unwrap_err().to_string());
@@ -229,7 +229,7 @@ fn an_operation_that_is_not_waited_for_may_be_tried_again() {
     assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
     assert_eq!(error.to_string(), "may be tried again: the sink's future was dropped before it was ready");
     let batch = [SinkOp::Create(event("a")), SinkOp::Create(event("silence"))];
-    let answers = sink.apply(&batch);
+    let answers = sink.apply(&mut batch);
     // Nobody knows which of them were done.
     assert!(answers.len() == 2 && answers.iter().all(|answer| answer.as_ref().is_err()));
     assert_eq!(format!("{sink:?}"), "Blocking { sink: ByName, .. }");

@@ -28,12 +28,12 @@ fn each_operation_appends_the_whole_event() {
     let ops = [
         SinkOp::Create(event("a", 1)),
         SinkOp::Update(event("a", 2)),
-        SinkOp::Patch(patched, patch),
+        SinkOp::Patch(patched),
         // Neither a name that is taken nor one that is missing matters.
         SinkOp::Create(event("a", 4)),
         SinkOp::Update(event("b", 5)),
     ];
-    let answers = sink.apply(&ops);
+    let answers = sink.apply(&mut ops);
     for (op, answer) in ops.iter().zip(&answers) {
         assert_eq!(answer.as_ref().unwrap(), op.event());
     }
@@ -296,7 +296,7 @@ fn an_output_that_panics_costs_one_line() {
     assert_eq!(files_in(&output.text()[11..]), "b c");
 
     let (sink, output) = Output::sink(&[Take::Panic]);
-    let answers = sink.apply(&["a", "b"].map(|name| SinkOp::Create(event(name, 1))));
+    let answers = sink.apply(&mut ["a", "b"].map(|name| SinkOp::Create(event(name, 1))));
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
     assert!(answers[1].is_ok());
     assert_eq!(files_in(&output.text()[11..]), "b");

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use eventcast::escape::escape_to;
+use eventcast::event::EventPatch;
 use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{Event, SinkError};
 use http::{Method, Request};
@@ -50,7 +51,7 @@ impl Job {
         match op {
             SinkOp::Create(event) => Self::create(event, manager),
             SinkOp::Update(event) => Self::update(event, manager),
-            SinkOp::Patch(event, patch) => Self::patch(event, patch.as_bytes(), manager),
+            SinkOp::Patch(event) => Self::patch(event, manager),
             _ => Err(SinkError::rejected("this version of eventcast-kube does not have the operation")),
         }
     }
@@ -69,10 +70,11 @@ impl Job {
         Ok(Self { verb: Verb::Update, collection, item, query, body })
     }
 
-    pub(crate) fn patch(event: &Event, patch: &[u8], manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn patch(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event)?;
         let item = Some(item(&collection, event)?);
-        Ok(Self { verb: Verb::Patch, collection, item, query: query(event, manager), body: patch.to_vec() })
+        let (query, body) = (query(event, manager), EventPatch::new(event).as_bytes().to_vec());
+        Ok(Self { verb: Verb::Patch, collection, item, query, body })
     }
 
     /// Sends the request, and returns what the answer means.

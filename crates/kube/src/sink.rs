@@ -9,8 +9,7 @@ use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use eventcast::event::EventPatch;
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -322,15 +321,16 @@ impl EventSink for KubernetesSink {
         self.perform(Job::update(event, self.field_manager.as_deref()))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.perform(Job::patch(event, patch.as_bytes(), self.field_manager.as_deref()))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.perform(Job::patch(event, self.field_manager.as_deref()))
     }
 
     /// Performs a few operations at the same time, in no order. If one gets no answer in time, the
     /// sink does not send those that have not begun.
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        let job = |op| Job::new(op, self.field_manager.as_deref());
-        self.perform_all(batch.iter().map(job).collect())
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        let job = |op: &SinkOp| Job::new(op, self.field_manager.as_deref());
+        let answers = self.perform_all(batch.iter().map(job).collect());
+        answers.into_iter().map(|answer| answer.map(Stored::from)).collect()
     }
 }
 

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::event::EventPatch;
 use eventcast::sink::MemorySinkOptions;
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference,
@@ -84,8 +83,8 @@ impl EventSink for Flaky {
         self.mood().and_then(|()| self.store.update(event))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.mood().and_then(|()| self.store.patch(event, patch))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.mood().and_then(|()| self.store.patch(event))
     }
 }
 

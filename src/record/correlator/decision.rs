@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::key::CorrelationKey;
-use crate::record::event::{Event, EventPatch};
+use crate::record::event::Event;
 
 /// The decision of a correlator about an event.
 ///
@@ -18,7 +18,7 @@ use crate::record::event::{Event, EventPatch};
 /// fn store(sink: &MemorySink, correlator: &EventCorrelator, decision: Correlation) -> Result<(), SinkError> {
 ///     match decision {
 ///         Correlation::Create { event, key } => correlator.confirm(key, &sink.create(&event)?),
-///         Correlation::Update { event, patch, key } => correlator.confirm(key, &sink.patch(&event, &patch)?),
+///         Correlation::Update { event, key } => correlator.confirm(key, &sink.patch(&event)?),
 ///         Correlation::Summarized { summary, event } => {
 ///             store(sink, correlator, *summary)?;
 ///             store(sink, correlator, *event)?;
@@ -55,8 +55,6 @@ pub enum Correlation {
         /// The event as it is to be stored. The name, the resource version and the first time are
         /// the stored event's, the message and the time are this one's, and the count is new.
         event: Event,
-        /// The change, as client-go would send it.
-        patch: EventPatch,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },

@@ -33,14 +33,14 @@ use std::fmt;
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
-use crate::record::event::{Event, EventPatch, Text, Timestamp, name};
+use crate::record::event::{Event, Stored, Text, Timestamp, name};
 use crate::sync::Arc;
 
 use aggregator::{Aggregator, Group};
 use cache::{Caches, EventCache, Shard};
 use counters::CorrelatorCounters;
 use key::{Base, BudgetKey, Hashes, Key, Lookup, base_fields, text_hash};
-use observer::{Seen, Stored};
+use observer::Seen;
 use options::SkipFn;
 use spam_filter::{Bucket, BucketRules};
 
@@ -99,9 +99,8 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// // ... is stored, and the store answers with what it stored:
 /// correlator.confirm(key, &created);
 ///
-/// let Correlation::Update { event: updated, patch, .. } = correlator.correlate(&event) else { panic!() };
+/// let Correlation::Update { event: updated, .. } = correlator.correlate(&event) else { panic!() };
 /// assert_eq!(updated.count, 2);
-/// assert_eq!(patch.as_str(), r#"{"count":2,"lastTimestamp":null,"message":"restarting"}"#);
 /// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
 pub struct EventCorrelator {
@@ -235,11 +234,8 @@ impl EventCorrelator {
         }
         self.counters.decided(is_folded, true, is_repeat);
         let key = CorrelationKey(key);
-        let decision = if is_repeat {
-            Correlation::Update { patch: EventPatch::new(&event), event, key }
-        } else {
-            Correlation::Create { event, key }
-        };
+        let decision =
+            if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } };
         match budget {
             Budget::Resumed(summary) => self.summarized(&lookup, *summary, decision),
             _ => decision,
@@ -272,14 +268,14 @@ impl EventCorrelator {
     /// ```
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
-    pub fn confirm(&self, key: CorrelationKey, stored: &Event) {
-        self.confirm_as(&key, stored, false);
+    pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
+        self.confirm_as(&key, &stored.into(), false);
     }
 
     /// Does what [`confirm`](Self::confirm) does, and returns the name that the event has from now
     /// on. If `renamed`, the name that the correlator gave had to be given up, even if the event
     /// stands for a group.
-    pub(crate) fn confirm_as(&self, key: &CorrelationKey, stored: &Event, renamed: bool) -> Text {
+    pub(crate) fn confirm_as(&self, key: &CorrelationKey, stored: &Stored, renamed: bool) -> Text {
         let key = &key.0;
         let keeps_name = !renamed
             && key.is_of_group()
@@ -441,7 +437,7 @@ impl EventCorrelator {
         occurrence.carry_over_to(&mut summary);
         let key = CorrelationKey(key);
         let summary = if is_repeat {
-            Correlation::Update { patch: EventPatch::new(&summary), event: summary, key }
+            Correlation::Update { event: summary, key }
         } else {
             Correlation::Create { event: summary, key }
         };
@@ -454,7 +450,7 @@ impl Occurrence {
         match self {
             Self::First(None) => {}
             Self::First(Some(name)) => event.metadata.name = name,
-            Self::Repeat(stored) => stored.carry_over_to(event),
+            Self::Repeat(stored) => observer::carry_over(stored, event),
         }
     }
 }

@@ -1,88 +1,69 @@
 //! The second stage of a correlator, which counts an event that comes again instead of storing
 //! another one.
 
-use crate::record::event::{Event, Text, Timestamp};
+use crate::record::event::{Event, Stored, Text, Timestamp};
 
 /// The known state of an event that has been seen, as it should be in the store.
-pub(super) struct Seen {
-    count: i32,
-    first: Option<Timestamp>,
-    name: Text,
-    resource_version: Text,
-}
-
-/// The fields that a repeat takes over from the stored event.
-pub(super) struct Stored {
-    count: i32,
-    first: Option<Timestamp>,
-    name: Text,
-    resource_version: Text,
-}
+pub(super) struct Seen(Stored);
 
 impl Seen {
     /// Returns the state of an event that has not been seen, which has a count of zero. An event
     /// that came with a count of zero or less therefore counts as new again.
     pub(super) fn nothing() -> Self {
-        Self { count: 0, first: None, name: Text::EMPTY, resource_version: Text::EMPTY }
+        Self(Stored::default())
     }
 
     /// Counts one more occurrence if the event has been seen before. Returns whether it has.
     pub(super) fn count(&mut self) -> bool {
-        let is_repeat = self.count > 0;
+        let count = &mut self.0.count;
+        let is_repeat = *count > 0;
         if is_repeat {
-            self.count = self.count.saturating_add(1);
+            *count = count.saturating_add(1);
         }
         is_repeat
     }
 
     /// Returns the fields for the repeat that has just been counted.
     pub(super) fn stored(&self) -> Stored {
-        Stored {
-            count: self.count,
-            first: self.first,
-            name: self.name.clone(),
-            resource_version: self.resource_version.clone(),
-        }
+        self.0.clone()
     }
 
     /// Remembers an event as stored.
     pub(super) fn store(&mut self, event: &Event) {
-        self.count = event.count;
-        self.first = event.first_timestamp;
-        self.name = event.metadata.name.clone();
-        self.resource_version = event.metadata.resource_version().clone();
+        self.0 = Stored::from(event);
     }
 
     /// Remembers the first occurrence of an event that the correlator made itself as stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
-        *self = Self { count: 1, first: Some(now), name, resource_version: Text::EMPTY };
+        self.0 = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
     }
 
     pub(super) fn name(&self) -> &Text {
-        &self.name
+        &self.0.name
     }
 
     /// Remembers what the store made of an event. If `keeps_name`, an event that has been seen
     /// keeps its name.
-    pub(super) fn confirm(&mut self, stored: &Event, keeps_name: bool) {
-        let before = self.count;
+    pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {
+        let before = self.0.count;
         // client-go never learns the name under which an event that stands for a group was stored.
-        let name = (keeps_name && before > 0).then(|| self.name.clone());
-        self.store(stored);
+        let name = if keeps_name && before > 0 { &self.0.name } else { &stored.name }.clone();
         // An answer may come after the next occurrence has been counted, and a count never
         // decreases.
-        self.count = before.max(stored.count);
-        if let Some(name) = name {
-            self.name = name;
-        }
+        self.0 = Stored {
+            name,
+            resource_version: stored.resource_version.clone(),
+            count: before.max(stored.count),
+            first_timestamp: stored.first_timestamp,
+        };
     }
 }
 
-impl Stored {
-    pub(super) fn carry_over_to(self, event: &mut Event) {
-        event.count = self.count;
-        event.first_timestamp = self.first;
-        event.metadata.name = self.name;
-        event.metadata.set_resource_version(self.resource_version);
-    }
+/// Gives a repeat the name, version, first time and count of the stored event.
+pub(super) fn carry_over(stored: Stored, event: &mut Event) {
+    let Stored { name, resource_version, count, first_timestamp } = stored;
+    event.count = count;
+    event.first_timestamp = first_timestamp;
+    event.metadata.name = name;
+    event.metadata.set_resource_version(resource_version);
 }

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use crate::bus::BulkWaker;
 use crate::catch::{catch_panic, catch_panic_message};
-use crate::record::event::Event;
-use crate::record::sink::{EventSink, SinkError, SinkOp};
+use crate::record::sink::{EventSink, SinkError, SinkOp, Stored};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
 use super::write::{Ticket, Write};
@@ -13,7 +12,7 @@ use super::write::{Ticket, Write};
 /// A write that the sink has tried, with its result.
 pub(super) struct Attempt {
     pub(super) write: Write,
-    pub(super) result: Result<Event, SinkError>,
+    pub(super) result: Result<Stored, SinkError>,
 }
 
 pub(super) type Attempts = VecDeque<Attempt>;
@@ -56,9 +55,10 @@ impl Results {
     fn note(
         &mut self,
         writes: impl Iterator<Item = (Ticket, SinkOp)>,
-        results: impl Iterator<Item = Result<Event, SinkError>>,
+        results: impl Iterator<Item = Result<Stored, SinkError>>,
     ) {
         for ((ticket, op), result) in writes.zip(results) {
+            let result = op.checked(result);
             self.panics += u64::from(result.as_ref().is_err_and(SinkError::is_panic));
             self.attempts.push_back(Attempt { write: Write::back(ticket, op), result });
         }
@@ -265,7 +265,8 @@ fn perform<S: EventSink>(sink: &S, batch: &mut WriteBatch, finished: &mut Result
     if let [op] = &ops[..] {
         let result =
             catch_panic_message(|| op.apply_to(sink)).unwrap_or_else(|text| Err(SinkError::panicked(&text)));
-        return finished.note(tickets.drain(..).zip(ops.drain(..)), std::iter::once(result));
+        let result = std::iter::once(result.map(Stored::from));
+        return finished.note(tickets.drain(..).zip(ops.drain(..)), result);
     }
     if let Ok(mut results) = catch_panic_message(|| sink.apply(ops)) {
         let (said, asked) = (results.len(), ops.len());

@@ -1,7 +1,7 @@
 //! One write on its way to the store, and back.
 
 use crate::record::correlator::{Correlation, CorrelationKey};
-use crate::record::event::{Event, EventPatch, Text, Timestamp};
+use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::record::sink::SinkOp;
 
 /// An event that is to be in the store, with what is known about the attempts.
@@ -21,8 +21,6 @@ pub(super) struct Ticket {
     pub(super) events: u64,
     /// The number of these that still count against the watcher's queue.
     pub(super) in_hand: u64,
-    /// The change, if the write is an update.
-    patch: Option<EventPatch>,
     pub(super) is_update: bool,
     /// Whether the next attempt creates the event. An update begins as a patch, and creates the
     /// event if the patch does not find it.
@@ -48,18 +46,17 @@ impl Write {
     /// Returns the write that a decision asks for. Returns `None` if the decision asks for none.
     /// `events` is 1, or 0 for a summary.
     pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<Self> {
-        let (event, patch, key) = match decision {
-            Correlation::Create { event, key, .. } => (event, None, key),
-            Correlation::Update { event, patch, key, .. } => (event, Some(patch), key),
+        let (event, is_update, key) = match decision {
+            Correlation::Create { event, key } => (event, false, key),
+            Correlation::Update { event, key } => (event, true, key),
             Correlation::Skip(_) | Correlation::Summarized { .. } => return None,
         };
-        let (is_update, creates) = (patch.is_some(), patch.is_none());
+        let creates = !is_update;
         let ticket = Ticket {
             key,
             position,
             events,
             in_hand: events,
-            patch,
             is_update,
             creates,
             failed: 0,
@@ -105,10 +102,10 @@ impl Write {
 
     /// Takes over the name and the version of the stored event, if this is an update. The store
     /// answered with them to the write before this one, which is about the same event.
-    pub(super) fn follow(&mut self, stored: &Event, name: Text) {
+    pub(super) fn follow(&mut self, stored: &Stored, name: Text) {
         if self.ticket.is_update {
             self.event.metadata.name = name;
-            self.event.metadata.set_resource_version(stored.metadata.resource_version().clone());
+            self.event.metadata.set_resource_version(stored.resource_version.clone());
         }
     }
 
@@ -119,31 +116,18 @@ impl Write {
         event.metadata.name = self.event.metadata.name.clone();
         event.metadata.set_resource_version(self.event.metadata.resource_version().clone());
         self.event = event;
-        self.ticket.patch = ticket.patch;
         self.ticket.events += ticket.events;
         ticket.in_hand
     }
 
     pub(super) fn into_op(self) -> (Ticket, SinkOp) {
-        let Self { event, mut ticket } = self;
-        match ticket.patch.take() {
-            Some(patch) if !ticket.creates => (ticket, SinkOp::Patch(event, patch)),
-            patch => {
-                ticket.patch = patch;
-                (ticket, SinkOp::Create(event))
-            }
-        }
+        let Self { event, ticket } = self;
+        let op = if ticket.creates { SinkOp::Create(event) } else { SinkOp::Patch(event) };
+        (ticket, op)
     }
 
-    pub(super) fn back(mut ticket: Ticket, op: SinkOp) -> Self {
-        let event = match op {
-            SinkOp::Create(event) | SinkOp::Update(event) => event,
-            SinkOp::Patch(event, patch) => {
-                ticket.patch = Some(patch);
-                event
-            }
-        };
-        Self { event, ticket }
+    pub(super) fn back(ticket: Ticket, mut op: SinkOp) -> Self {
+        Self { event: op.take(), ticket }
     }
 
     /// Returns whether the event that is stored under this name can only be this one, from an

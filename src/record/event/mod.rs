@@ -6,6 +6,7 @@
 //! - `core_v1` is the event.
 //! - `wire` is the shape of an event as a document, and `json_writer` and `json` are its text.
 //! - `patch` is the one change that a stored event gets.
+//! - `stored` is what a recording has to know of a stored event.
 
 mod core_v1;
 mod json;
@@ -14,6 +15,7 @@ mod metadata;
 pub(crate) mod name;
 mod patch;
 mod reference;
+mod stored;
 mod text;
 mod timestamp;
 mod wire;
@@ -24,5 +26,6 @@ pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub use patch::EventPatch;
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
+pub use stored::Stored;
 pub use text::Text;
 pub use timestamp::{Timestamp, TimestampError};

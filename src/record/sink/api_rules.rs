@@ -114,11 +114,8 @@ fn is_qualified(text: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns the event in the form in which a store keeps it, or an error that says why the event
-/// cannot be stored.
-pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
-    check(event, can_be_named)?;
-    let mut event = event.clone();
+/// Returns an event that [`check`] has let through in the form in which a store keeps it.
+pub(super) fn admit(mut event: Event) -> Event {
     if event.metadata.namespace.is_empty() {
         event.metadata.namespace = match &event.involved_object.namespace {
             none if none.is_empty() => Text::from_static("default"),
@@ -134,7 +131,7 @@ pub(super) fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkE
         series.last_observed_time = series.last_observed_time.and_then(whole_micros);
         event.set_series(series);
     }
-    Ok(event)
+    event
 }
 
 /// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use crate::catch::catch_panic_message;
-use crate::record::event::{Event, EventPatch};
+use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
 use super::contract::{EventSink, SinkOp};
@@ -120,7 +120,6 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::event::EventPatch;
     /// use eventcast::sink::AsyncEventSink;
     /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
     /// # struct Client(MemorySink);
@@ -141,15 +140,10 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// let mut again = smol::block_on(client.create(&event))?;
     /// again.count = 2;
     /// // This client has no `patch`, so `update` does it.
-    /// assert_eq!(smol::block_on(client.patch(&again, &EventPatch::new(&again)))?.count, 2);
+    /// assert_eq!(smol::block_on(client.patch(&again))?.count, 2);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
-    fn patch(
-        &self,
-        event: &Event,
-        patch: &EventPatch,
-    ) -> impl Future<Output = Result<Event, SinkError>> + Send {
-        let _ = patch;
+    fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
         self.update(event)
     }
 
@@ -165,8 +159,9 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// A store that sends all requests of a batch at once:
     ///
     /// ```
-    /// use eventcast::sink::{AsyncEventSink, Blocking, SinkOp};
+    /// use eventcast::sink::{AsyncEventSink, Blocking, SinkOp, Stored};
     /// use eventcast::{Event, EventSink, SinkError};
+    /// use futures::future::join_all;
     ///
     /// struct Client;
     ///
@@ -179,21 +174,23 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     async fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-    ///         futures::future::join_all(batch.iter().map(|op| op.apply_to_async(self))).await
+    ///     async fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+    ///         let one = async |op: &SinkOp| op.apply_to_async(self).await.map(Stored::from);
+    ///         join_all(batch.iter().map(one)).await
     ///     }
     /// }
     ///
     /// let sink = Blocking::new(Client, |future| futures::executor::block_on(future));
-    /// let ops = [SinkOp::Create(Event::default()), SinkOp::Update(Event::default())];
-    /// assert!(sink.apply(&ops).iter().all(Result::is_ok));
+    /// let mut ops = [SinkOp::Create(Event::default()), SinkOp::Update(Event::default())];
+    /// assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
     /// ```
-    fn apply(&self, batch: &[SinkOp]) -> impl Future<Output = Vec<Result<Event, SinkError>>> + Send {
+    fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
         async move {
             let mut answers = Vec::with_capacity(batch.len());
-            for op in batch {
+            for op in &*batch {
                 let answer = catch_panic_in(op.apply_to_async(self)).await;
-                answers.push(answer.unwrap_or_else(|text| Err(SinkError::panicked(&text))));
+                let answer = answer.unwrap_or_else(|text| Err(SinkError::panicked(&text)));
+                answers.push(answer.map(Stored::from));
             }
             answers
         }
@@ -215,7 +212,7 @@ impl SinkOp {
     ///
     /// # Errors
     ///
-    /// Returns the store's error.
+    /// Returns the store's error. If the event has been taken, the operation is rejected.
     ///
     /// # Examples
     ///
@@ -242,7 +239,8 @@ impl SinkOp {
         match self {
             Self::Create(event) => sink.create(event).await,
             Self::Update(event) => sink.update(event).await,
-            Self::Patch(event, patch) => sink.patch(event, patch).await,
+            Self::Patch(event) => sink.patch(event).await,
+            Self::Taken => Err(SinkError::taken()),
         }
     }
 }
@@ -256,15 +254,11 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
         (**self).update(event)
     }
 
-    fn patch(
-        &self,
-        event: &Event,
-        patch: &EventPatch,
-    ) -> impl Future<Output = Result<Event, SinkError>> + Send {
-        (**self).patch(event, patch)
+    fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
+        (**self).patch(event)
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> impl Future<Output = Vec<Result<Event, SinkError>>> + Send {
+    fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
         (**self).apply(batch)
     }
 }
@@ -426,11 +420,11 @@ where
         self.wait_for_one(self.sink.update(event))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.wait_for_one(self.sink.patch(event, patch))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.wait_for_one(self.sink.patch(event))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
         let answers = self.wait(self.sink.apply(batch));
         answers.unwrap_or_else(|| batch.iter().map(|_| Err(not_ready())).collect())
     }

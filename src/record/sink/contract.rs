@@ -1,7 +1,9 @@
 //! The contract between a recording and a store.
 
+use std::sync::LazyLock;
+
 use crate::catch::catch_panic_message;
-use crate::record::event::{Event, EventPatch};
+use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
 use super::error::SinkError;
@@ -98,9 +100,9 @@ pub trait EventSink: Send + Sync + 'static {
     /// Changes the count, the last time and the message of the stored event of this name, and
     /// returns the event as stored.
     ///
-    /// `event` is the whole event as it should be after the change. `patch` holds the bytes that
-    /// client-go would send. A store uses whichever is easier. The default implementation calls
-    /// [`update`](Self::update).
+    /// `event` is the whole event as it should be after the change. A store that wants the bytes that
+    /// client-go would send makes an [`EventPatch`](crate::event::EventPatch) of the event. The
+    /// default implementation calls [`update`](Self::update).
     ///
     /// # Errors
     ///
@@ -111,37 +113,80 @@ pub trait EventSink: Send + Sync + 'static {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::event::EventPatch;
     /// use eventcast::sink::SinkErrorKind;
     /// use eventcast::{Event, EventSink, MemorySink};
     ///
     /// let sink = MemorySink::new();
     /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
-    /// let patch = EventPatch::new(&event);
-    /// assert_eq!(sink.patch(&event, &patch).unwrap_err().kind(), SinkErrorKind::NotFound);
+    /// assert_eq!(sink.patch(&event).unwrap_err().kind(), SinkErrorKind::NotFound);
     ///
     /// let mut again = sink.create(&event)?;
     /// again.count = 2;
-    /// assert_eq!(sink.patch(&again, &EventPatch::new(&again))?.count, 2);
+    /// assert_eq!(sink.patch(&again)?.count, 2);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        let _ = patch;
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.update(event)
     }
 
-    /// Performs several operations in order, and returns one answer for each. A store overrides
-    /// this method if one transaction for all operations is cheaper. The default implementation
-    /// performs them one by one, and continues after one that fails or panics.
+    /// Performs several operations in order, and returns one answer for each: what the store has
+    /// now, or why the operation failed. A store overrides this method if one transaction for all
+    /// operations is cheaper. The default implementation performs them one by one, and continues
+    /// after one that fails or panics.
+    ///
+    /// The sink may [take](SinkOp::take) the event of an operation, instead of cloning it, if the
+    /// answer to that operation is `Ok`. The caller needs the event of every other operation to try
+    /// again. A recording rejects an event that the sink took although the operation failed.
     ///
     /// A recording calls this method with 2 to 256 operations, no two of them about the same event.
     /// For a single operation the recording calls the method of that operation. An operation
     /// without an answer counts as rejected. If this method panics, the recording performs each
-    /// operation again on its own. A sink should therefore answer [`SinkError::already_exists`] for
-    /// what it has already done.
+    /// operation again on its own, and rejects those whose events the sink has taken. A sink should
+    /// therefore answer [`SinkError::already_exists`] for what it has already done.
     ///
     /// # Examples
+    ///
+    /// A list that keeps the events as they come, without a copy:
+    ///
+    /// ```
+    /// use eventcast::sink::{SinkOp, Stored};
+    /// use eventcast::{Event, EventSink, SinkError};
+    /// use std::sync::Mutex;
+    ///
+    /// #[derive(Default)]
+    /// struct List(Mutex<Vec<Event>>);
+    ///
+    /// impl EventSink for List {
+    ///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.0.lock().unwrap().push(event.clone());
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event)
+    ///     }
+    ///
+    ///     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+    ///         let mut list = self.0.lock().unwrap();
+    ///         let keep = |op: &mut SinkOp| {
+    ///             let stored = Stored::from(op.event());
+    ///             list.push(op.take());
+    ///             Ok(stored)
+    ///         };
+    ///         batch.iter_mut().map(keep).collect()
+    ///     }
+    /// }
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let list = List::default();
+    /// let answers = list.apply(&mut [SinkOp::Create(event.clone()), SinkOp::Patch(event.clone())]);
+    /// assert_eq!(answers[0].as_ref().unwrap().name, "web-0.1");
+    /// assert_eq!(*list.0.lock().unwrap(), [event.clone(), event]);
+    /// ```
+    ///
+    /// The default implementation:
     ///
     /// ```
     /// use eventcast::sink::SinkOp;
@@ -161,15 +206,17 @@ pub trait EventSink: Send + Sync + 'static {
     /// }
     ///
     /// // The first one panics.
-    /// let answers = Picky.apply(&[SinkOp::Create(Event::default()), SinkOp::Update(Event::default())]);
+    /// let mut batch = [SinkOp::Create(Event::default()), SinkOp::Update(Event::default())];
+    /// let answers = Picky.apply(&mut batch);
     /// assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "rejected: the sink panicked: no reason");
     /// assert!(answers[1].is_ok());
     /// ```
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        let perform = |op: &SinkOp| {
-            catch_panic_message(|| op.apply_to(self)).unwrap_or_else(|text| Err(SinkError::panicked(&text)))
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        let perform = |op: &mut SinkOp| {
+            let answer = catch_panic_message(|| op.apply_to(self));
+            answer.unwrap_or_else(|text| Err(SinkError::panicked(&text))).map(Stored::from)
         };
-        batch.iter().map(perform).collect()
+        batch.iter_mut().map(perform).collect()
     }
 }
 
@@ -193,27 +240,65 @@ pub enum SinkOp {
     Create(Event),
     /// A call of [`EventSink::update`].
     Update(Event),
-    /// A call of [`EventSink::patch`].
-    Patch(Event, EventPatch),
+    /// A call of [`EventSink::patch`], with the event as it should be after the patch.
+    Patch(Event),
+    /// An operation whose event a sink has [taken](SinkOp::take).
+    Taken,
 }
+
+/// The event of an operation whose event has been taken.
+static NOTHING: LazyLock<Event> = LazyLock::new(Event::default);
 
 impl SinkOp {
     /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
+    /// If the event has been taken, returns an empty event.
     ///
     /// # Examples
     ///
     /// ```
     /// use eventcast::Event;
-    /// use eventcast::event::EventPatch;
     /// use eventcast::sink::SinkOp;
     ///
-    /// let event = Event::default();
-    /// let op = SinkOp::Patch(event.clone(), EventPatch::new(&event));
-    /// assert_eq!(op.event(), &event);
+    /// let mut event = Event::default();
+    /// event.count = 2;
+    /// assert_eq!(SinkOp::Patch(event.clone()).event(), &event);
+    /// assert_eq!(SinkOp::Taken.event(), &Event::default());
     /// ```
     pub fn event(&self) -> &Event {
         match self {
-            Self::Create(event) | Self::Update(event) | Self::Patch(event, _) => event,
+            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
+            Self::Taken => &NOTHING,
+        }
+    }
+
+    /// Takes the event out of the operation, and leaves [`Taken`](Self::Taken) behind. If the event
+    /// has been taken before, returns an empty event.
+    ///
+    /// In [`EventSink::apply`], take only the events of operations whose answer is `Ok`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    /// use eventcast::sink::SinkOp;
+    ///
+    /// let mut op = SinkOp::Create(Event::default());
+    /// assert_eq!(op.take(), Event::default());
+    /// assert!(matches!(op, SinkOp::Taken));
+    /// ```
+    pub fn take(&mut self) -> Event {
+        match std::mem::replace(self, Self::Taken) {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
+            Self::Taken => Event::default(),
+        }
+    }
+
+    /// Returns the sink's answer to this operation. If the operation failed although the sink took
+    /// the event, nobody can try again, so the answer is a rejection.
+    pub(crate) fn checked<T>(&self, answer: Result<T, SinkError>) -> Result<T, SinkError> {
+        match answer {
+            Err(error) if matches!(self, Self::Taken) => Err(error.of_taken()),
+            answer => answer,
         }
     }
 
@@ -221,7 +306,7 @@ impl SinkOp {
     ///
     /// # Errors
     ///
-    /// Returns the sink's error.
+    /// Returns the sink's error. If the event has been taken, the operation is rejected.
     ///
     /// # Examples
     ///
@@ -232,15 +317,18 @@ impl SinkOp {
     /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
     /// let sink = MemorySink::new();
-    /// let answers = sink.apply(&[SinkOp::Create(event.clone()), SinkOp::Create(event)]);
-    /// assert!(answers[0].is_ok());
-    /// assert_eq!(answers[1].as_ref().unwrap_err().to_string(), "already exists: events \"web-0.1\" in namespace default");
+    /// let op = SinkOp::Create(event);
+    /// assert_eq!(op.apply_to(&sink)?.metadata.name, "web-0.1");
+    /// let error = op.apply_to(&sink).unwrap_err();
+    /// assert_eq!(error.to_string(), "already exists: events \"web-0.1\" in namespace default");
+    /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn apply_to<S: EventSink + ?Sized>(&self, sink: &S) -> Result<Event, SinkError> {
         match self {
             Self::Create(event) => sink.create(event),
             Self::Update(event) => sink.update(event),
-            Self::Patch(event, patch) => sink.patch(event, patch),
+            Self::Patch(event) => sink.patch(event),
+            Self::Taken => Err(SinkError::taken()),
         }
     }
 }
@@ -256,11 +344,11 @@ macro_rules! forward {
                 (**self).update(event)
             }
 
-            fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-                (**self).patch(event, patch)
+            fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+                (**self).patch(event)
             }
 
-            fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+            fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
                 (**self).apply(batch)
             }
         }

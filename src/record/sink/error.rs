@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use crate::catch::{catch_panic, catch_panic_message};
 use crate::escape::{escape, escape_to};
 use crate::record::event::Event;
 
@@ -248,6 +249,21 @@ impl SinkError {
     /// sink would panic at the event again.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
+    }
+
+    /// The error of an operation whose event a sink took before.
+    pub(crate) fn taken() -> Self {
+        Self::rejected("the operation's event has been taken")
+    }
+
+    /// The error of an operation whose event the sink took although the operation failed.
+    pub(crate) fn of_taken(self) -> Self {
+        // The sink's own code may format the cause, and may panic.
+        let text = catch_panic_message(|| self.to_string()).unwrap_or_default();
+        let is_panic = self.is_panic;
+        catch_panic(|| drop(self));
+        let rejected = Self::rejected(format!("the sink took the event and then answered: {text}"));
+        Self { is_panic, ..rejected }
     }
 
     pub(crate) fn is_panic(&self) -> bool {

@@ -1,9 +1,11 @@
 //! A sink that keeps a part of the events that it receives.
 
 use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::catch::catch_panic_message;
-use crate::record::event::{Event, EventPatch};
+use crate::record::event::{Event, Stored};
 
 use super::{EventSink, SinkError, SinkOp};
 
@@ -92,6 +94,20 @@ where
     ) -> Result<Event, SinkError> {
         if self.keeps(event)? { pass(&self.sink) } else { Ok(event.clone()) }
     }
+
+    /// Has the sink do the operations without an answer, and returns its answers to these.
+    fn apply_some<A>(&self, batch: &mut [SinkOp], answers: &[Option<A>]) -> Vec<Result<Stored, SinkError>> {
+        let mut places: Vec<&mut SinkOp> =
+            batch.iter_mut().zip(answers).filter(|(_, answer)| answer.is_none()).map(|(op, _)| op).collect();
+        let mut ops: Vec<SinkOp> =
+            places.iter_mut().map(|place| mem::replace(*place, SinkOp::Taken)).collect();
+        let answers = catch_unwind(AssertUnwindSafe(|| self.sink.apply(&mut ops)));
+        // The caller needs the events that the sink has not taken, also after a panic.
+        for (place, op) in places.into_iter().zip(ops) {
+            *place = op;
+        }
+        answers.unwrap_or_else(|panic| resume_unwind(panic))
+    }
 }
 
 impl<F, S> EventSink for Filter<F, S>
@@ -107,17 +123,17 @@ where
         self.one(event, |sink| sink.update(event))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.one(event, |sink| sink.patch(event, patch))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.one(event, |sink| sink.patch(event))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
         // The answers that the filter gives itself. `None` leaves the answer to the sink.
-        let mine: Vec<Option<Result<Event, SinkError>>> = batch
+        let mine: Vec<Option<Result<Stored, SinkError>>> = batch
             .iter()
             .map(|op| match self.keeps(op.event()) {
                 Ok(true) => None,
-                Ok(false) => Some(Ok(op.event().clone())),
+                Ok(false) => Some(Ok(op.event().into())),
                 Err(error) => Some(Err(error)),
             })
             .collect();
@@ -127,8 +143,7 @@ where
         } else if kept == 0 {
             Vec::new()
         } else {
-            let ops = batch.iter().zip(&mine).filter(|(_, answer)| answer.is_none());
-            self.sink.apply(&ops.map(|(op, _)| op.clone()).collect::<Vec<_>>())
+            self.apply_some(batch, &mine)
         };
         let mut answers = answers.into_iter();
         let missing = || Err(SinkError::rejected("the sink gave no answer"));

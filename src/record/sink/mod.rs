@@ -18,6 +18,7 @@ mod sqlite;
 mod table;
 mod tee;
 
+pub use crate::record::event::Stored;
 pub use async_sink::{AsyncEventSink, Blocking};
 pub use contract::{EventSink, SinkOp};
 pub use error::{SinkError, SinkErrorKind};

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use serde::{Deserialize, Serialize};
 
 use crate::catch::{catch_panic, catch_panic_message};
-use crate::record::event::{Event, EventPatch, Timestamp};
+use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Mutex;
 
 use super::{EventSink, SinkError, SinkErrorKind, SinkOp};
@@ -176,23 +176,20 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
     }
 
     /// Has both sinks do one operation, and returns the answer of the first.
-    fn one(
-        &self,
-        op: &SinkOp,
-        call: impl FnOnce(&A) -> Result<Event, SinkError>,
-    ) -> Result<Event, SinkError> {
+    fn one(&self, op: SinkOp, call: impl FnOnce(&A) -> Result<Event, SinkError>) -> Result<Event, SinkError> {
         // A panic of the first sink does not affect the second.
         let answer = catch_unwind(AssertUnwindSafe(|| call(&self.first)));
-        self.write(for_second(op, answer.as_ref().ok()).into_iter().collect());
+        let given = answer.as_ref().ok().map(|answer| answer.as_ref().map(|stored| &stored.metadata.name));
+        self.write(for_second(op, given).into_iter().collect());
         answer.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Has the second sink do these operations.
-    fn write(&self, ops: Vec<SinkOp>) {
+    fn write(&self, mut ops: Vec<SinkOp>) {
         if ops.is_empty() {
             return;
         }
-        let (mut answers, panic) = match catch_panic_message(|| self.second.apply(&ops)) {
+        let (mut answers, panic) = match catch_panic_message(|| self.second.apply(&mut ops)) {
             Ok(answers) => (answers.into_iter(), None),
             Err(text) => (Vec::new().into_iter(), Some(text)),
         };
@@ -203,7 +200,7 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
                     None => "the sink gave no answer".to_owned(),
                 }))
             });
-            match self.settled(&op, answer) {
+            match self.settled(&op, op.checked(answer)) {
                 Ok(()) => self.stats.lock().written += 1,
                 Err(error) => {
                     self.stats.lock().failed += 1;
@@ -220,12 +217,13 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
     /// Returns `Ok` if the second sink has done the operation or had already done it, and the error
     /// otherwise. Creates the event there first, if it should be changed and the sink does not have
     /// it.
-    fn settled(&self, op: &SinkOp, answer: Result<Event, SinkError>) -> Result<(), SinkError> {
-        let answer = match answer {
+    fn settled(&self, op: &SinkOp, answer: Result<Stored, SinkError>) -> Result<(), SinkError> {
+        let answer = match answer.map(drop) {
             Err(error) if error.kind() == SinkErrorKind::NotFound && !is_create(op) => {
                 catch_panic(|| drop(error));
                 catch_panic_message(|| self.second.create(op.event()))
                     .unwrap_or_else(|text| Err(SinkError::rejected(format!("the sink panicked: {text}"))))
+                    .map(drop)
             }
             answer => answer,
         };
@@ -234,7 +232,7 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
                 catch_panic(|| drop(error));
                 Ok(())
             }
-            answer => answer.map(drop),
+            answer => answer,
         }
     }
 
@@ -249,12 +247,12 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
 }
 
 /// Returns the operation as the second sink is to do it, or `None` if the second sink is not to do
-/// it now. `answer` is the first sink's answer, or `None` if there is none, for example after a
-/// panic.
-fn for_second(op: &SinkOp, answer: Option<&Result<Event, SinkError>>) -> Option<SinkOp> {
-    let mut op = op.clone();
+/// it now. `answer` is the name or the error that the first sink answered, or `None` if there is no
+/// answer, for example after a panic.
+fn for_second(mut op: SinkOp, answer: Option<Result<&Text, &SinkError>>) -> Option<SinkOp> {
     let event = match &mut op {
-        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => event,
+        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => event,
+        SinkOp::Taken => return None,
     };
     // The version is that of the first store. The second one would refuse it.
     event.metadata.set_resource_version("");
@@ -267,8 +265,8 @@ fn for_second(op: &SinkOp, answer: Option<&Result<Event, SinkError>>) -> Option<
             None
         }
         // The first sink has completed the name.
-        Some(Ok(stored)) if event.metadata.name.is_empty() => {
-            event.metadata.name = stored.metadata.name.clone();
+        Some(Ok(name)) if event.metadata.name.is_empty() => {
+            event.metadata.name = name.clone();
             Some(op)
         }
         // The event has no name yet. The first sink would complete the name differently in the next
@@ -295,21 +293,25 @@ fn is_other(event: &Event, error: &SinkError) -> bool {
 
 impl<A: EventSink, B: EventSink> EventSink for Tee<A, B> {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.one(&SinkOp::Create(event.clone()), |first| first.create(event))
+        self.one(SinkOp::Create(event.clone()), |first| first.create(event))
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.one(&SinkOp::Update(event.clone()), |first| first.update(event))
+        self.one(SinkOp::Update(event.clone()), |first| first.update(event))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.one(&SinkOp::Patch(event.clone(), patch.clone()), |first| first.patch(event, patch))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.one(SinkOp::Patch(event.clone()), |first| first.patch(event))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        // The first sink may take the events.
+        let copies = batch.to_vec();
         let answers = catch_unwind(AssertUnwindSafe(|| self.first.apply(batch)));
         let given = answers.as_ref().map_or(&[][..], Vec::as_slice);
-        let ops = batch.iter().enumerate().filter_map(|(at, op)| for_second(op, given.get(at)));
+        let given = given.iter().map(|answer| Some(answer.as_ref().map(|stored| &stored.name)));
+        let given = given.chain(std::iter::repeat(None));
+        let ops = copies.into_iter().zip(given).filter_map(|(op, answer)| for_second(op, answer));
         self.write(ops.collect());
         answers.unwrap_or_else(|panic| resume_unwind(panic))
     }

@@ -56,7 +56,7 @@ fn record_seven(events: &EventBroadcaster, clock: &FakeClock, sink: &Scripted) {
         assert_eq!((&*event.source.component, &*event.source.host), ("eventTest", ""));
         assert_eq!((&*event.reporting_controller, &*event.reporting_instance), ("eventTest", ""));
         assert_eq!(event.first_timestamp == event.last_timestamp, count == 1, "item {i}");
-        if let SinkOp::Patch(event, patch) = &calls[i] {
+        if let SinkOp::Patch(event) = &calls[i] {
             let at = event.last_timestamp.unwrap();
             let json = format!(r#"{{"count":{count},"lastTimestamp":"{at:.0}","message":"{message}"}}"#);
             assert_eq!(patch.as_str(), json);

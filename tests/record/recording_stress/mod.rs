@@ -254,13 +254,13 @@ impl EventSink for Hostile {
         Ok(event.clone())
     }
 
-    fn patch(&self, event: &Event, _: &EventPatch) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.once(key_of(event), || self.write(event, false))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
         let keys = batch.iter().map(|op| match op {
-            SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event, _) => key_of(event),
+            SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => key_of(event),
             _ => unreachable!("there is no other"),
         });
         if keys.collect::<HashSet<_>>().len() < batch.len() || batch.len() > 256 {

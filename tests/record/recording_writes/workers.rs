@@ -36,7 +36,7 @@ impl EventSink for Batches {
         self.store.update(event)
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
         let keys: HashSet<_> = batch.iter().map(|op| event_of(op).metadata.name.clone()).collect();
         assert_eq!(keys.len(), batch.len(), "no event twice in a batch");
         self.sizes.lock().unwrap().push(batch.len());
@@ -175,8 +175,8 @@ impl EventSink for Noting {
         unreachable!("there is a patch")
     }
 
-    fn patch(&self, event: &Event, patch: &eventcast::event::EventPatch) -> Result<Event, SinkError> {
-        self.write(&SinkOp::Patch(event.clone(), patch.clone()))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.write(&SinkOp::Patch(event.clone()))
     }
 }
 

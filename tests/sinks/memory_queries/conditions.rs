@@ -82,7 +82,7 @@ fn a_limit_takes_what_was_written_last() {
     assert_eq!(names(&find(usize::MAX)), ["a", "b", "c"]);
     let mut again = first;
     again.count = 2;
-    store.patch(&again, &EventPatch::new(&again)).unwrap();
+    store.patch(&again).unwrap();
     assert_eq!(names(&find(2)), ["c", "a"]);
     let web = EventQuery::new().object(ObjectReference::new("Pod", "web-1")).limit(1);
     assert_eq!(names(&store.find(&web)), ["b"], "the limit is of what is found");

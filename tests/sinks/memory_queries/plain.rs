@@ -105,13 +105,13 @@ proptest! {
                             plain.put(&event.metadata.name, count, clock_seconds(&clock));
                         }
                         let patch = EventPatch::new(&event);
-                        (SinkOp::Patch(event, patch), old.is_none().then_some(SinkErrorKind::NotFound))
+                        (SinkOp::Patch(event), old.is_none().then_some(SinkErrorKind::NotFound))
                     }
                 };
                 ops.push(op);
                 expected.push(answer);
             }
-            let answers = store.apply(&ops);
+            let answers = store.apply(&mut ops);
             let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(SinkError::kind)).collect();
             prop_assert_eq!(kinds, expected);
             clock.advance(Duration::from_secs(now - clock_seconds(&clock)));

@@ -58,13 +58,13 @@ fn many(number: usize) -> Event {
 fn with_each_store(test: impl Fn(&dyn Store)) {
     let events: Vec<SinkOp> = (0..MANY).map(|number| SinkOp::Create(many(number))).collect();
     let store = MemorySink::new();
-    assert!(store.apply(&events).iter().all(Result::is_ok));
+    assert!(store.apply(&mut events).iter().all(Result::is_ok));
     test(&store);
     #[cfg(feature = "sqlite-system")]
     {
         let folder = tempfile::tempdir().unwrap();
         let store = eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap();
-        assert!(store.apply(&events).iter().all(Result::is_ok));
+        assert!(store.apply(&mut events).iter().all(Result::is_ok));
         test(&store);
     }
 }
@@ -77,7 +77,7 @@ fn version(event: &Event) -> u64 {
 fn rewrite(store: &dyn Store, number: usize, count: i32) {
     let mut event = many(number);
     event.count = count;
-    store.patch(&event, &EventPatch::new(&event)).unwrap();
+    store.patch(&event).unwrap();
 }
 
 #[test]

@@ -72,11 +72,11 @@ fn write(path: &Path, life: &str, seed: u64) {
                 *count += 1;
                 let again = event(name, *count);
                 let patch = EventPatch::new(&again);
-                ops.push(SinkOp::Patch(again, patch));
+                ops.push(SinkOp::Patch(again));
                 told.push(format!("{name}={count}"));
             }
             child::say(&format!("try {}", told.join(" ")));
-            for answer in sink.apply(&ops) {
+            for answer in sink.apply(&mut ops) {
                 answer.unwrap();
             }
             counts.extend(
@@ -190,7 +190,7 @@ fn killed_while_the_log_is_written_back_it_opens() {
     let live = tempdir().unwrap();
     let sink = open(&live.path().join("events.db"));
     let ops: Vec<_> = (0..100).map(|i| SinkOp::Create(event(&format!("{i}"), 1))).collect();
-    let stored: Vec<_> = sink.apply(&ops).into_iter().map(Result::unwrap).collect();
+    let stored: Vec<_> = sink.apply(&mut ops).into_iter().map(Result::unwrap).collect();
     let folder = tempdir().unwrap();
     for (name, mut bytes) in contents(&live) {
         if name == "events.db" {

@@ -138,7 +138,10 @@ impl Rig {
         self.clock.set(system_time(vector.at));
         let (event, patch, key) = match self.correlator.correlate(&vector.event) {
             Correlation::Create { event, key, .. } => (event, None, key),
-            Correlation::Update { event, patch, key, .. } => (event, Some(patch), key),
+            Correlation::Update { event, key, .. } => {
+                let patch = EventPatch::new(&event);
+                (event, Some(patch), key)
+            }
             _ => return Answer { event: None, patch: None },
         };
         let server = &vector.server;

@@ -219,7 +219,7 @@ fn watch_follows_until_it_is_told_to_stop() {
         let mut again = stored;
         again.count = 2;
         again.last_timestamp = Some("2026-01-02T03:04:05Z".parse().unwrap());
-        sink.patch(&again, &EventPatch::new(&again)).unwrap();
+        sink.patch(&again).unwrap();
         assert_eq!(watching.line(), "2026-01-02T03:04:05Z  Normal   Killing  pod/web-0  message of d (x2)");
         watching.signal(signal);
         assert_eq!(watching.end(), (Some(0), String::new()));
@@ -311,7 +311,7 @@ fn an_output_that_nobody_reads_is_no_failure() {
     let place = filled();
     let sink = place.sink();
     let more = |number| SinkOp::Create(event(&format!("more-{number}"), "web-0", "Normal", "Started"));
-    assert!(sink.apply(&(0..2000).map(more).collect::<Vec<_>>()).iter().all(Result::is_ok));
+    assert!(sink.apply(&mut (0..2000).map(more).collect::<Vec<_>>()).iter().all(Result::is_ok));
     for form in ["table", "json"] {
         let mut child = eventcast(&["events", "get", "-o", form, "--store"])
             .arg(&place.store)

@@ -74,14 +74,14 @@ fn a_patch_changes_count_last_time_and_message() {
     let sink = cluster.sink();
     let first = sink.create(&cluster.event("web-0.1")).unwrap();
     let (event, patch) = cluster.patch_of("web-0.1");
-    let stored = sink.patch(&event, &patch).unwrap();
+    let stored = sink.patch(&event).unwrap();
     assert_eq!((stored.count, stored.message.as_str()), (2, "restarts again"));
     assert_eq!(stored.last_timestamp, event.last_timestamp);
     assert_eq!(stored.first_timestamp, first.first_timestamp);
     assert_eq!(stored.metadata.uid(), first.metadata.uid());
     assert_ne!(stored.metadata.resource_version(), first.metadata.resource_version());
     // The same patch again changes nothing, which is success too.
-    assert_eq!(sink.patch(&event, &patch).unwrap(), stored);
+    assert_eq!(sink.patch(&event).unwrap(), stored);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_patch_of_an_event_that_is_not_there_finds_nothing() {
     let cluster = Cluster::new();
     let (event, patch) = cluster.patch_of("web-0.1");
     let words = ["not found: 404 NotFound: events \"web-0.1\" not found"];
-    refused(cluster.sink().patch(&event, &patch), NotFound, &words);
+    refused(cluster.sink().patch(&event), NotFound, &words);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_expired_event_is_not_found_and_its_name_is_free_again() {
     let path = format!("/api/v1/namespaces/{}/events/web-0.1", cluster.namespace);
     assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
     let (event, patch) = cluster.patch_of("web-0.1");
-    refused(sink.patch(&event, &patch), NotFound, &[]);
+    refused(sink.patch(&event), NotFound, &[]);
     assert_eq!(sink.create(&event).unwrap().count, 2);
 }
 
@@ -158,7 +158,7 @@ fn a_namespace_on_its_way_out_takes_no_new_events_but_patches() {
     let words = ["rejected: 403 Forbidden: ", &terminating, " (the namespace is being deleted)"];
     refused(sink.create(&cluster.event("web-0.2")), Rejected, &words);
     let (event, patch) = cluster.patch_of("web-0.1");
-    assert_eq!(sink.patch(&event, &patch).unwrap().count, 2);
+    assert_eq!(sink.patch(&event).unwrap().count, 2);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn who_may_not_is_told_which_role_is_missing() {
     for (verb, answer) in [
         ("create", nobody.create(&event)),
         ("update", nobody.update(&event)),
-        ("patch", nobody.patch(&event, &patch)),
+        ("patch", nobody.patch(&event)),
     ] {
         // The server's own words come first, in full, although the user has a long name.
         let cannot = format!(
@@ -189,7 +189,7 @@ fn who_may_only_create_creates_and_nothing_more() {
     let creator = cluster.sink_as(Role::Creator);
     creator.create(&cluster.event("web-0.1")).unwrap();
     let (event, patch) = cluster.patch_of("web-0.1");
-    refused(creator.patch(&event, &patch), Rejected, &["cannot patch resource \"events\""]);
+    refused(creator.patch(&event), Rejected, &["cannot patch resource \"events\""]);
     // The name is taken, but the sink may not read which event has it.
     let error = refused(creator.create(&event), AlreadyExists, &[]);
     assert_eq!(error.stored(), None);
@@ -392,7 +392,7 @@ fn without_an_event_time_nearly_everything_is_taken() {
         assert_eq!(sink.create(&event).unwrap().message, message.as_str(), "{name}");
         // The event can be patched too, whatever its name.
         event.count = 2;
-        assert_eq!(sink.patch(&event, &EventPatch::new(&event)).unwrap().count, 2, "{name}");
+        assert_eq!(sink.patch(&event).unwrap().count, 2, "{name}");
     }
 }
 
@@ -439,7 +439,7 @@ fn the_field_manager_is_the_component_or_what_was_set() {
     sink.create(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.1"), ["kubelet"]);
     let (event, patch) = cluster.patch_of("web-0.1");
-    cluster.sink().field_manager("shop controller&x=/1").patch(&event, &patch).unwrap();
+    cluster.sink().field_manager("shop controller&x=/1").patch(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.1"), ["kubelet", "shop controller&x=/1"]);
 
     let mut event = cluster.event("web-0.2");

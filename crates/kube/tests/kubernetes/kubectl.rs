@@ -25,7 +25,7 @@ fn kubectl_events_shows_what_was_recorded() {
     sink.create(&cluster.event("web-0.1")).unwrap();
     let (mut event, _) = cluster.patch_of("web-0.1");
     event.count = 3;
-    sink.patch(&event, &EventPatch::new(&event)).unwrap();
+    sink.patch(&event).unwrap();
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, cluster.server().kubeconfig()).unwrap();
     let events = |more: &[&str]| {

@@ -5,14 +5,14 @@ use std::slice;
 use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Timestamp, name};
 use crate::record::loss::{Loss, LossReason};
-use crate::record::sink::{EventSink, SinkError, SinkErrorKind};
+use crate::record::sink::{EventSink, SinkError, SinkErrorKind, Stored};
 use crate::record::stats::SinkFailure;
 
 use super::super::write::{Ticket, Write};
 use super::Driver;
 
 impl<S: EventSink> Driver<S> {
-    pub(super) fn stored(&mut self, write: Write, stored: &Event) {
+    pub(super) fn stored(&mut self, write: Write, stored: &Stored) {
         self.breaker.answered();
         let created = write.creates();
         let ticket = write.ticket;
@@ -113,7 +113,7 @@ impl<S: EventSink> Driver<S> {
             None => write.ticket.is_unsure,
         };
         if is_same && !write.ticket.is_update {
-            let stored = error.stored().unwrap_or(&write.event).clone();
+            let stored = Stored::from(error.stored().unwrap_or(&write.event));
             self.discard(error);
             return self.stored(write, &stored);
         }

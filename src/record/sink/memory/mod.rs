@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Deadline};
 use crate::error::BuildError;
-use crate::record::event::{Event, EventPatch, Text, Timestamp};
+use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::serde_object::object_only;
 use crate::sync::{Arc, Mutex};
 
-use super::api_rules::{admitted, check, described, namespace_of, whole_seconds};
+use super::api_rules::{admit, check, described, namespace_of, whole_seconds};
 use super::{EventSink, SinkError, SinkOp, api_rules};
 
 pub use read::MemoryEvents;
@@ -323,46 +323,64 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn apply(&mut self, op: &SinkOp) -> Result<Event, SinkError> {
-        match op {
-            SinkOp::Create(event) => self.create(event),
-            SinkOp::Update(event) => self.update(event),
-            SinkOp::Patch(event, _) => self.patch(event),
+    fn apply(&mut self, op: &mut SinkOp) -> Result<Stored, SinkError> {
+        let slot = match op {
+            SinkOp::Create(event) => {
+                self.check_new(event)?;
+                self.create(op.take())
+            }
+            SinkOp::Update(event) => self.update(event)?,
+            SinkOp::Patch(event) => self.patch(event)?,
+            SinkOp::Taken => return Err(SinkError::taken()),
+        };
+        Ok(self.at(slot).into())
+    }
+
+    fn at(&self, slot: u32) -> &Event {
+        &self.state.events.at(slot).event
+    }
+
+    /// Returns an error if the event cannot be created.
+    fn check_new(&self, event: &Event) -> Result<(), SinkError> {
+        check(event, true)?;
+        let (namespace, name) = (namespace_of(event), &event.metadata.name);
+        match self.state.events.find(namespace, name) {
+            None => Ok(()),
+            Some(slot) => {
+                let taken = SinkError::already_exists(described(namespace, name));
+                Err(taken.with_stored(self.at(slot).clone()))
+            }
         }
     }
 
-    fn create(&mut self, event: &Event) -> Result<Event, SinkError> {
-        let mut event = admitted(event, true)?;
+    /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
+    fn create(&mut self, event: Event) -> u32 {
+        let mut event = admit(event);
         let metadata = &mut event.metadata;
         if metadata.name.is_empty() {
             metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
-        } else if let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) {
-            let taken = described(&metadata.namespace, &metadata.name);
-            return Err(
-                SinkError::already_exists(taken).with_stored(self.state.events.at(slot).event.clone())
-            );
         }
-        Ok(self.insert(event))
+        self.insert(event)
     }
 
-    fn update(&mut self, event: &Event) -> Result<Event, SinkError> {
-        let mut event = admitted(event, false)?;
+    fn update(&mut self, event: &Event) -> Result<u32, SinkError> {
+        check(event, false)?;
+        let mut event = admit(event.clone());
         let metadata = &mut event.metadata;
         let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) else {
             return Ok(self.insert(event));
         };
-        let old = self.state.events.at(slot);
-        api_rules::take_over(metadata, &old.event)?;
+        api_rules::take_over(metadata, self.at(slot))?;
         // An update that changes nothing is not a write.
-        let is_write = event != old.event;
+        let is_write = event != *self.at(slot);
         self.state.stats.updated += 1;
         if is_write {
             self.rewrite(slot, |stored| *stored = event);
         }
-        Ok(self.state.events.at(slot).event.clone())
+        Ok(slot)
     }
 
-    fn patch(&mut self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&mut self, event: &Event) -> Result<u32, SinkError> {
         check(event, false)?;
         let (namespace, name) = (namespace_of(event), &event.metadata.name);
         let Some(slot) = self.state.events.find(namespace, name) else {
@@ -384,12 +402,12 @@ impl Change<'_> {
                 (stored.count, stored.message, stored.last_timestamp) = (count, message, last);
             });
         }
-        Ok(self.state.events.at(slot).event.clone())
+        Ok(slot)
     }
 
-    /// Adds an event whose name is free, and returns it as stored. In a full store the event that
-    /// was written longest ago makes room.
-    fn insert(&mut self, mut event: Event) -> Event {
+    /// Adds an event whose name is free, and returns its slot. In a full store the event that was
+    /// written longest ago makes room.
+    fn insert(&mut self, mut event: Event) -> u32 {
         if self.state.events.len() >= self.max_events {
             self.state.events.remove_oldest();
             self.state.stats.evicted += 1;
@@ -401,8 +419,7 @@ impl Change<'_> {
         event.metadata.set_uid(api_rules::uid(self.uid_prefix, self.state.stats.created));
         event.metadata.set_creation_timestamp(today);
         event.metadata.set_resource_version(version.to_string());
-        self.state.events.push(event.clone(), version, self.expires);
-        event
+        self.state.events.push(event, version, self.expires)
     }
 
     fn rewrite(&mut self, slot: u32, change: impl FnOnce(&mut Event)) {
@@ -429,19 +446,24 @@ impl Change<'_> {
 /// The store performs all operations of a batch under one lock and at one moment.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.change(|change| change.create(event))
+        self.change(|change| {
+            change.check_new(event)?;
+            let slot = change.create(event.clone());
+            Ok(change.at(slot).clone())
+        })
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.change(|change| change.update(event))
+        self.change(|change| change.update(event).map(|slot| change.at(slot).clone()))
     }
 
-    fn patch(&self, event: &Event, _patch: &EventPatch) -> Result<Event, SinkError> {
-        self.change(|change| change.patch(event))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.change(|change| change.patch(event).map(|slot| change.at(slot).clone()))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        self.change(|change| batch.iter().map(|op| change.apply(op)).collect())
+    /// Takes the events that it creates.
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        self.change(|change| batch.iter_mut().map(|op| change.apply(op)).collect())
     }
 }
 

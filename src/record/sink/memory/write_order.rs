@@ -93,8 +93,8 @@ impl WriteOrder {
         self.order.range(versions).map(|(&version, &slot)| (version, &self.at(slot).event))
     }
 
-    /// Adds an event as the newest. There must be no event of its name yet.
-    pub(super) fn push(&mut self, event: Event, version: u64, expires: Deadline) {
+    /// Adds an event as the newest, and returns its slot. There must be no event of its name yet.
+    pub(super) fn push(&mut self, event: Event, version: u64, expires: Deadline) -> u32 {
         let hash = self.hash(&event.metadata.namespace, &event.metadata.name);
         let entry = SlabEntry { event, version, expires, hash };
         let slot = if let Some(slot) = self.free.pop() {
@@ -108,6 +108,7 @@ impl WriteOrder {
         self.order.insert(version, slot);
         let slots = &self.slots;
         self.index.insert_unique(hash, slot, |&at| slots[at as usize].hash);
+        slot
     }
 
     /// Applies `change` to the event in `slot`, and makes it the newest. The change must keep the

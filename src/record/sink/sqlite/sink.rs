@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::slice;
 
-use crate::record::event::{Event, EventPatch};
+use crate::record::event::{Event, Stored};
 use crate::record::sink::{EventSink, SinkError, SinkOp};
 
 use super::error::{SqliteError, SqliteErrorKind};
@@ -12,11 +12,11 @@ use super::{SqliteSink, SqliteStore, Writer, open, write};
 impl SqliteSink {
     /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
     /// no longer there, so the store does not acknowledge the write.
-    fn write(
+    fn write<A: From<Event>>(
         &self,
         writer: &mut Writer,
         batch: &[SinkOp],
-    ) -> Result<Vec<Result<Event, SinkError>>, SqliteError> {
+    ) -> Result<Vec<Result<A, SinkError>>, SqliteError> {
         let SqliteStore { path, options, clock, .. } = &*self.shared;
         if writer.is_lost {
             self.reopen(writer)?;
@@ -54,9 +54,20 @@ impl SqliteSink {
         Ok(())
     }
 
+    /// Applies the operations in one transaction.
+    fn apply_all<A: From<Event>>(&self, batch: &[SinkOp]) -> Vec<Result<A, SinkError>> {
+        let Some(writer) = &self.shared.writer else {
+            return batch.iter().map(|_| Err(open_for_reading(&self.shared.path))).collect();
+        };
+        match self.write(&mut writer.lock(), batch) {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.again().into_sink_error())).collect(),
+        }
+    }
+
     /// Applies one operation, as a batch of one.
     fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
-        self.apply(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
+        self.apply_all(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
     }
 }
 
@@ -69,18 +80,12 @@ impl EventSink for SqliteSink {
         self.apply_one(&SinkOp::Update(event.clone()))
     }
 
-    fn patch(&self, event: &Event, patch: &EventPatch) -> Result<Event, SinkError> {
-        self.apply_one(&SinkOp::Patch(event.clone(), patch.clone()))
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.apply_one(&SinkOp::Patch(event.clone()))
     }
 
-    fn apply(&self, batch: &[SinkOp]) -> Vec<Result<Event, SinkError>> {
-        let Some(writer) = &self.shared.writer else {
-            return batch.iter().map(|_| Err(open_for_reading(&self.shared.path))).collect();
-        };
-        match self.write(&mut writer.lock(), batch) {
-            Ok(answers) => answers,
-            Err(error) => batch.iter().map(|_| Err(error.again().into_sink_error())).collect(),
-        }
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        self.apply_all(batch)
     }
 }
 

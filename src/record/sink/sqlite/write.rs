@@ -6,7 +6,7 @@ use rusqlite::{
 
 use crate::clock::Clock;
 use crate::record::event::{Event, Text, Timestamp};
-use crate::record::sink::api_rules::{admitted, check, described, namespace_of, whole_seconds};
+use crate::record::sink::api_rules::{admit, check, described, namespace_of, whole_seconds};
 use crate::record::sink::{SinkError, SinkOp, api_rules};
 
 use super::SqliteSinkOptions;
@@ -87,18 +87,18 @@ impl From<rusqlite::Error> for WriteError {
 
 /// Does all operations and commits, or does nothing at all. Returns the answers only after the
 /// commit has returned.
-pub(super) fn apply(
+pub(super) fn apply<A: From<Event>>(
     connection: &mut Connection,
     options: &SqliteSinkOptions,
     clock: &Clock,
     ops: &[SinkOp],
-) -> Result<Vec<Result<Event, SinkError>>, rusqlite::Error> {
+) -> Result<Vec<Result<A, SinkError>>, rusqlite::Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut batch = WriteBatch::begin(&transaction, options, clock.now().into(), ops.len())?;
     let mut answers = Vec::with_capacity(ops.len());
     for op in ops {
         match batch.perform(op) {
-            Ok(stored) => answers.push(Ok(stored)),
+            Ok(stored) => answers.push(Ok(stored.into())),
             Err(WriteError::Answer(answer)) => answers.push(Err(answer)),
             Err(WriteError::Lost(error)) => return Err(error),
         }
@@ -219,7 +219,8 @@ impl<'a> WriteBatch<'a> {
         match op {
             SinkOp::Create(event) => self.create(admitted(event, true)?),
             SinkOp::Update(event) => self.update(admitted(event, false)?),
-            SinkOp::Patch(event, _) => self.patch(event),
+            SinkOp::Patch(event) => self.patch(event),
+            SinkOp::Taken => Err(SinkError::taken().into()),
         }
     }
 
@@ -363,6 +364,13 @@ impl<'a> WriteBatch<'a> {
         self.counters.evicted += gone.saturating_sub(expired);
         Ok(())
     }
+}
+
+/// Returns a copy of the event in the form in which the store keeps it. The operation keeps its
+/// event, because the transaction may yet fail.
+fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
+    check(event, can_be_named)?;
+    Ok(admit(event.clone()))
 }
 
 fn taken(event: &Event) -> SinkError {

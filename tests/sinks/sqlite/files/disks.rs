@@ -71,7 +71,7 @@ fn on_a_small_disk(folder: &Path) {
     let mut stored = Vec::new();
     let refused = loop {
         let ops: Vec<_> = (0..10).map(|i| SinkOp::Create(event(&format!("{}", stored.len() + i)))).collect();
-        let answers = sink.apply(&ops);
+        let answers = sink.apply(&mut ops);
         assert_eq!(answers.len(), 10);
         if answers[0].is_err() {
             break answers;

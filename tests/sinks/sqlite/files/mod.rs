@@ -30,7 +30,7 @@ fn event(name: &str) -> Event {
 fn filled(path: &Path, events: usize) {
     let sink = SqliteSink::open(path).unwrap();
     let ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
 }
 
 fn sql(path: &Path, sql: &str) {

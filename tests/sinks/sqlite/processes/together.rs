@@ -27,7 +27,7 @@ fn write(path: &Path, who: &str) {
             (0..BATCH).map(|i| SinkOp::Create(event(&format!("{who}-{batch}-{i}"), 1))).collect();
         let counted = event(&format!("{who}-0-0"), count);
         let patch = EventPatch::new(&counted);
-        ops.push(SinkOp::Patch(counted, patch));
+        ops.push(SinkOp::Patch(counted));
         let versions: Vec<_> =
             apply(&sink, &ops).iter().map(|event| event.metadata.resource_version().to_string()).collect();
         child::say(&versions.join(" "));

@@ -77,7 +77,7 @@ fn what_is_stored_is_there_after_the_next_start() {
     assert_eq!(sink.events().unwrap(), [a.clone(), b]);
     let mut again = a.clone();
     again.count = 2;
-    let a = sink.patch(&again, &EventPatch::new(&again)).unwrap();
+    let a = sink.patch(&again).unwrap();
     assert_eq!(a.metadata.resource_version(), "3");
     let c = sink.create(&event("c")).unwrap();
     assert_eq!(c.metadata.uid().split_at(24).0, a.metadata.uid().split_at(24).0);
@@ -133,7 +133,7 @@ fn every_field_and_every_character_comes_back_as_it_was() {
         assert!(sink.find(&query).unwrap().contains(event));
         let mut again = event.clone();
         again.count = 7;
-        assert_eq!(sink.patch(&again, &EventPatch::new(&again)).unwrap().count, 7);
+        assert_eq!(sink.patch(&again).unwrap().count, 7);
     }
 }
 
@@ -147,7 +147,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
     clock.advance(Duration::from_secs(3599));
     let mut again = event("kept");
     again.count = 2;
-    sink.patch(&again, &EventPatch::new(&again)).unwrap();
+    sink.patch(&again).unwrap();
     assert_eq!(sink.len().unwrap(), 2);
     drop(sink);
 
@@ -159,7 +159,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
     assert_eq!(sink.get("default", "idle").unwrap(), None);
     let stats = sink.stats().unwrap();
     assert_eq!((stats.stored, stats.created, stats.expired), (1, 2, 1));
-    assert_eq!(sink.patch(&idle, &EventPatch::new(&idle)).unwrap_err().kind(), SinkErrorKind::NotFound);
+    assert_eq!(sink.patch(&idle).unwrap_err().kind(), SinkErrorKind::NotFound);
     // The name is free again, and the new event has the time to live of the store that wrote it.
     sink.create(&event("idle")).unwrap();
     clock.advance(Duration::from_secs(3599));
@@ -178,7 +178,7 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
     let clock = clock();
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
     let ops: Vec<_> = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
     clock.advance(Duration::from_secs(3600));
     assert!(sink.is_empty().unwrap());
     for name in ["9999", "9998", "5000", "0"] {
@@ -198,13 +198,13 @@ fn operations_in_a_batch_have_an_answer_each() {
     let folder = tempdir().unwrap();
     let sink = store(&folder);
     let batch = [
-        SinkOp::Patch(event("a"), EventPatch::new(&event("a"))),
+        SinkOp::Patch(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Create(event("")),
         SinkOp::Create(event("a")),
         SinkOp::Update(event("b")),
     ];
-    let answers = sink.apply(&batch);
+    let answers = sink.apply(&mut batch);
     let kinds: Vec<_> =
         answers.iter().map(|answer| answer.as_ref().map_err(eventcast::SinkError::kind).err()).collect();
     assert_eq!(
@@ -221,7 +221,7 @@ fn operations_in_a_batch_have_an_answer_each() {
     assert_eq!(taken.stored(), answers[1].as_ref().ok());
     assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
     assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
-    assert!(sink.apply(&[]).is_empty());
+    assert!(sink.apply(&mut []).is_empty());
 }
 
 /// The columns and their form are API for users who read the file by hand.

@@ -65,11 +65,11 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
     // One event that cannot be read does not stop another from being written.
     let answers =
-        sink.apply(&[SinkOp::Patch(stored.clone(), EventPatch::new(&stored)), SinkOp::Create(event("b"))]);
+        sink.apply(&mut [SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))]);
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
     assert!(answers[1].is_ok());
     other.execute_batch("DROP TABLE events").unwrap();
-    let answers = sink.apply(&[SinkOp::Create(event("c")), SinkOp::Create(event("d"))]);
+    let answers = sink.apply(&mut [SinkOp::Create(event("c")), SinkOp::Create(event("d"))]);
     assert_eq!(answers.len(), 2);
     assert!(answers.iter().all(Result::is_err));
     assert!(sink.events().is_err());
@@ -130,7 +130,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
         let folder = tempdir().unwrap();
         let sink = store(&folder);
         let ops: Vec<_> = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-        let stored: Vec<_> = sink.apply(&ops).into_iter().map(Result::unwrap).collect();
+        let stored: Vec<_> = sink.apply(&mut ops).into_iter().map(Result::unwrap).collect();
         let others: Vec<_> = stored.iter().filter(|event| event.metadata.name != "7").cloned().collect();
         let by_hand = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
         assert_eq!(sink.stats().unwrap().unreadable, 0);

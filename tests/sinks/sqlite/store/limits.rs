@@ -15,7 +15,7 @@ fn limited(max_events: usize) -> SqliteSinkOptions {
 
 fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     let ops: Vec<_> = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
-    assert!(sink.apply(&ops).iter().all(Result::is_ok));
+    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
 }
 
 /// A process without its own limit neither discards events that another process keeps nor keeps

@@ -1,0 +1,54 @@
+//! The fields of a stored event that a recording has to know.
+
+use super::core_v1::Event;
+use super::text::Text;
+use super::timestamp::Timestamp;
+
+/// The part of a store's answer that a correlator remembers.
+///
+/// A store that answers to many operations at once returns these fields instead of whole events.
+/// They are made of an event as stored.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::Stored;
+/// use eventcast::{Event, EventSink, MemorySink};
+///
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// event.count = 3;
+/// let stored = Stored::from(&MemorySink::new().create(&event)?);
+/// assert_eq!((stored.name.as_str(), stored.resource_version.as_str()), ("web-0.1", "1"));
+/// assert_eq!((stored.count, stored.first_timestamp), (3, None));
+/// # Ok::<(), eventcast::SinkError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stored {
+    /// The name that the event has in the store.
+    pub name: Text,
+    /// The version that the store gave to the event, or an empty text if it gives none.
+    pub resource_version: Text,
+    /// The number of times that the event was seen.
+    pub count: i32,
+    /// The time when the event was first seen.
+    pub first_timestamp: Option<Timestamp>,
+}
+
+impl From<&Event> for Stored {
+    fn from(event: &Event) -> Self {
+        Self {
+            name: event.metadata.name.clone(),
+            resource_version: event.metadata.resource_version().clone(),
+            count: event.count,
+            first_timestamp: event.first_timestamp,
+        }
+    }
+}
+
+impl From<Event> for Stored {
+    fn from(event: Event) -> Self {
+        Self::from(&event)
+    }
+}
