@@ -22,8 +22,6 @@ pub type Stream = Vec<(SystemTime, Event)>;
 pub struct Sums {
     /// The correlator's own counters.
     pub stats: CorrelatorStats,
-    /// The number of bytes of all patches.
-    pub patch_bytes: usize,
     /// The sum of the counts of all events that are to be stored.
     pub counts: i64,
 }
@@ -138,13 +136,8 @@ pub fn correlate_all(correlator: &EventCorrelator, stream: &Stream, clock: Optio
             now = Some(at);
         }
         match correlator.correlate(event) {
-            Correlation::Create { event, key, .. } => {
+            Correlation::Create { event, key } | Correlation::Update { event, key } => {
                 sums.counts += i64::from(event.count);
-                correlator.confirm(key, &event);
-            }
-            Correlation::Update { event, patch, key, .. } => {
-                sums.counts += i64::from(event.count);
-                sums.patch_bytes += patch.as_bytes().len();
                 correlator.confirm(key, &event);
             }
             _ => {}

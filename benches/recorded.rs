@@ -123,9 +123,9 @@ pub fn created_in_batches(events: &[Event]) -> Duration {
 }
 
 fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
-    let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
+    let mut creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
     let start = Instant::now();
-    for batch in creates.chunks(BATCH) {
+    for batch in creates.chunks_mut(BATCH) {
         for answer in sink.apply(batch) {
             answer.expect("its name is free");
         }

@@ -23,7 +23,7 @@ fn correlator(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(stream.len() as u64));
 
         let (_, expected) = round(stream);
-        println!("{} events: {}, {} bytes of patches", stream.len(), expected.stats, expected.patch_bytes);
+        println!("{} events: {}", stream.len(), expected.stats);
         group.bench_function(BenchmarkId::from_parameter("one thread, the events' times"), |bencher| {
             bencher.iter_custom(|rounds| {
                 let one = |_| {

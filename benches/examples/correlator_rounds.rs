@@ -18,7 +18,7 @@ fn main() {
     times.sort_unstable_by_key(|(elapsed, _)| *elapsed);
     let nanos = |elapsed: std::time::Duration| elapsed.as_nanos() / stream.len() as u128;
     if let [(best, sums), ..] = times.as_slice() {
-        println!("{name}: {} events, {}, {} bytes of patches", stream.len(), sums.stats, sums.patch_bytes);
+        println!("{name}: {} events, {}", stream.len(), sums.stats);
         let median = times[times.len() / 2].0;
         println!("{} ns an event at best, {} in the middle of {rounds} rounds", nanos(*best), nanos(median));
     }

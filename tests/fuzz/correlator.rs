@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
+use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference};
 use proptest::prelude::*;
@@ -184,7 +185,8 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
         before = stats;
         let (result, key, is_update) = match correlation {
             Correlation::Create { event, key } => (event, key, false),
-            Correlation::Update { event, key, patch } => {
+            Correlation::Update { event, key } => {
+                let patch = EventPatch::new(&event);
                 prop_assert!(
                     serde_json::from_str::<serde_json::Value>(patch.as_str()).is_ok(),
                     "{}",

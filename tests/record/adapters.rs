@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::event::EventPatch;
-use eventcast::sink::{Filter, SinkErrorKind, SinkOp, Tee};
+use eventcast::sink::{Filter, SinkErrorKind, SinkOp, Stored, Tee};
 use eventcast::stats::TeeStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, ObjectReference, SinkError};
@@ -24,12 +23,11 @@ fn event(name: &str) -> Event {
     event
 }
 
-/// Returns the event with this count, and the patch that the correlator would make for it.
-fn patched(event: &Event, count: i32) -> (Event, EventPatch) {
+/// Returns the event with this count.
+fn patched(event: &Event, count: i32) -> Event {
     let mut event = event.clone();
     event.count = count;
-    let patch = EventPatch::new(&event);
-    (event, patch)
+    event
 }
 
 /// The events that a second sink lost, in words.
@@ -77,7 +75,7 @@ fn both_get_the_same_and_the_first_answers() {
     let tee = Tee::new(first.clone(), second.clone());
     let stored = tee.create(&event("a")).unwrap();
     assert_eq!(first.store.events(), std::slice::from_ref(&stored));
-    let (again, patch) = patched(&stored, 2);
+    let again = patched(&stored, 2);
     assert_eq!(tee.patch(&again).unwrap(), first.store.get("default", "a").unwrap());
     assert_eq!(counts(&second.store), [("earlier".to_owned(), 1), ("a".to_owned(), 2)]);
     // The second store would refuse the first store's version as an old one.
@@ -137,7 +135,7 @@ fn a_second_that_fails_does_not_affect_the_first_and_has_an_event_from_its_next_
 
     is_down.store(false, Ordering::SeqCst);
     tee.create(&event("c")).unwrap();
-    let (again, patch) = patched(&event("b"), 7);
+    let again = patched(&event("b"), 7);
     assert_eq!(tee.patch(&again).unwrap().count, 7);
     assert_eq!(counts(&second.store), [("c".to_owned(), 1), ("b".to_owned(), 7)]);
     assert_eq!((lost.take(), tee.stats()), (vec![], stats(2, 2)));
@@ -152,7 +150,7 @@ fn one_failure_in_a_batch_leaves_the_others_alone() {
     });
     let (first, lost) = (MemorySink::new(), Lost::default());
     let tee = Tee::new(first.clone(), second.clone()).on_failure(lost.hook());
-    let batch: Vec<SinkOp> = ["a", "b", "c"].map(|name| SinkOp::Create(event(name))).into();
+    let mut batch: Vec<SinkOp> = ["a", "b", "c"].map(|name| SinkOp::Create(event(name))).into();
     assert!(tee.apply(&mut batch).iter().all(Result::is_ok));
     assert_eq!((first.len(), second.store.len()), (3, 2));
     assert_eq!((lost.take(), tee.stats()), (vec!["b: may be tried again: down".to_owned()], stats(2, 1)));
@@ -215,8 +213,8 @@ impl EventSink for Wild {
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        let answers = batch.iter().map(|op| op.apply_to(self));
-        answers.take_while(|answer| answer.as_ref().unwrap().reason != self.1).collect()
+        let answers = batch.iter().map(|op| op.apply_to(self).unwrap());
+        answers.take_while(|stored| stored.reason != self.1).map(|stored| Ok(stored.into())).collect()
     }
 }
 
@@ -265,7 +263,7 @@ fn several_threads_share_one_pair() {
                     let event = event(&format!("{thread}-{number}"));
                     tee.create(&event).unwrap();
                     for count in 2..4 {
-                        let (again, patch) = patched(&event, count);
+                        let again = patched(&event, count);
                         tee.patch(&again).unwrap();
                     }
                 }
@@ -334,7 +332,7 @@ fn a_filter_answers_for_what_it_refuses() {
     let mut panics = event("c");
     panics.reason = "Panic".into();
 
-    let (again, patch) = patched(&normal, 2);
+    let again = patched(&normal, 2);
     assert_eq!(sink.create(&normal).unwrap(), normal);
     assert_eq!(sink.patch(&again).unwrap(), again);
     assert_eq!(sink.update(&normal).unwrap(), normal);
@@ -352,16 +350,16 @@ fn a_filter_answers_for_what_it_refuses() {
         SinkOp::Patch(again.clone()),
     ]);
     let answers: Vec<_> = answers.iter().map(|answer| answer.as_ref().map_err(SinkError::kind)).collect();
-    assert_eq!(answers[0], Ok(&normal));
-    assert_eq!(answers[1], Ok(&store.events()[0]));
+    assert_eq!(answers[0], Ok(&Stored::from(&normal)));
+    assert_eq!(answers[1], Ok(&Stored::from(&store.events()[0])));
     assert_eq!(answers[2], Err(SinkErrorKind::Rejected));
     assert_eq!(answers[3], Err(SinkErrorKind::AlreadyExists));
-    assert_eq!(answers[4], Ok(&again));
+    assert_eq!(answers[4], Ok(&Stored::from(&again)));
     assert_eq!(asked.load(Ordering::SeqCst), 9);
 
     // The filter refused this event before and lets it through now. The store does not have it, so
     // the recording creates it.
-    let (mut late, _) = patched(&normal, 3);
+    let mut late = patched(&normal, 3);
     late.type_ = "Warning".into();
     assert_eq!(sink.patch(&late).unwrap_err().kind(), SinkErrorKind::NotFound);
     assert!(sink.apply(&mut []).is_empty());

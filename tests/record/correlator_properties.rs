@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
+use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 use proptest::prelude::*;
@@ -74,7 +75,7 @@ fn options() -> impl Strategy<Value = CorrelatorOptions> {
 #[derive(Clone, Debug, PartialEq)]
 enum Answer {
     Create(Event),
-    Update(Event, String),
+    Update(Event),
     Skip,
 }
 
@@ -102,9 +103,9 @@ impl Rig {
                 self.correlator.confirm(key, &event);
                 Answer::Create(event)
             }
-            Correlation::Update { event, patch, key, .. } => {
+            Correlation::Update { event, key } => {
                 self.correlator.confirm(key, &event);
-                Answer::Update(event, patch.as_str().to_owned())
+                Answer::Update(event)
             }
             Correlation::Skip(_) => Answer::Skip,
             other => panic!("{other:?}"),
@@ -126,7 +127,7 @@ proptest! {
             *count += 1;
             match rig.step(one) {
                 Answer::Create(event) => prop_assert_eq!((event.count, *count), (1, 1)),
-                Answer::Update(event, _) => prop_assert_eq!(event.count, *count),
+                Answer::Update(event) => prop_assert_eq!(event.count, *count),
                 Answer::Skip => {}
             }
         }
@@ -142,7 +143,7 @@ proptest! {
         for one in all {
             let (event, is_new) = match rig.step(one) {
                 Answer::Create(event) => (event, true),
-                Answer::Update(event, _) => (event, false),
+                Answer::Update(event) => (event, false),
                 Answer::Skip => continue,
             };
             let is_folded = event.message.starts_with("(combined");
@@ -200,9 +201,9 @@ proptest! {
                     prop_assert_eq!(event.count, 1);
                     created += 1;
                 }
-                Answer::Update(event, patch) => {
+                Answer::Update(event) => {
                     prop_assert!(event.count > 1);
-                    let patch: serde_json::Value = serde_json::from_str(&patch).unwrap();
+                    let patch: serde_json::Value = serde_json::from_str(EventPatch::new(&event).as_str()).unwrap();
                     prop_assert_eq!(&patch["count"], event.count);
                     prop_assert_eq!(&patch["message"], event.message.as_str());
                     let at = event.last_timestamp.unwrap();
@@ -247,7 +248,7 @@ proptest! {
             let object = u8::try_from(number).unwrap();
             match rig.step(Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }) {
                 Answer::Create(_) => prop_assert_eq!(count, 1),
-                Answer::Update(event, _) => prop_assert_eq!(event.count, count),
+                Answer::Update(event) => prop_assert_eq!(event.count, count),
                 // The cache evicts the budget together with the count.
                 Answer::Skip => prop_assert!(count > i32::try_from(burst).unwrap()),
             }

@@ -5,7 +5,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{MemorySinkOptions, SinkOp};
 use eventcast::stats::RecordingStats;
 use eventcast::testing::FakeClock;

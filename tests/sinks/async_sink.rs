@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use eventcast::event::EventPatch;
-use eventcast::sink::{AsyncEventSink, Blocking, SinkErrorKind, SinkOp};
+use eventcast::sink::{AsyncEventSink, Blocking, SinkErrorKind, SinkOp, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
 use futures::channel::oneshot;
 use test_support::LONG;
@@ -50,7 +49,7 @@ where
 
     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         (self.request)().await;
-        self.store.patch(event, patch)
+        self.store.patch(event)
     }
 }
 
@@ -184,12 +183,12 @@ fn a_panic_in_a_batch_is_that_events_own() {
         SinkOp::Update(event("panic")),
         SinkOp::Patch(event("b")),
     ]);
-    assert_eq!(answers[0].as_ref().unwrap(), &event("a"));
+    assert_eq!(answers[0].as_ref().unwrap(), &Stored::from(event("a")));
     let texts = [1, 2].map(|at: usize| answers[at].as_ref().unwrap_err().to_string());
     assert_eq!(texts[0], "rejected: the sink panicked: at this event");
     assert!(texts[1].starts_with("rejected: the sink panicked: ") && texts[1].contains("before the future"));
     // The default of `patch` is `update`, whose default here is `create`.
-    assert_eq!(answers[3].as_ref().unwrap(), &event("b"));
+    assert_eq!(answers[3].as_ref().unwrap(), &Stored::from(event("b")));
 }
 
 #[test]
@@ -228,7 +227,7 @@ fn an_operation_that_is_not_waited_for_may_be_tried_again() {
     let error = sink.create(&event("silence")).unwrap_err();
     assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
     assert_eq!(error.to_string(), "may be tried again: the sink's future was dropped before it was ready");
-    let batch = [SinkOp::Create(event("a")), SinkOp::Create(event("silence"))];
+    let mut batch = [SinkOp::Create(event("a")), SinkOp::Create(event("silence"))];
     let answers = sink.apply(&mut batch);
     // Nobody knows which of them were done.
     assert!(answers.len() == 2 && answers.iter().all(|answer| answer.as_ref().is_err()));

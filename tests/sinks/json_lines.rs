@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use eventcast::event::EventPatch;
-use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp};
+use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp, Stored};
 use eventcast::stats::JsonLinesStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventSink};
@@ -24,8 +23,7 @@ fn each_operation_appends_the_whole_event() {
     let folder = tempdir().unwrap();
     let sink = JsonLinesSink::open(folder.path().join(FILE)).unwrap();
     let patched = event("a", 3);
-    let patch = EventPatch::new(&patched);
-    let ops = [
+    let mut ops = [
         SinkOp::Create(event("a", 1)),
         SinkOp::Update(event("a", 2)),
         SinkOp::Patch(patched),
@@ -35,7 +33,7 @@ fn each_operation_appends_the_whole_event() {
     ];
     let answers = sink.apply(&mut ops);
     for (op, answer) in ops.iter().zip(&answers) {
-        assert_eq!(answer.as_ref().unwrap(), op.event());
+        assert_eq!(answer.as_ref().unwrap(), &Stored::from(op.event()));
     }
     let text = fs::read(folder.path().join(FILE)).unwrap();
     assert_eq!(

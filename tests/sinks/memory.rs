@@ -33,13 +33,12 @@ fn event(name: &str) -> Event {
     event
 }
 
-/// Returns the event as the correlator would have it after one more occurrence, and the patch.
-fn again(event: &Event, at: Timestamp) -> (Event, EventPatch) {
+/// Returns the event as the correlator would have it after one more occurrence.
+fn again(event: &Event, at: Timestamp) -> Event {
     let mut event = event.clone();
     event.count += 1;
     event.last_timestamp = Some(at);
-    let patch = EventPatch::new(&event);
-    (event, patch)
+    event
 }
 
 fn kind(answer: Result<Event, eventcast::SinkError>) -> SinkErrorKind {
@@ -93,7 +92,7 @@ fn a_patch_changes_count_last_time_and_message() {
     let created = store.create(&first).unwrap();
     clock.advance(Duration::from_millis(2_900));
 
-    let (mut second, _) = again(&first, now(&clock));
+    let mut second = again(&first, now(&clock));
     second.message = "started again".into();
     second.reason = "is not patched".into();
     second.first_timestamp = None;
@@ -124,7 +123,7 @@ fn what_a_patch_leaves_out_stays() {
 #[test]
 fn a_patch_of_nothing_is_not_found_and_an_update_of_nothing_creates() {
     let store = MemorySink::new();
-    let (second, patch) = again(&event("web-0.1"), Timestamp::UNIX_EPOCH);
+    let second = again(&event("web-0.1"), Timestamp::UNIX_EPOCH);
     assert_eq!(kind(store.patch(&second)), SinkErrorKind::NotFound);
     assert!(store.is_empty());
     assert_eq!(store.update(&second).unwrap().count, 2);
@@ -235,7 +234,7 @@ fn an_event_expires_an_hour_after_its_last_write() {
     let kept = store.create(&event("kept")).unwrap();
     let idle = store.create(&event("idle")).unwrap();
     clock.advance(Duration::from_secs(3599));
-    let (patched, patch) = again(&kept, now(&clock));
+    let patched = again(&kept, now(&clock));
     store.patch(&patched).unwrap();
     // This patch changes nothing, so it is not a write and does not keep the event.
     store.patch(&idle).unwrap();
@@ -268,7 +267,7 @@ fn when_full_the_event_written_longest_ago_makes_room() {
     let store = MemorySink::with_options(MemorySinkOptions::default().max_events(2)).unwrap();
     let a = store.create(&event("a")).unwrap();
     store.create(&event("b")).unwrap();
-    let (a, patch) = again(&a, Timestamp::UNIX_EPOCH.saturating_add(HOUR));
+    let a = again(&a, Timestamp::UNIX_EPOCH.saturating_add(HOUR));
     store.patch(&a).unwrap();
     store.create(&event("c")).unwrap();
     assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
@@ -323,7 +322,7 @@ fn clones_are_one_store_for_many_threads() {
 #[test]
 fn operations_in_a_batch_have_an_answer_each() {
     let store = MemorySink::new();
-    let batch = [
+    let mut batch = [
         SinkOp::Patch(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Create(event("a")),

@@ -6,7 +6,7 @@ use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
-use super::error::SinkError;
+use super::error::{SinkError, SinkErrorKind};
 
 /// A store for events.
 ///
@@ -296,9 +296,9 @@ impl SinkOp {
     /// Returns the sink's answer to this operation. If the operation failed although the sink took
     /// the event, nobody can try again, so the answer is a rejection.
     pub(crate) fn checked<T>(&self, answer: Result<T, SinkError>) -> Result<T, SinkError> {
-        match answer {
-            Err(error) if matches!(self, Self::Taken) => Err(error.of_taken()),
-            answer => answer,
+        match (self, answer) {
+            (Self::Taken, Err(error)) if error.kind() != SinkErrorKind::Rejected => Err(error.of_taken()),
+            (_, answer) => answer,
         }
     }
 

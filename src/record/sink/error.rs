@@ -260,10 +260,8 @@ impl SinkError {
     pub(crate) fn of_taken(self) -> Self {
         // The sink's own code may format the cause, and may panic.
         let text = catch_panic_message(|| self.to_string()).unwrap_or_default();
-        let is_panic = self.is_panic;
         catch_panic(|| drop(self));
-        let rejected = Self::rejected(format!("the sink took the event and then answered: {text}"));
-        Self { is_panic, ..rejected }
+        Self::rejected(format!("the sink took the event and then answered: {text}"))
     }
 
     pub(crate) fn is_panic(&self) -> bool {

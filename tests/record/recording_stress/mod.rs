@@ -18,9 +18,8 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::error::FlushError;
-use eventcast::event::EventPatch;
 use eventcast::record::{LossReason, RecordingHandle};
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkOp, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
 
 /// The time limit of a round, which takes some milliseconds unless it hangs.
@@ -269,8 +268,9 @@ impl EventSink for Hostile {
         let mut answers: Vec<_> = batch
             .iter()
             .map(|op| {
-                catch_unwind(AssertUnwindSafe(|| op.apply_to(self)))
-                    .unwrap_or_else(|_| Err(SinkError::retry("a panic in the middle")))
+                let answer = catch_unwind(AssertUnwindSafe(|| op.apply_to(self)));
+                let panicked = |_| Err(SinkError::retry("a panic in the middle"));
+                answer.unwrap_or_else(panicked).map(Stored::from)
             })
             .collect();
         if self.goes_wrong() {

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkOp, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, OverflowPolicy, SinkError};
 
 use crate::support::{
@@ -21,7 +21,7 @@ use super::{broadcaster, retry, without_budget};
 struct Batches {
     store: MemorySink,
     sizes: Arc<Mutex<Vec<usize>>>,
-    answer: Box<dyn Fn(&MemorySink, &[SinkOp]) -> Vec<Result<Event, SinkError>> + Send + Sync>,
+    answer: Box<dyn Fn(&MemorySink, &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> + Send + Sync>,
     hold: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,7 +48,7 @@ impl EventSink for Batches {
 /// reach the sink together. Returns the sizes of the batches, the statistics and the store.
 fn in_batches(
     further: usize,
-    answer: impl Fn(&MemorySink, &[SinkOp]) -> Vec<Result<Event, SinkError>> + Send + Sync + 'static,
+    answer: impl Fn(&MemorySink, &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> + Send + Sync + 'static,
 ) -> (Vec<usize>, eventcast::stats::RecordingStats, MemorySink) {
     let clock = clock();
     let events = broadcaster(&clock, at_once());
@@ -103,9 +103,37 @@ fn an_answer_that_is_missing_is_a_refusal_and_one_too_many_is_nothing() {
 }
 
 #[test]
+fn an_event_that_the_sink_took_is_not_tried_again() {
+    let (sizes, stats, store) = in_batches(10, |store, batch| {
+        if batch.len() < 10 {
+            return store.apply(batch);
+        }
+        let mut answers = store.apply(&mut batch[..5]);
+        answers[0] = Err(SinkError::retry("the connection broke"));
+        answers[1] = Err(SinkError::not_found("gone"));
+        answers[2] = Err(SinkError::already_exists(Bomb));
+        answers.extend(batch[5..].iter().map(|_| Err(SinkError::retry("later"))));
+        answers
+    });
+    // The first three are in the store, but the sink says otherwise. The last five come again.
+    assert_eq!(sizes, [1, 10, 5]);
+    assert_eq!((stats.created, stats.rejected, store.len()), (8, 3, 11));
+    let refusal = "rejected: the sink took the event and then answered: ";
+    assert!(stats.last_refusal.unwrap().starts_with(refusal));
+
+    let (_, stats, store) = in_batches(10, |store, batch| {
+        store.apply(&mut batch[..5]);
+        panic!("in the middle");
+    });
+    // Only the sink has the first five.
+    assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (6, 5, 1, 11));
+    assert_eq!(stats.last_refusal.unwrap(), "rejected: the operation's event has been taken");
+}
+
+#[test]
 fn a_batch_in_which_the_sink_panics_is_done_again_one_by_one() {
     let (sizes, stats, store) = in_batches(10, |store, batch| {
-        store.apply(&batch[..5]);
+        store.apply(&mut batch[..5].to_vec());
         panic!("in the middle");
     });
     // Five events had been stored already, so their names are taken by the events themselves.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eventcast::event::{EventPatch, EventSeries};
+use eventcast::event::EventSeries;
 use eventcast::sink::EventQuery;
 use eventcast::{Event, EventSink, EventSource, EventType, MemorySink, ObjectReference, Timestamp};
 

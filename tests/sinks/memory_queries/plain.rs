@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{EventQuery, MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::testing::FakeClock;
 use eventcast::{EventSink, MemorySink, SinkError};
@@ -104,7 +103,6 @@ proptest! {
                         if old.is_some_and(|old| count != 0 && count != old) {
                             plain.put(&event.metadata.name, count, clock_seconds(&clock));
                         }
-                        let patch = EventPatch::new(&event);
                         (SinkOp::Patch(event), old.is_none().then_some(SinkErrorKind::NotFound))
                     }
                 };

@@ -1,6 +1,5 @@
 //! Readings in parts, while events are written.
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{EventQuery, EventTable, SinkOp};
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
 
@@ -56,15 +55,15 @@ fn many(number: usize) -> Event {
 
 /// Runs a test with a store of each kind that holds [`MANY`] events.
 fn with_each_store(test: impl Fn(&dyn Store)) {
-    let events: Vec<SinkOp> = (0..MANY).map(|number| SinkOp::Create(many(number))).collect();
+    let events = || (0..MANY).map(|number| SinkOp::Create(many(number))).collect::<Vec<_>>();
     let store = MemorySink::new();
-    assert!(store.apply(&mut events).iter().all(Result::is_ok));
+    assert!(store.apply(&mut events()).iter().all(Result::is_ok));
     test(&store);
     #[cfg(feature = "sqlite-system")]
     {
         let folder = tempfile::tempdir().unwrap();
         let store = eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap();
-        assert!(store.apply(&mut events).iter().all(Result::is_ok));
+        assert!(store.apply(&mut events()).iter().all(Result::is_ok));
         test(&store);
     }
 }

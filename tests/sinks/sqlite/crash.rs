@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{SinkOp, SqliteSinkOptions};
 use eventcast::{Event, EventSink, SqliteSink};
 use rusqlite::Connection;
@@ -71,7 +70,6 @@ fn write(path: &Path, life: &str, seed: u64) {
                 let (name, count) = &mut counts[random.below(known) as usize];
                 *count += 1;
                 let again = event(name, *count);
-                let patch = EventPatch::new(&again);
                 ops.push(SinkOp::Patch(again));
                 told.push(format!("{name}={count}"));
             }
@@ -189,8 +187,10 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
 fn killed_while_the_log_is_written_back_it_opens() {
     let live = tempdir().unwrap();
     let sink = open(&live.path().join("events.db"));
-    let ops: Vec<_> = (0..100).map(|i| SinkOp::Create(event(&format!("{i}"), 1))).collect();
-    let stored: Vec<_> = sink.apply(&mut ops).into_iter().map(Result::unwrap).collect();
+    let mut ops: Vec<_> = (0..100).map(|i| SinkOp::Create(event(&format!("{i}"), 1))).collect();
+    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+    let stored = sink.events().unwrap();
+    assert_eq!(stored.len(), 100);
     let folder = tempdir().unwrap();
     for (name, mut bytes) in contents(&live) {
         if name == "events.db" {

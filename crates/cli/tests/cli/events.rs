@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use eventcast::event::EventPatch;
 use eventcast::sink::SinkOp;
 use eventcast::{Event, EventSink, ObjectReference, SqliteSink, Timestamp};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! A server's answers about events, and the sink's results: each answer of a real kube-apiserver
 //! that a sink can meet.
 
-use eventcast::event::{EventPatch, EventSeries};
+use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind;
 use eventcast::sink::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
 use eventcast::{Event, EventSink, ObjectReference, SinkError};
@@ -73,7 +73,7 @@ fn a_patch_changes_count_last_time_and_message() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
     let first = sink.create(&cluster.event("web-0.1")).unwrap();
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     let stored = sink.patch(&event).unwrap();
     assert_eq!((stored.count, stored.message.as_str()), (2, "restarts again"));
     assert_eq!(stored.last_timestamp, event.last_timestamp);
@@ -87,7 +87,7 @@ fn a_patch_changes_count_last_time_and_message() {
 #[test]
 fn a_patch_of_an_event_that_is_not_there_finds_nothing() {
     let cluster = Cluster::new();
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     let words = ["not found: 404 NotFound: events \"web-0.1\" not found"];
     refused(cluster.sink().patch(&event), NotFound, &words);
 }
@@ -99,7 +99,7 @@ fn an_expired_event_is_not_found_and_its_name_is_free_again() {
     sink.create(&cluster.event("web-0.1")).unwrap();
     let path = format!("/api/v1/namespaces/{}/events/web-0.1", cluster.namespace);
     assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     refused(sink.patch(&event), NotFound, &[]);
     assert_eq!(sink.create(&event).unwrap().count, 2);
 }
@@ -123,7 +123,7 @@ fn an_update_creates_replaces_and_respects_a_version() {
     let sink = cluster.sink();
     let first = sink.update(&cluster.event("web-0.1")).unwrap();
     assert_eq!(first.count, 1);
-    let (mut event, _) = cluster.patch_of("web-0.1");
+    let mut event = cluster.repeat_of("web-0.1");
     let second = sink.update(&event).unwrap();
     assert_eq!((second.count, second.metadata.uid()), (2, first.metadata.uid()));
     // With a version, an update replaces only that version.
@@ -157,7 +157,7 @@ fn a_namespace_on_its_way_out_takes_no_new_events_but_patches() {
     let terminating = format!("namespace {} because it is being terminated", cluster.namespace);
     let words = ["rejected: 403 Forbidden: ", &terminating, " (the namespace is being deleted)"];
     refused(sink.create(&cluster.event("web-0.2")), Rejected, &words);
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     assert_eq!(sink.patch(&event).unwrap().count, 2);
 }
 
@@ -166,7 +166,7 @@ fn who_may_not_is_told_which_role_is_missing() {
     let cluster = Cluster::new();
     cluster.sink().create(&cluster.event("web-0.1")).unwrap();
     let nobody = cluster.sink_as(Role::Nobody);
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     let (user, namespace) = (cluster.user(Role::Nobody), &cluster.namespace);
     for (verb, answer) in [
         ("create", nobody.create(&event)),
@@ -188,7 +188,7 @@ fn who_may_only_create_creates_and_nothing_more() {
     let cluster = Cluster::new();
     let creator = cluster.sink_as(Role::Creator);
     creator.create(&cluster.event("web-0.1")).unwrap();
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     refused(creator.patch(&event), Rejected, &["cannot patch resource \"events\""]);
     // The name is taken, but the sink may not read which event has it.
     let error = refused(creator.create(&event), AlreadyExists, &[]);
@@ -438,7 +438,7 @@ fn the_field_manager_is_the_component_or_what_was_set() {
     event.reporting_controller = "not.this/one".into();
     sink.create(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.1"), ["kubelet"]);
-    let (event, patch) = cluster.patch_of("web-0.1");
+    let event = cluster.repeat_of("web-0.1");
     cluster.sink().field_manager("shop controller&x=/1").patch(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.1"), ["kubelet", "shop controller&x=/1"]);
 

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use eventcast::event::EventPatch;
 use eventcast::{Event, EventSink, ObjectReference, Text};
 use eventcast_kube::KubernetesSink;
 use http::{Method, Request};
@@ -224,14 +223,13 @@ impl Cluster {
         }
     }
 
-    /// Returns the event and the patch of another writer: count 2 and another message.
-    pub(crate) fn patch_of(&self, name: &str) -> (Event, EventPatch) {
+    /// Returns the event as another writer repeats it: with count 2 and another message.
+    pub(crate) fn repeat_of(&self, name: &str) -> Event {
         let mut event = self.event(name);
         event.count = 2;
         event.message = Text::from("restarts again");
         event.last_timestamp = Some("2026-11-21T12:05:00Z".parse().unwrap());
-        let patch = EventPatch::new(&event);
-        (event, patch)
+        event
     }
 }
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::{Command, Output};
 
 use eventcast::EventSink;
-use eventcast::event::EventPatch;
 use tempfile::NamedTempFile;
 
 use super::cluster::Cluster;
@@ -23,7 +22,7 @@ fn kubectl_events_shows_what_was_recorded() {
     cluster.server().open();
     let sink = cluster.sink();
     sink.create(&cluster.event("web-0.1")).unwrap();
-    let (mut event, _) = cluster.patch_of("web-0.1");
+    let mut event = cluster.repeat_of("web-0.1");
     event.count = 3;
     sink.patch(&event).unwrap();
     let file = NamedTempFile::new().unwrap();

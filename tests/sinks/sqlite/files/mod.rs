@@ -29,7 +29,7 @@ fn event(name: &str) -> Event {
 /// Creates a store with the given number of events, and closes it.
 fn filled(path: &Path, events: usize) {
     let sink = SqliteSink::open(path).unwrap();
-    let ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    let mut ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
     assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
 }
 

@@ -6,7 +6,7 @@ mod together;
 
 use std::path::Path;
 
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkOp, Stored};
 use eventcast::{Event, EventSink, SqliteSink};
 use rusqlite::Connection;
 use test_support::child;
@@ -25,7 +25,7 @@ fn check(path: &Path) {
     assert_eq!(answer, "ok");
 }
 
-fn apply(sink: &SqliteSink, ops: &[SinkOp]) -> Vec<Event> {
+fn apply(sink: &SqliteSink, ops: &mut [SinkOp]) -> Vec<Stored> {
     sink.apply(ops).into_iter().map(Result::unwrap).collect()
 }
 

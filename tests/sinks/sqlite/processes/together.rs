@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{EventSink, SqliteSink};
 use tempfile::tempdir;
@@ -26,10 +25,9 @@ fn write(path: &Path, who: &str) {
         let mut ops: Vec<_> =
             (0..BATCH).map(|i| SinkOp::Create(event(&format!("{who}-{batch}-{i}"), 1))).collect();
         let counted = event(&format!("{who}-0-0"), count);
-        let patch = EventPatch::new(&counted);
         ops.push(SinkOp::Patch(counted));
         let versions: Vec<_> =
-            apply(&sink, &ops).iter().map(|event| event.metadata.resource_version().to_string()).collect();
+            apply(&sink, &mut ops).iter().map(|stored| stored.resource_version.to_string()).collect();
         child::say(&versions.join(" "));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use eventcast::event::{EventPatch, EventSeries};
-use eventcast::sink::{EventQuery, SinkErrorKind, SinkOp, SqliteSinkOptions};
+use eventcast::event::EventSeries;
+use eventcast::sink::{EventQuery, SinkErrorKind, SinkOp, SqliteSinkOptions, Stored};
 use eventcast::{Event, EventSink, ObjectReference, Text, Timestamp};
 use tempfile::tempdir;
 
@@ -177,7 +177,7 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
     let folder = tempdir().unwrap();
     let clock = clock();
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
-    let ops: Vec<_> = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    let mut ops: Vec<_> = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
     assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
     clock.advance(Duration::from_secs(3600));
     assert!(sink.is_empty().unwrap());
@@ -197,7 +197,7 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
 fn operations_in_a_batch_have_an_answer_each() {
     let folder = tempdir().unwrap();
     let sink = store(&folder);
-    let batch = [
+    let mut batch = [
         SinkOp::Patch(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Create(event("")),
@@ -218,7 +218,8 @@ fn operations_in_a_batch_have_an_answer_each() {
         ]
     );
     let taken = answers[3].as_ref().unwrap_err();
-    assert_eq!(taken.stored(), answers[1].as_ref().ok());
+    assert_eq!(taken.stored(), sink.get("default", "a").unwrap().as_ref());
+    assert_eq!(taken.stored().map(Stored::from).as_ref(), answers[1].as_ref().ok());
     assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
     assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
     assert!(sink.apply(&mut []).is_empty());

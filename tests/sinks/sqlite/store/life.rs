@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use eventcast::event::EventPatch;
 use eventcast::sink::{
     EventQuery, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions, SqliteSynchronous,
 };
@@ -64,8 +63,7 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     assert!(sink.events().unwrap().is_empty());
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
     // One event that cannot be read does not stop another from being written.
-    let answers =
-        sink.apply(&mut [SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))]);
+    let answers = sink.apply(&mut [SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))]);
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
     assert!(answers[1].is_ok());
     other.execute_batch("DROP TABLE events").unwrap();
@@ -129,8 +127,9 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     ] {
         let folder = tempdir().unwrap();
         let sink = store(&folder);
-        let ops: Vec<_> = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-        let stored: Vec<_> = sink.apply(&mut ops).into_iter().map(Result::unwrap).collect();
+        let mut ops: Vec<_> = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+        assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+        let stored = sink.events().unwrap();
         let others: Vec<_> = stored.iter().filter(|event| event.metadata.name != "7").cloned().collect();
         let by_hand = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
         assert_eq!(sink.stats().unwrap().unreadable, 0);

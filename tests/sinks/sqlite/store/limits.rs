@@ -14,7 +14,7 @@ fn limited(max_events: usize) -> SqliteSinkOptions {
 }
 
 fn create_all(sink: &SqliteSink, name: &str, count: usize) {
-    let ops: Vec<_> = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
+    let mut ops: Vec<_> = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
     assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
 }
 
