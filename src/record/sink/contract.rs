@@ -100,9 +100,9 @@ pub trait EventSink: Send + Sync + 'static {
     /// Changes the count, the last time and the message of the stored event of this name, and
     /// returns the event as stored.
     ///
-    /// `event` is the whole event as it should be after the change. A store that wants the bytes that
-    /// client-go would send makes an [`EventPatch`](crate::event::EventPatch) of the event. The
-    /// default implementation calls [`update`](Self::update).
+    /// `event` is the whole event as it should be after the change. A store that wants the bytes
+    /// that client-go would send makes an [`EventPatch`](crate::event::EventPatch) of the event.
+    /// The default implementation calls [`update`](Self::update).
     ///
     /// # Errors
     ///
