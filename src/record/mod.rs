@@ -46,6 +46,6 @@ pub(crate) mod sink;
 pub(crate) mod stats;
 
 pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, LogFormat};
-pub use self::delivery::{Jitter, RecordingBuilder, RecordingHandle, RetryPolicy};
+pub use self::delivery::{Jitter, Outage, RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use self::loss::{Loss, LossReason};
 pub use self::recorder::{EventDraft, ObjectRecorder, RecordError, Recorded, Recorder};

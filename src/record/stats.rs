@@ -17,21 +17,23 @@ use crate::record::event::Timestamp;
 /// may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another one that waits for its next attempt. The counted event is
-///   then delivered already, and gets its outcome together with the one that waits.
+/// - An event may be counted on another one of the same key that has yet to be written. The counted
+///   event is then delivered already, and gets its outcome together with the other one.
 ///
 /// # Examples
 ///
 /// ```
 /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+/// use std::time::Duration;
 ///
 /// let events = EventBroadcaster::new()?;
 /// let recording = events.recording().name("store").start(MemorySink::new())?;
 /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
 /// for _ in 0..3 {
 ///     about_pod.warning("BackOff", "restarting");
+///     // Without the pause, a repeat may reach the store together with the event before it.
+///     events.flush(Duration::from_secs(60))?;
 /// }
-/// events.shutdown();
 /// let stats = recording.stats();
 /// assert_eq!(stats.handled(), stats.watcher.delivered);
 /// assert_eq!(stats.to_string(), "store: created 1, updated 2, skipped 0");
@@ -64,6 +66,9 @@ pub struct RecordingStats {
     pub abandoned: u64,
     /// The part of `created` that was to be counted on a stored event which had expired.
     pub recreated: u64,
+    /// The part of `created` and `updated` that reached the store together with a later event of
+    /// the same stored event, in one write. A sink that is slow or away makes this number grow.
+    pub coalesced: u64,
     /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,
     /// Attempts at a write beyond its first one.
@@ -169,6 +174,31 @@ impl RecordingStats {
         stored.into_iter().chain(lost).fold(0, u64::saturating_add)
     }
 
+    /// Returns the number of writes that the sink stored for delivered events: `created` +
+    /// `updated` − `coalesced`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// let about_pod = events.new_recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
+    /// for _ in 0..20 {
+    ///     about_pod.normal("Run", "it runs");
+    /// }
+    /// events.shutdown();
+    /// let stats = recording.stats();
+    /// // How many events share a write depends on the speed of the sink.
+    /// assert_eq!((stats.created, stats.updated), (1, 19));
+    /// assert_eq!(stats.written() + stats.coalesced, 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn written(&self) -> u64 {
+        self.created.saturating_add(self.updated).saturating_sub(self.coalesced)
+    }
+
     /// Adds another recording's figures, for a total.
     pub(crate) fn add(&mut self, other: &Self) {
         self.watcher.add(&other.watcher);
@@ -181,6 +211,7 @@ impl RecordingStats {
             (&mut self.exhausted, other.exhausted),
             (&mut self.abandoned, other.abandoned),
             (&mut self.recreated, other.recreated),
+            (&mut self.coalesced, other.coalesced),
             (&mut self.aggregated, other.aggregated),
             (&mut self.retried, other.retried),
             (&mut self.panics, other.panics),
@@ -215,6 +246,7 @@ impl fmt::Display for RecordingStats {
             ("exhausted", self.exhausted),
             ("abandoned", self.abandoned),
             ("recreated", self.recreated),
+            ("coalesced", self.coalesced),
             ("aggregated", self.aggregated),
             ("retried", self.retried),
             ("panics", self.panics),

@@ -3,17 +3,18 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::EventType::Warning;
-use eventcast::stats::RecordingStats;
+use eventcast::correlator::SpamFilter;
+use eventcast::sink::WriteOrder;
 use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy,
-    Recorded, SinkError, Text,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, Recorded, Recorder,
+    SinkError, Text,
 };
 
-use crate::counting::{allocations_here, so_far};
+use crate::counting::{Followed, allocations_here, so_far};
 
 /// A timeout that only a hang reaches.
 const LONG: Duration = Duration::from_secs(60);
@@ -82,68 +83,102 @@ fn what_is_refused_allocates_no_more() {
 /// has made so far.
 struct Echo(Arc<Mutex<Vec<u64>>>);
 
-impl Echo {
-    fn answer(&self, event: &Event) -> Event {
-        self.0.lock().unwrap().push(so_far());
-        event.clone()
-    }
-}
-
 impl EventSink for Echo {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        Ok(self.answer(event))
+        self.update(event)
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        Ok(self.answer(event))
+        self.0.lock().unwrap().push(so_far());
+        Ok(event.clone())
     }
 }
 
-/// Records events that are the same except for object and message, and returns the allocations of
-/// the recording's thread from each call of the sink to the next, with the statistics. The last
-/// event must be one that reaches the sink.
-fn between_calls(
-    options: CorrelatorOptions,
-    events: &[(&ObjectReference, String)],
-    expected: usize,
-) -> (Vec<u64>, RecordingStats) {
-    let broadcaster = broadcaster(BusOptions::default());
-    let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len())));
-    // The recording takes one event at a time, so each allocation between two calls is made for a
-    // single event.
-    let recording = broadcaster.recording().queue_len(1).overflow(OverflowPolicy::Wait).correlator(options);
+/// The costs of events that are recorded one after the other.
+struct Costs {
+    /// The allocations of the recording's thread for each event.
+    recording: Vec<u64>,
+    /// The allocations of the thread that calls the sink, from each call to the next.
+    writer: Vec<u64>,
+    created: u64,
+    updated: u64,
+    skipped: u64,
+}
+
+/// Records events that are the same except for object and message, each one when all before it have
+/// their outcome. Each object has `burst` events.
+fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
+    // On the system's clock, because a thread that waits on a `FakeClock` allocates its place
+    // there.
+    let broadcaster = EventBroadcaster::new().unwrap();
+    let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len() + burst as usize)));
+    let thread = Followed::new();
+    // This hook runs on the recording's thread, and changes nothing there.
+    let options = CorrelatorOptions::default().on_skip(move |_| thread.here());
+    let options = options.spam_filter(SpamFilter::default().burst(burst));
+    let recording = broadcaster.recording().correlator(options).order(order);
     let recording = recording.start(Echo(calls.clone())).unwrap();
-    let recorder = broadcaster.new_recorder("kubelet");
-    for (object, message) in events {
-        assert!(recorder.event(*object, Warning, "BackOff", message.clone()).is_accepted());
+    let mut count = 0;
+    let mut record = |recorder: &Recorder, object: &ObjectReference, message: &str| {
+        assert!(recorder.event(object, Warning, "BackOff", message.to_owned()).is_accepted());
+        count += 1;
+        let start = Instant::now();
+        // A flush is not used. The recording's thread may have to wake it, which takes an
+        // allocation, and whether it has to is a matter of chance.
+        while recording.stats().watcher.delivered < count {
+            assert!(start.elapsed() < LONG, "it is not handled");
+            thread::yield_now();
+        }
+    };
+    let (begin, recorder) = (broadcaster.new_recorder("begin"), broadcaster.new_recorder("kubelet"));
+    for _ in 0..=burst {
+        record(&begin, &ObjectReference::new("Pod", "web-1"), LITERAL);
     }
-    // The recording's thread may have to wake a flush, which takes an allocation. This is a matter
-    // of chance, so the flush begins only after the last call.
-    while calls.lock().unwrap().len() < expected {
-        thread::yield_now();
-    }
-    broadcaster.flush(LONG).unwrap();
+    let before = recording.stats();
+    assert_eq!(before.skipped, 1, "the hook has run");
+    let each = |(object, message): &(&ObjectReference, String)| {
+        thread.allocations(|| record(&recorder, object, message))
+    };
+    let each = events.iter().map(each).collect();
     let calls = calls.lock().unwrap();
-    assert_eq!(calls.len(), expected);
-    (calls.windows(2).map(|pair| pair[1] - pair[0]).collect(), recording.stats())
+    let writer = calls[burst as usize..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let stats = recording.stats();
+    assert_eq!(stats.coalesced, 0, "each is a write of its own");
+    Costs {
+        recording: each,
+        writer,
+        created: stats.created - before.created,
+        updated: stats.updated - before.updated,
+        skipped: stats.skipped - before.skipped,
+    }
+}
+
+/// Returns the sum and the highest of the costs from the 30th on, when all lists have their room.
+fn sum_and_most(costs: &[u64]) -> (u64, u64) {
+    let costs = &costs[29..];
+    (costs.iter().sum(), costs.iter().copied().max().unwrap())
 }
 
 #[test]
-fn a_repeat_allocates_nothing_on_the_recordings_thread() {
+fn a_repeat_allocates_the_list_of_answers_and_nothing_on_the_recordings_thread() {
     let pod = pod();
     let events = vec![(&pod, LITERAL.to_owned()); 230];
-    let (each, stats) = between_calls(CorrelatorOptions::default().spam_filter(None), &events, 230);
-    assert_eq!((stats.created, stats.updated), (1, 229));
-    assert_eq!((each[29..].iter().sum::<u64>(), each[29..].iter().max()), (0, Some(&0)));
+    // A sink that gets every write is called without a list.
+    for (order, answers) in [(WriteOrder::PerKey, 1), (WriteOrder::Bus, 0)] {
+        let costs = cost_of_each(250, order, &events);
+        assert_eq!((costs.created, costs.updated), (1, 229));
+        assert_eq!(sum_and_most(&costs.recording), (0, 0), "{order:?}");
+        assert_eq!(sum_and_most(&costs.writer), (answers * 200, answers), "{order:?}");
+    }
 }
 
 #[test]
 fn what_is_folded_allocates_its_message_too() {
     let pod = pod();
     let events: Vec<_> = (0..230).map(|number| (&pod, format!("{LITERAL}: attempt {number}"))).collect();
-    let (each, stats) = between_calls(CorrelatorOptions::default().spam_filter(None), &events, 230);
-    assert_eq!((stats.created, stats.updated), (10, 220));
-    assert_eq!((each[29..].iter().sum::<u64>(), each[29..].iter().max()), (200, Some(&1)));
+    let costs = cost_of_each(250, WriteOrder::PerKey, &events);
+    assert_eq!((costs.created, costs.updated), (10, 220));
+    assert_eq!(sum_and_most(&costs.recording), (201, 1));
 }
 
 #[test]
@@ -153,7 +188,7 @@ fn what_is_skipped_allocates_nothing_on_the_recordings_thread() {
     for at in [28, 29, 229] {
         events[at].0 = &other;
     }
-    let (each, stats) = between_calls(CorrelatorOptions::default(), &events, 28);
-    assert_eq!((stats.created, stats.updated, stats.skipped), (2, 26, 202));
-    assert_eq!(each.last(), Some(&0), "a repeat behind the 199 that are skipped");
+    let costs = cost_of_each(25, WriteOrder::PerKey, &events);
+    assert_eq!((costs.created, costs.updated, costs.skipped), (2, 26, 202));
+    assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 that are skipped, and a repeat");
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp, Stored};
+use eventcast::record::RecordingBuilder;
+use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp, Stored, WriteOrder};
 use eventcast::stats::JsonLinesStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventSink};
@@ -52,34 +53,52 @@ fn each_operation_appends_the_whole_event() {
     assert_eq!(format!("{sink:?}"), format!("JsonLinesSink {{ stats: {stats:?}, .. }}"));
 }
 
-#[test]
-fn a_recording_writes_in_the_order_of_the_bus() {
-    for workers in [1, 4] {
-        let folder = tempdir().unwrap();
-        let sink = JsonLinesSink::open(folder.path().join(FILE)).unwrap();
-        let events = EventBroadcaster::new().unwrap();
-        events.recording().workers(workers).start(sink.clone()).unwrap();
-        for count in 0..3 {
-            for pod in 0..50 {
-                record(&events, &format!("web-{pod}"), ["Pulled", "Started"][count % 2]);
-            }
+/// Records 150 events of 100 keys, and returns the lines.
+fn recorded(start: impl FnOnce(RecordingBuilder<'_>, JsonLinesSink)) -> Vec<Event> {
+    let folder = tempdir().unwrap();
+    let sink = JsonLinesSink::open(folder.path().join(FILE)).unwrap();
+    let events = EventBroadcaster::new().unwrap();
+    start(events.recording(), sink.clone());
+    for count in 0..3 {
+        for pod in 0..50 {
+            record(&events, &format!("web-{pod}"), ["Pulled", "Started"][count % 2]);
         }
-        assert!(events.shutdown().complete);
-        let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
-        let lines: Vec<Event> = text.lines().map(|line| Event::from_json(line).unwrap()).collect();
-        assert_eq!((lines.len(), sink.stats().lines), (150, 150));
-        if workers == 1 {
-            let pods: Vec<_> = lines.iter().map(|event| event.involved_object.name.to_string()).collect();
-            assert_eq!(pods, (0..150).map(|at| format!("web-{}", at % 50)).collect::<Vec<_>>());
-        }
-        // Whatever the workers did, the lines of one event are in order.
-        let mut counts = HashMap::new();
-        for event in &lines {
-            let before = counts.insert(event.metadata.name.clone(), event.count);
-            assert_eq!(before.unwrap_or(0) + 1, event.count);
-        }
-        assert_eq!(counts.len(), 100);
     }
+    let report = events.shutdown();
+    assert!(report.complete);
+    let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
+    let lines: Vec<Event> = text.lines().map(|line| Event::from_json(line).unwrap()).collect();
+    assert_eq!([sink.stats().lines, report.recordings[0].written()], [lines.len() as u64; 2]);
+    lines
+}
+
+#[test]
+fn a_recording_writes_every_line_in_the_order_of_the_bus() {
+    let lines = recorded(|recording, sink| drop(recording.start(sink).unwrap()));
+    let pods: Vec<_> = lines.iter().map(|event| event.involved_object.name.to_string()).collect();
+    assert_eq!(pods, (0..150).map(|at| format!("web-{}", at % 50)).collect::<Vec<_>>());
+    let mut counts = HashMap::new();
+    for event in &lines {
+        let before = counts.insert(event.metadata.name.clone(), event.count);
+        assert_eq!(before.unwrap_or(0) + 1, event.count);
+    }
+    assert_eq!(counts.len(), 100);
+}
+
+#[test]
+fn several_workers_need_another_order_and_keep_that_of_each_event() {
+    let events = EventBroadcaster::new().unwrap();
+    let error = events.recording().workers(4).start(JsonLinesSink::new(io::sink())).unwrap_err();
+    assert_eq!(error.to_string(), "workers must be 1 thread with WriteOrder::Bus, got 4");
+
+    let lines =
+        recorded(|recording, sink| drop(recording.order(WriteOrder::PerKey).workers(4).start(sink).unwrap()));
+    let mut counts = HashMap::new();
+    for event in &lines {
+        let before = counts.insert(event.metadata.name.clone(), event.count);
+        assert!(before.unwrap_or(0) < event.count);
+    }
+    assert_eq!((counts.len(), counts.values().sum::<i32>()), (100, 150));
 }
 
 #[test]
@@ -300,7 +319,8 @@ fn an_output_that_panics_costs_one_line() {
     assert_eq!(files_in(&output.text()[11..]), "b");
 }
 
-/// A recording tries again what the output refused for a while, and nothing is lost.
+/// A recording tries again what the output refused for a while. Nothing is lost, and the lines keep
+/// the order of the bus.
 #[test]
 fn a_recording_survives_an_output_that_fails_for_a_while() {
     let takes: Vec<_> =
@@ -316,12 +336,11 @@ fn a_recording_survives_an_output_that_fails_for_a_while() {
     events.flush(LONG).unwrap();
     assert!(events.shutdown().complete);
     let text = output.text();
-    let mut pods: Vec<_> = text
+    let pods: Vec<_> = text
         .lines()
         .filter_map(|line| Event::from_json(line).ok())
         .map(|event| event.involved_object.name.to_string())
         .collect();
-    pods.sort();
     assert_eq!(pods, ["web-0", "web-1", "web-2", "web-3", "web-4"], "{text}");
     assert_eq!(sink.stats().lines, 5);
 }

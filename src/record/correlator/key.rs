@@ -277,6 +277,11 @@ impl Eq for Key {}
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
 impl CorrelationKey {
+    /// Returns the key's hash, which is the same for equal keys of one correlator.
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.hash
+    }
+
     /// Returns a number below `parts`, always the same one for the same key, to divide keys among
     /// workers.
     pub(crate) fn share(&self, parts: usize) -> usize {

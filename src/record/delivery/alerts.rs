@@ -2,12 +2,92 @@
 //! line is written at once, and then at most one in ten seconds. Without the feature only the
 //! statistics report a failure.
 
+use std::fmt;
+
+use crate::catch::catch_panic;
 use crate::clock::Clock;
+use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::record::stats::SinkFailure;
 
+/// A function that learns that the store is away, and that it is there again.
+pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
+
+/// The beginning or the end of an outage of a recording's store, as
+/// [`on_outage`](crate::record::RecordingBuilder::on_outage) receives it.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
+/// use std::sync::mpsc;
+///
+/// struct Away;
+///
+/// impl EventSink for Away {
+///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
+///         Err(SinkError::unreachable("connection refused"))
+///     }
+///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+///         self.create(event)
+///     }
+/// }
+///
+/// let (tx, outages) = mpsc::channel();
+/// let events = EventBroadcaster::new()?;
+/// events
+///     .recording()
+///     .on_outage(move |outage| tx.send((outage.is_over(), outage.to_string())).unwrap())
+///     .start(Away)?;
+/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// let (is_over, text) = outages.recv()?;
+/// assert!(!is_over && text.starts_with("recording: store unreachable since "));
+/// assert!(text.ends_with(": may be tried again: connection refused"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Outage<'a> {
+    recording: &'a str,
+    since: Timestamp,
+    cause: Option<&'a str>,
+}
+
+impl<'a> Outage<'a> {
+    /// Returns the name of the recording.
+    pub fn recording(&self) -> &'a str {
+        self.recording
+    }
+
+    /// Returns the time of day at which the store became unreachable.
+    pub fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// Returns the sink's error, cut and escaped, or that the sink does not answer. Returns `None`
+    /// at the end of an outage.
+    pub fn cause(&self) -> Option<&'a str> {
+        self.cause
+    }
+
+    /// Returns whether the store answers again.
+    pub fn is_over(&self) -> bool {
+        self.cause.is_none()
+    }
+}
+
+impl fmt::Display for Outage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (recording, since) = (escape(self.recording), self.since);
+        match self.cause {
+            Some(cause) => write!(f, "{recording}: store unreachable since {since:.0}: {cause}"),
+            None => write!(f, "{recording}: store answers again, unreachable since {since:.0}"),
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Alerts {
+    hook: Option<OutageHook>,
     #[cfg(feature = "tracing")]
     event: log::Silence,
     #[cfg(feature = "tracing")]
@@ -15,6 +95,31 @@ pub(super) struct Alerts {
     /// Whether the log says that the store is away.
     #[cfg(feature = "tracing")]
     is_told: bool,
+}
+
+impl Alerts {
+    #[cfg_attr(
+        not(feature = "tracing"),
+        allow(clippy::needless_update, reason = "with the feature `tracing` there are other fields")
+    )]
+    pub(super) fn new(hook: Option<OutageHook>) -> Self {
+        Self { hook, ..Self::default() }
+    }
+
+    /// Tells the hook that the store is away. Returns whether the hook panicked.
+    pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
+        self.tell(&Outage { recording, since, cause: Some(cause) })
+    }
+
+    /// Logs that the store answers again, and tells the hook. Returns whether the hook panicked.
+    pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
+        self.answers(recording, since);
+        self.tell(&Outage { recording, since, cause: None })
+    }
+
+    fn tell(&mut self, outage: &Outage<'_>) -> bool {
+        self.hook.as_mut().is_some_and(|hook| catch_panic(|| hook(outage)).is_none())
+    }
 }
 
 #[cfg(not(feature = "tracing"))]

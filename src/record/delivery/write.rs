@@ -1,10 +1,10 @@
 //! One write on its way to the store, and back.
 
 use crate::record::correlator::{Correlation, CorrelationKey};
-use crate::record::event::{Event, Stored, Text, Timestamp};
+use crate::record::event::{Event, Text, Timestamp};
 use crate::record::sink::SinkOp;
 
-/// An event that is to be in the store, with what is known about the attempts.
+/// An event that is to be in the store, with the known facts about the attempts.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
@@ -13,7 +13,6 @@ pub(super) struct Write {
 /// Everything about a write except the event, which the sink has meanwhile.
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    pub(super) key: CorrelationKey,
     /// The position of the first event for which the write stands.
     pub(super) position: u64,
     /// The number of delivered events for which the write stands. 0 for a summary, which is not a
@@ -21,15 +20,18 @@ pub(super) struct Ticket {
     pub(super) events: u64,
     /// The number of these that still count against the watcher's queue.
     pub(super) in_hand: u64,
+    /// Whether the first of these events is a new one, and counts as created.
+    pub(super) is_new: bool,
+    /// Whether each attempt begins as a patch. It then creates the event only if the patch does not
+    /// find it.
     pub(super) is_update: bool,
-    /// Whether the next attempt creates the event. An update begins as a patch, and creates the
-    /// event if the patch does not find it.
+    /// Whether the next attempt creates the event.
     creates: bool,
     /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
-    /// Whether an attempt to create the event ended without an answer that says whether it was
-    /// done.
-    pub(super) is_unsure: bool,
+    /// The count of the first attempt to create the event that ended without an answer that says
+    /// whether it was done. `None` if there was none.
+    pub(super) unsure: Option<i32>,
     /// Whether the event's name was taken, and the event has a new one.
     pub(super) is_renamed: bool,
     /// Whether the next attempt is one beyond the first.
@@ -42,25 +44,30 @@ pub(super) struct Ticket {
     pub(super) failing_since: Option<Timestamp>,
 }
 
+impl Ticket {
+    pub(super) fn creates(&self) -> bool {
+        self.creates
+    }
+}
+
 impl Write {
-    /// Returns the write that a decision asks for. Returns `None` if the decision asks for none.
-    /// `events` is 1, or 0 for a summary.
-    pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<Self> {
-        let (event, is_update, key) = match decision {
-            Correlation::Create { event, key } => (event, false, key),
-            Correlation::Update { event, key } => (event, true, key),
+    /// Returns the write that a decision asks for, with its key. Returns `None` if the decision asks
+    /// for none. `events` is 1, or 0 for a summary.
+    pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<(CorrelationKey, Self)> {
+        let (event, key, is_new) = match decision {
+            Correlation::Create { event, key } => (event, key, true),
+            Correlation::Update { event, key } => (event, key, false),
             Correlation::Skip(_) | Correlation::Summarized { .. } => return None,
         };
-        let creates = !is_update;
         let ticket = Ticket {
-            key,
             position,
             events,
             in_hand: events,
-            is_update,
-            creates,
+            is_new,
+            is_update: !is_new,
+            creates: is_new,
             failed: 0,
-            is_unsure: false,
+            unsure: None,
             is_renamed: false,
             is_retry: false,
             is_last: false,
@@ -68,10 +75,10 @@ impl Write {
             failing_since: None,
         };
         let mut write = Self { event, ticket };
-        if creates {
+        if is_new {
             write.forget_version();
         }
-        Some(write)
+        Some((key, write))
     }
 
     /// Clears the version, for an event that is not, or no longer, in the store.
@@ -90,32 +97,40 @@ impl Write {
         self.ticket.creates = !self.ticket.is_update;
     }
 
-    pub(super) fn creates(&self) -> bool {
-        self.ticket.creates
+    /// Makes the write an update of the event that is in the store after all.
+    pub(super) fn turn_to_update(&mut self) {
+        (self.ticket.is_update, self.ticket.creates) = (true, false);
+        self.ticket.unsure = None;
     }
 
     pub(super) fn rename(&mut self, name: Text) {
         self.event.metadata.name = name;
         self.ticket.is_renamed = true;
-        self.ticket.is_unsure = false;
+        self.ticket.unsure = None;
     }
 
-    /// Takes over the name and the version of the stored event, if this is an update. The store
-    /// answered with them to the write before this one, which is about the same event.
-    pub(super) fn follow(&mut self, stored: &Stored, name: Text) {
-        if self.ticket.is_update {
-            self.event.metadata.name = name;
-            self.event.metadata.set_resource_version(stored.resource_version.clone());
-        }
+    /// Takes over the name and the version of the stored event. The store answered with them to the
+    /// write before this one, which is about the same event.
+    pub(super) fn follow(&mut self, name: Text, version: Text) {
+        self.event.metadata.name = name;
+        self.event.metadata.set_resource_version(version);
     }
 
-    /// Folds in a later update of the same event, which says all that this one says, and more.
+    /// Replaces the event by a later state of it, which holds all that this one holds, and more.
     /// Returns the number of events whose room nobody needs any more.
+    ///
+    /// A new event gets the later count, time and message, as the store would give it by a patch.
     pub(super) fn absorb(&mut self, later: Self) -> u64 {
         let Self { mut event, ticket } = later;
-        event.metadata.name = self.event.metadata.name.clone();
-        event.metadata.set_resource_version(self.event.metadata.resource_version().clone());
-        self.event = event;
+        if self.ticket.is_update {
+            event.metadata.name = std::mem::take(&mut self.event.metadata.name);
+            event.metadata.set_resource_version(self.event.metadata.resource_version().clone());
+            self.event = event;
+        } else {
+            self.event.count = event.count;
+            self.event.last_timestamp = event.last_timestamp;
+            self.event.message = event.message;
+        }
         self.ticket.events += ticket.events;
         ticket.in_hand
     }
@@ -130,6 +145,13 @@ impl Write {
         Self { event: op.take(), ticket }
     }
 
+    /// Notes that the attempt to create the event may have been done.
+    pub(super) fn doubt(&mut self) {
+        if self.ticket.creates {
+            self.ticket.unsure.get_or_insert(self.event.count);
+        }
+    }
+
     /// Returns whether the event that is stored under this name can only be this one, from an
     /// attempt whose answer was lost.
     pub(super) fn is(&self, stored: &Event) -> bool {
@@ -138,7 +160,9 @@ impl Write {
             let texts = [&object.kind, &object.namespace, &object.name, &object.uid];
             (texts.map(Text::clone), event.source.clone(), event.first_timestamp.map(Timestamp::seconds))
         };
-        let says = |event: &Event| [event.type_.clone(), event.reason.clone(), event.message.clone()];
-        about(&self.event) == about(stored) && says(&self.event) == says(stored)
+        let says = |event: &Event| [event.type_.clone(), event.reason.clone()];
+        // The write may have another message since that attempt.
+        let is_said = stored.message == self.event.message || self.ticket.unsure.is_some();
+        is_said && about(&self.event) == about(stored) && says(&self.event) == says(stored)
     }
 }

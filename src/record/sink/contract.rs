@@ -7,6 +7,7 @@ use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
 use super::error::{SinkError, SinkErrorKind};
+use super::order::WriteOrder;
 
 /// A store for events.
 ///
@@ -130,6 +131,23 @@ pub trait EventSink: Send + Sync + 'static {
         self.update(event)
     }
 
+    /// Returns the order in which a recording should give the sink its writes, if the recording
+    /// does not say. A sink that appends, such as a log, returns [`WriteOrder::Bus`], and then gets
+    /// every write. Default [`WriteOrder::PerKey`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{JsonLinesSink, WriteOrder};
+    /// use eventcast::{EventSink, MemorySink};
+    ///
+    /// assert_eq!(MemorySink::new().write_order(), WriteOrder::PerKey);
+    /// assert_eq!(JsonLinesSink::new(std::io::sink()).write_order(), WriteOrder::Bus);
+    /// ```
+    fn write_order(&self) -> WriteOrder {
+        WriteOrder::PerKey
+    }
+
     /// Performs several operations in order, and returns one answer for each: what the store has
     /// now, or why the operation failed. A store overrides this method if one transaction for all
     /// operations is cheaper. The default implementation performs them one by one, and continues
@@ -139,11 +157,11 @@ pub trait EventSink: Send + Sync + 'static {
     /// answer to that operation is `Ok`. The caller needs the event of every other operation to try
     /// again. A recording rejects an event that the sink took although the operation failed.
     ///
-    /// A recording calls this method with 2 to 256 operations, no two of them about the same event.
-    /// For a single operation the recording calls the method of that operation. An operation
-    /// without an answer counts as rejected. If this method panics, the recording performs each
-    /// operation again on its own, and rejects those whose events the sink has taken. A sink should
-    /// therefore answer [`SinkError::already_exists`] for what it has already done.
+    /// A recording calls this method with 1 to 256 operations, no two of them about the same event.
+    /// With [`WriteOrder::Bus`] it calls the method of each operation instead. An operation without
+    /// an answer counts as rejected. If this method panics at several operations, the recording
+    /// calls the method of each of them, and rejects those whose events the sink has taken. A sink
+    /// should therefore answer [`SinkError::already_exists`] for what it has already done.
     ///
     /// # Examples
     ///
@@ -346,6 +364,10 @@ macro_rules! forward {
 
             fn patch(&self, event: &Event) -> Result<Event, SinkError> {
                 (**self).patch(event)
+            }
+
+            fn write_order(&self) -> WriteOrder {
+                (**self).write_order()
             }
 
             fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
 
-use super::{EventSink, SinkError, SinkOp};
+use super::{EventSink, SinkError, SinkOp, WriteOrder};
 
 /// A sink that passes on to another sink only the operations about events that a function lets
 /// through. It answers the others as if they had been stored, and keeps them nowhere.
@@ -117,6 +117,10 @@ where
 {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.one(event, |sink| sink.create(event))
+    }
+
+    fn write_order(&self) -> WriteOrder {
+        self.sink.write_order()
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

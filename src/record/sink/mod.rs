@@ -11,6 +11,7 @@ mod error;
 mod filter;
 mod json_lines;
 mod memory;
+mod order;
 mod pages;
 mod query;
 #[cfg(feature = "sqlite-system")]
@@ -25,6 +26,7 @@ pub use error::{SinkError, SinkErrorKind};
 pub use filter::Filter;
 pub use json_lines::{JsonLinesOptions, JsonLinesSink, JsonLinesStats};
 pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use order::WriteOrder;
 pub use query::EventQuery;
 #[cfg(feature = "sqlite-system")]
 pub use sqlite::{

@@ -9,7 +9,7 @@ use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Mutex;
 
-use super::{EventSink, SinkError, SinkErrorKind, SinkOp};
+use super::{EventSink, SinkError, SinkErrorKind, SinkOp, WriteOrder};
 
 /// A sink that gives every event to two sinks. A failure of one does not affect the other.
 ///
@@ -294,6 +294,14 @@ fn is_other(event: &Event, error: &SinkError) -> bool {
 impl<A: EventSink, B: EventSink> EventSink for Tee<A, B> {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.one(SinkOp::Create(event.clone()), |first| first.create(event))
+    }
+
+    /// If one of the two sinks needs every write, both get every write.
+    fn write_order(&self) -> WriteOrder {
+        match self.first.write_order() {
+            WriteOrder::Bus => WriteOrder::Bus,
+            WriteOrder::PerKey => self.second.write_order(),
+        }
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

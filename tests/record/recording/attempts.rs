@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::record::LossReason;
+use eventcast::record::{LossReason, Outage};
 use eventcast::{Event, EventBroadcaster, ObjectReference, RetryPolicy, SinkError, Timestamp};
 
-use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, record, short, until};
+use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, record, short, until};
 
 use super::{broadcaster, retry};
 
@@ -194,6 +194,42 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     }
 }
 
+/// A sink that hangs says nothing, so the recording says it. The clock is the system's, because a
+/// call takes real time.
+#[test]
+fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
+    let (tx, outages) = mpsc::channel();
+    let events = EventBroadcaster::new().unwrap();
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock(), move |number, _| {
+        if number == 0 {
+            pass();
+        }
+        Ok(())
+    });
+    let hook = move |outage: &Outage<'_>| {
+        let cause = outage.cause().map(str::to_owned);
+        tx.send((outage.recording().to_owned(), cause, outage.since(), outage.is_over())).unwrap();
+        panic!("a hook that panics");
+    };
+    let recording = events.recording().on_outage(hook).start(sink).unwrap();
+    let before = Timestamp::from(std::time::SystemTime::now());
+    record(&events, "web-0", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let (name, cause, since, is_over) = outages.recv_timeout(LONG).unwrap();
+    assert_eq!((name.as_str(), is_over), ("recording", false));
+    assert_eq!(cause.as_deref(), Some("no answer from the sink for 1 s"));
+    assert!(since >= before);
+    until(|| recording.stats().unreachable_since == Some(since));
+    assert_eq!(recording.stats().last_failure.map(|failure| failure.text), cause);
+    drop(gate);
+    assert_eq!(outages.recv_timeout(LONG).unwrap(), (name, None, since, true));
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.unreachable_since, stats.panics), (1, None, 2));
+    assert_balanced(&stats);
+}
+
 /// A recording that has ended does not wait for a store.
 #[test]
 fn an_end_ends_the_outage_too() {
@@ -335,6 +371,7 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     });
     events.start_recording_to_sink(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
+    events.flush(LONG).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let calls: Vec<String> = sink.calls().iter().map(short).collect();
@@ -363,6 +400,7 @@ fn what_the_sink_answered_is_what_the_next_patch_is_about() {
     let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
     events.start_recording_to_sink(Renaming(sink.clone())).unwrap();
     record(&events, "web-0", "Started");
+    events.flush(LONG).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let calls = sink.calls();

@@ -34,8 +34,8 @@ fn is_gone(pid: Pid) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-/// Returns the session of a process as the kernel prints it. The kernel prints 0 if a process outside
-/// this container leads the session, and `getsid` of rustix panics then.
+/// Returns the session of a process as the kernel prints it. The kernel prints 0 if a process
+/// outside this container leads the session, and `getsid` of rustix panics then.
 fn session(pid: Pid) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).expect("it runs");
     // The name in parentheses may hold spaces. State, parent, group and session follow.

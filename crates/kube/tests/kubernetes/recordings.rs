@@ -131,7 +131,8 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
     events.new_recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
-    // Wait until the recording waits for the clock, which stands still.
+    // Wait until the recording has the answer, and waits for the clock, which stands still.
+    until(|| recording.stats().last_failure.is_some());
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(6_999));
     assert_eq!(server.seen_count(), 1);

@@ -5,47 +5,92 @@ use std::slice;
 use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Timestamp, name};
 use crate::record::loss::{Loss, LossReason};
-use crate::record::sink::{EventSink, SinkError, SinkErrorKind, Stored};
+use crate::record::sink::{SinkError, SinkErrorKind, Stored};
 use crate::record::stats::SinkFailure;
 
+use super::super::pending::KeyIndex;
 use super::super::write::{Ticket, Write};
-use super::Driver;
+use super::super::writers::Batch;
+use super::{Driver, LONG_CALL};
 
-impl<S: EventSink> Driver<S> {
-    pub(super) fn stored(&mut self, write: Write, stored: &Stored) {
-        self.breaker.answered();
-        let created = write.creates();
-        let ticket = write.ticket;
-        let name = self.correlator.confirm_as(&ticket.key, stored, ticket.is_renamed);
-        self.decided += ticket.in_hand;
-        let counter = if created { &mut self.tally.created } else { &mut self.tally.updated };
-        // If several events were folded into one write, the first may have created the stored
-        // event.
-        *counter += ticket.events.min(1);
-        self.tally.updated += ticket.events.saturating_sub(1);
-        self.tally.recreated += u64::from(created && ticket.is_update && ticket.events > 0);
-        if let Some(mut next) = self.in_flight.finish(&ticket.key) {
-            next.follow(stored, name);
-            self.make_ready(next);
+impl Driver {
+    /// Takes in the answers of the sink. Returns whether there are any.
+    pub(super) fn take_answers(&mut self) -> bool {
+        let mut answered = std::mem::take(&mut self.answered);
+        self.writers.take(&mut answered);
+        let any = !answered.is_empty();
+        for (writer, mut batch) in answered.drain(..) {
+            self.settle(writer, &mut batch);
+            self.writers.give_back(writer, batch);
         }
+        // The list is kept for its allocated room.
+        self.answered = answered;
+        self.end_round();
+        any
     }
 
-    pub(super) fn refused(&mut self, mut write: Write, error: SinkError) {
+    /// Gives each write of an answered batch its outcome, or puts it back.
+    fn settle(&mut self, writer: usize, batch: &mut Batch) {
+        self.tally.panics += batch.panics;
+        let is_slow = self.has_lasted(self.writers.since(writer), LONG_CALL);
+        self.writers.adjust(writer, batch.ops.len(), is_slow);
+        let sent = self.pending.take_sent(writer);
+        let mut answers = batch.answers.drain(..);
+        for (at, op) in sent.iter().zip(batch.ops.drain(..)) {
+            let Some(ticket) = self.pending.take_ticket(*at) else { continue };
+            match answers.next() {
+                Some(Ok(stored)) => self.stored(*at, &ticket, stored),
+                Some(Err(error)) => {
+                    let mut write = Write::back(ticket, op);
+                    if batch.is_unsure {
+                        write.doubt();
+                    }
+                    self.refused(*at, write, error);
+                }
+                // The sink was not given this one, because one before it failed.
+                None => self.decided += self.pending.put_back(*at, Write::back(ticket, op), None),
+            }
+        }
+        self.pending.reuse(writer, sent);
+    }
+
+    fn stored(&mut self, at: KeyIndex, ticket: &Ticket, stored: Stored) {
+        self.breaker.answered();
+        self.decided += ticket.in_hand;
+        let creates = ticket.creates();
+        // If a write stands for several events, the first may have created the stored event.
+        let counter =
+            if ticket.is_new || creates { &mut self.tally.created } else { &mut self.tally.updated };
+        *counter += ticket.events.min(1);
+        self.tally.updated += ticket.events.saturating_sub(1);
+        self.tally.coalesced += ticket.events.saturating_sub(1);
+        self.tally.recreated += u64::from(creates && !ticket.is_new && ticket.events > 0);
+        let name = match self.pending.key(at) {
+            Some(key) if self.pending.is_current(at) => {
+                self.correlator.confirm_as(key, &stored, ticket.is_renamed)
+            }
+            _ => stored.name,
+        };
+        self.pending.finish(at, Some((name, stored.resource_version)));
+    }
+
+    fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         if !error.is_unreachable() {
             self.breaker.answered();
         }
         let reason = match error.kind() {
-            SinkErrorKind::Retry => return self.failed(write, error),
-            SinkErrorKind::NotFound if !write.creates() => {
+            SinkErrorKind::Retry => return self.failed(at, write, error),
+            SinkErrorKind::NotFound if !write.ticket.creates() => {
                 self.discard(error);
                 write.turn_to_create();
-                return self.make_ready(write);
+                self.decided += self.pending.put_back(at, write, None);
+                return;
             }
-            SinkErrorKind::AlreadyExists if write.creates() => return self.taken(write, error),
+            SinkErrorKind::AlreadyExists if write.ticket.creates() => return self.taken(at, write, error),
             SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
             SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
         };
-        self.give_up(write, reason, error);
+        self.give_up(at, write, reason, error);
     }
 
     fn is_worth_it(&mut self, error: &SinkError) -> bool {
@@ -57,14 +102,14 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Handles an error after which the write may work later.
-    fn failed(&mut self, mut write: Write, error: SinkError) {
-        let (creates, is_away) = (write.creates(), error.is_unreachable());
+    fn failed(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
+        let is_away = error.is_unreachable();
         let is_worth_it = self.is_worth_it(&error);
+        write.doubt();
         let ticket = &mut write.ticket;
         // A probe without an answer says nothing about its event.
         ticket.failed = ticket.failed.saturating_add(u32::from(!(is_away && ticket.is_probe)));
         ticket.is_retry = true;
-        ticket.is_unsure |= creates;
         let failed = ticket.failed;
         let lost = if !is_worth_it || failed >= self.retry.attempts {
             Some(LossReason::Exhausted)
@@ -79,13 +124,13 @@ impl<S: EventSink> Driver<S> {
         }
         self.note_failure(&mut write.ticket, &error, now);
         if let Some(reason) = lost {
-            return self.give_up(write, reason, error);
+            return self.give_up(at, write, reason, error);
         }
         let pause = self.retry.pause(failed.max(1), error.wait());
         self.discard(error);
         write.turn_to_patch();
         let until = self.moment_after(pause);
-        self.in_flight.wait(write, until);
+        self.decided += self.pending.put_back(at, write, Some(until));
     }
 
     /// Reports why an attempt failed, at once and not only when the event is given up.
@@ -106,20 +151,20 @@ impl<S: EventSink> Driver<S> {
     }
 
     /// Handles the answer that the store has an event of this name.
-    fn taken(&mut self, mut write: Write, error: SinkError) {
+    fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
             // An attempt to create the event, whose answer was lost, has been done after all.
-            None => write.ticket.is_unsure,
+            None => write.ticket.unsure.is_some(),
         };
-        if is_same && !write.ticket.is_update {
-            let stored = Stored::from(error.stored().unwrap_or(&write.event));
-            self.discard(error);
-            return self.stored(write, &stored);
-        }
         let is_update = write.ticket.is_update;
+        if is_same && !is_update {
+            let known = error.stored().map(Stored::from);
+            self.discard(error);
+            return self.stored_already(at, write, known);
+        }
         if write.ticket.is_renamed || write.ticket.failed >= self.retry.attempts {
-            return self.give_up(write, LossReason::AlreadyExists, error);
+            return self.give_up(at, write, LossReason::AlreadyExists, error);
         }
         self.discard(error);
         write.ticket.is_retry = true;
@@ -130,18 +175,30 @@ impl<S: EventSink> Driver<S> {
         } else {
             let object = &write.event.involved_object.name;
             let name = name::fresh(&self.clock, object, self.clock.now().into());
+            self.pending.rename(at, &write.event.metadata.name, &name);
             write.rename(name);
         }
-        self.make_ready(write);
+        self.decided += self.pending.put_back(at, write, None);
     }
 
-    fn give_up(&mut self, write: Write, reason: LossReason, error: SinkError) {
+    /// Handles the answer that an earlier attempt has created the event. If the write has a later
+    /// state by now, the store has yet to be told.
+    fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<Stored>) {
+        let least = known.as_ref().map(|stored| stored.count).or(write.ticket.unsure);
+        let stored = known.unwrap_or_else(|| Stored::from(&write.event));
+        if least >= Some(write.event.count) {
+            return self.stored(at, &write.ticket, stored);
+        }
+        write.turn_to_update();
+        write.follow(stored.name, stored.resource_version);
+        self.decided += self.pending.put_back(at, write, None);
+    }
+
+    fn give_up(&mut self, at: KeyIndex, write: Write, reason: LossReason, error: SinkError) {
         let Write { event, ticket } = write;
         self.decided += ticket.in_hand;
         self.lose(reason, &event, ticket.events, error);
-        if let Some(next) = self.in_flight.finish(&ticket.key) {
-            self.make_ready(next);
-        }
+        self.pending.finish(at, None);
     }
 
     /// Counts and reports the loss of an event. `events` is 0 for a summary, which is not a
@@ -165,16 +222,7 @@ impl<S: EventSink> Driver<S> {
     /// Gives up everything except what the sink is working on, because a shutdown by deadline has
     /// given up.
     pub(super) fn abandon(&mut self) {
-        let mut left: Vec<Write> = self.ready.iter_mut().flat_map(|ready| ready.drain(..)).collect();
-        left.extend(std::iter::from_fn(|| self.in_flight.take_next()));
-        let behind: Vec<Write> = self.in_flight.take_behind().collect();
-        for write in &left {
-            // No other write waits behind this one any more.
-            self.in_flight.finish(&write.ticket.key);
-        }
-        left.extend(behind);
-        left.sort_by_key(|write| write.ticket.position);
-        for Write { event, ticket } in left {
+        for Write { event, ticket } in self.pending.drain() {
             self.decided += ticket.in_hand;
             let error = SinkError::retry("the shutdown's deadline passed before it could be written");
             self.lose(LossReason::Abandoned, &event, ticket.events, error);

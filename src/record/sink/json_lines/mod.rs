@@ -17,7 +17,7 @@ use crate::escape::escape;
 use crate::record::event::Event;
 use crate::sync::{Arc, Mutex};
 
-use super::{EventSink, SinkError};
+use super::{EventSink, SinkError, WriteOrder};
 
 use files::Opened;
 
@@ -35,13 +35,15 @@ pub use options::JsonLinesOptions;
 ///
 /// # Order
 ///
-/// - Of one event, a later line is always the later state, with any number of workers and retries.
-/// - With one worker, the lines are in the order of the bus. The exceptions are events whose write
-///   failed. They come when their next attempt succeeds, after events that were recorded later.
-/// - With several [workers](crate::record::RecordingBuilder::workers) there is no order between
-///   different events. They do not make this sink faster, because it writes one line at a time.
+/// - The sink asks for [`WriteOrder::Bus`]. Each recorded event that is not skipped is a line, and
+///   the lines are in the order of the bus, even if writes fail. A line that cannot be written
+///   holds up those behind it, until it is written or given up.
 /// - A write that fails near its end may leave a complete line, and the next attempt appends it
-///   again. The two lines are equal, except for a count that has grown.
+///   again. The two lines are equal.
+/// - A recording with [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)`
+///   writes fewer lines if the output is slow: of one event the newest state that is not yet
+///   written. A later line of one event is then still the later state. There is no order between
+///   different events whose write failed, or that several workers write.
 ///
 /// The sink makes no order between several recordings, which count on their own. Give each its own
 /// file.
@@ -306,6 +308,11 @@ impl EventSink for JsonLinesSink {
     /// Appends the whole event again. A patch does the same.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.append(event)
+    }
+
+    /// Returns [`WriteOrder::Bus`], because each change of an event is a line of its own.
+    fn write_order(&self) -> WriteOrder {
+        WriteOrder::Bus
     }
 }
 

@@ -1,0 +1,172 @@
+//! Handles to recordings, and the list of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::bus::WatchHandle;
+use crate::clock::Clock;
+use crate::record::loss::LossHook;
+use crate::record::stats::RecordingStats;
+use crate::sync::{Arc, Mutex};
+
+/// A handle to a running recording. If the handle is dropped, the recording runs on until the
+/// broadcaster ends.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+/// use std::time::Duration;
+///
+/// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
+/// let recording = events.start_recording_to_sink(store.clone())?;
+/// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+/// recorder.event(&pod, EventType::Normal, "Run", "it runs");
+/// events.flush(Duration::from_secs(60))?;
+/// recording.stop();
+/// assert!(recording.join(Duration::from_secs(60)));
+///
+/// recorder.event(&pod, EventType::Normal, "Stopped", "nobody stores this");
+/// events.shutdown();
+/// assert_eq!((store.len(), recording.stats().created), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct RecordingHandle {
+    pub(super) watch: WatchHandle,
+    pub(super) stats: Arc<Mutex<RecordingStats>>,
+}
+
+impl RecordingHandle {
+    /// Ends the recording, without waiting. The recording is offered nothing more, and each queued
+    /// event gets one attempt.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let [first, second] = [(); 2].map(|()| events.start_recording_to_sink(MemorySink::new()));
+    /// let (first, second) = (first?, second?);
+    /// first.stop();
+    /// assert!(first.join(Duration::from_secs(60)));
+    /// assert!(!second.join(Duration::ZERO), "the other recording runs on");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(&self) {
+        self.watch.stop();
+    }
+
+    /// Waits until the recording has ended, and returns `true`. Returns `false` at the timeout. On
+    /// a thread of the same broadcaster the call does not wait.
+    ///
+    /// # Blocking
+    ///
+    /// At most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// assert!(!recording.join(Duration::ZERO));
+    /// events.close();
+    /// assert!(recording.join(Duration::from_secs(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn join(&self, timeout: Duration) -> bool {
+        self.watch.join(timeout)
+    }
+
+    /// Returns what the recording has done so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// for _ in 0..30 {
+    ///     recorder.event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// }
+    /// events.flush(Duration::from_secs(60))?;
+    /// let stats = recording.stats();
+    /// assert_eq!((stats.created, stats.updated, stats.skipped), (1, 24, 5));
+    /// assert_eq!(stats.handled(), stats.watcher.delivered);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> RecordingStats {
+        // The watcher's counters are read first, so that each delivered event has its outcome, or
+        // waits with another.
+        let watcher = self.watch.stats();
+        RecordingStats { watcher, ..self.stats.lock().clone() }
+    }
+}
+
+impl fmt::Debug for RecordingHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingHandle").field("stats", &self.stats()).finish()
+    }
+}
+
+/// All recordings that a broadcaster has started.
+pub(crate) struct Recordings {
+    pub(super) clock: Clock,
+    pub(super) losses: Arc<LossHook>,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    /// The number of recordings that were to be started, for the default names.
+    named: u64,
+    /// The listed recordings, in the order of their start.
+    recordings: Vec<RecordingHandle>,
+    /// The sum of the recordings that have ended and are no longer listed.
+    departed: Option<RecordingStats>,
+}
+
+/// The number of listed recordings, including ended ones, at which the ended ones are added up.
+const LISTED: usize = 64;
+
+impl Recordings {
+    pub(crate) fn new(clock: Clock, losses: Arc<LossHook>) -> Self {
+        Self { clock, losses, list: Mutex::new(List::default()) }
+    }
+
+    pub(super) fn next_name(&self) -> String {
+        let mut list = self.list.lock();
+        list.named += 1;
+        if list.named == 1 { "recording".to_owned() } else { format!("recording-{}", list.named) }
+    }
+
+    pub(super) fn add(&self, recording: RecordingHandle) {
+        let mut list = self.list.lock();
+        if list.recordings.len() >= LISTED {
+            let (ended, running): (Vec<_>, Vec<_>) =
+                list.recordings.drain(..).partition(|recording| recording.watch.is_finished());
+            list.recordings = running;
+            let departed = list.departed.get_or_insert_default();
+            "departed".clone_into(&mut departed.watcher.name);
+            for recording in ended {
+                departed.add(&recording.stats());
+            }
+        }
+        list.recordings.push(recording);
+    }
+
+    /// Returns what each recording has done so far. Those that ended long ago are added up in the
+    /// first.
+    pub(crate) fn stats(&self) -> Vec<RecordingStats> {
+        let list = self.list.lock();
+        list.departed.iter().cloned().chain(list.recordings.iter().map(RecordingHandle::stats)).collect()
+    }
+}

@@ -1,0 +1,395 @@
+//! The pending writes of a recording: what the store has yet to be told.
+//!
+//! A write carries the whole state of a stored event, with its count. Only the newest state of each
+//! event therefore matters, and each key has at most one pending write. A later decision for the key
+//! replaces what the write carries, wherever the write is:
+//!
+//! - It waits for its turn.
+//! - It waits for its next attempt.
+//! - It waits behind a write of the same key that the sink has.
+//!
+//! The keys are divided among the writers. Each writer has a lane, which holds its keys in the order
+//! in which they became pending. A writer gets its next batch only after it has answered the last
+//! one, so the writes of a key come to the sink one after the other, with counts that grow.
+//!
+//! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
+//! events, and a write that waits for its next attempt holds up the lane.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::write::{Ticket, Write};
+use crate::record::correlator::CorrelationKey;
+use crate::record::event::{Event, Text};
+use crate::record::sink::{SinkOp, WriteOrder};
+
+/// The number of keys whose room is kept while nothing is pending.
+const KEPT: usize = 1024;
+
+/// A pending write takes at most this many bytes beside its event.
+const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 200);
+
+/// The place of a key in the list of keys.
+pub(super) type KeyIndex = u32;
+
+/// The position of a write, and the place of its key.
+type Entry = (u64, KeyIndex);
+
+pub(super) struct PendingWrites {
+    order: WriteOrder,
+    keys: Vec<KeyState>,
+    /// The places without a key.
+    free: Vec<KeyIndex>,
+    by_key: HashTable<KeyIndex>,
+    lanes: Box<[Lane]>,
+    /// The writes that wait for their next attempt.
+    waiting: BTreeSet<Entry>,
+    /// The same writes, by the time when they are due.
+    due: BTreeSet<(Duration, KeyIndex)>,
+    /// The last probe. If none is ready, the next waiting one behind it is the next probe.
+    probed: Entry,
+    /// The number of writes in the lanes.
+    ready: usize,
+}
+
+/// The writes of one writer. Those that are ready go out in the order of their positions.
+#[derive(Default)]
+struct Lane {
+    /// The writes that became pending one after the other. An entry that is out of date has another
+    /// position than its write, or its write is not ready.
+    new: VecDeque<Entry>,
+    /// The writes that have been put back.
+    again: BTreeSet<Entry>,
+    /// The writes that the sink has, in the order of the batch.
+    sent: Vec<KeyIndex>,
+    /// The lowest position of these. `None` if the sink has none.
+    sent_position: Option<u64>,
+}
+
+struct KeyState {
+    /// `None` only in a place without a key.
+    key: Option<CorrelationKey>,
+    /// The newest state that the sink has not been given.
+    pending: Option<Write>,
+    place: Place,
+    /// The write that the sink has, without its event.
+    sent: Option<Ticket>,
+    /// Whether later decisions for this key belong to this stored event.
+    is_listed: bool,
+}
+
+/// The place of a pending write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// There is no pending write.
+    Nowhere,
+    /// In its lane.
+    Ready,
+    /// Among those that wait until this time.
+    Waiting(Duration),
+}
+
+impl PendingWrites {
+    pub(super) fn new(order: WriteOrder, lanes: usize) -> Self {
+        Self {
+            order,
+            keys: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
+            waiting: BTreeSet::new(),
+            due: BTreeSet::new(),
+            probed: (0, 0),
+            ready: 0,
+        }
+    }
+
+    /// Returns whether the store has been told everything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.keys.len()
+    }
+
+    /// Frees the room of many keys if none is left, for example after an outage.
+    pub(super) fn tidy(&mut self) {
+        if self.is_empty() && self.keys.capacity() > KEPT {
+            *self = Self::new(self.order, self.lanes.len());
+        }
+    }
+
+    /// Returns whether there are writes that may be given to the sink now.
+    pub(super) fn has_ready(&self) -> bool {
+        // In the order of the bus, a write that waits for its next attempt holds up all others.
+        self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
+    }
+
+    pub(super) fn key(&self, at: KeyIndex) -> Option<&CorrelationKey> {
+        self.keys[at as usize].key.as_ref()
+    }
+
+    /// Returns whether this is still the stored event on which later events of its key are counted.
+    pub(super) fn is_current(&self, at: KeyIndex) -> bool {
+        self.order == WriteOrder::Bus || self.keys[at as usize].is_listed
+    }
+
+    /// Returns the first position whose event has no outcome yet. Returns `None` if all have one.
+    pub(super) fn position(&mut self) -> Option<u64> {
+        let mut first = self.waiting.first().map(|(position, _)| *position);
+        for lane in &mut self.lanes {
+            let firsts = [lane.sent_position, lane.next(&self.keys).map(|(position, _)| position)];
+            first = firsts.into_iter().chain([first]).flatten().min();
+        }
+        first
+    }
+
+    // ── new writes ──
+
+    /// Adds a new write. Returns the number of events whose room is free, because an earlier write
+    /// stands for them.
+    pub(super) fn admit(&mut self, key: CorrelationKey, write: Write) -> u64 {
+        let is_listed = self.order == WriteOrder::PerKey;
+        if is_listed {
+            let keys = &self.keys;
+            let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key));
+            match found.copied() {
+                Some(at) if write.ticket.is_update => return self.replace(at, write),
+                // The correlator has forgotten the stored event, and begins another one. The earlier
+                // one gets its last state on its own.
+                Some(at) => self.unlist(at),
+                None => {}
+            }
+        }
+        let hash = key.hash();
+        let place = Place::Nowhere;
+        let state = KeyState { key: Some(key), pending: None, place, sent: None, is_listed };
+        let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
+        match self.keys.get_mut(at as usize) {
+            Some(free) => *free = state,
+            // The index fits, because a watcher's queue holds at most 2^24 events.
+            None => self.keys.push(state),
+        }
+        if is_listed {
+            let keys = &self.keys;
+            let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, CorrelationKey::hash);
+            self.by_key.insert_unique(hash, at, hash_of);
+        }
+        self.replace(at, write)
+    }
+
+    /// Replaces the pending write of a key, or adds it to the end of its lane.
+    fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
+        let lane = self.lane_of(at);
+        let state = &mut self.keys[at as usize];
+        if let Some(pending) = &mut state.pending {
+            return pending.absorb(write);
+        }
+        self.lanes[lane].new.push_back((write.ticket.position, at));
+        (state.pending, state.place) = (Some(write), Place::Ready);
+        self.ready += 1;
+        0
+    }
+
+    fn lane_of(&self, at: KeyIndex) -> usize {
+        self.key(at).map_or(0, |key| key.share(self.lanes.len()))
+    }
+
+    // ── to the sink ──
+
+    /// Moves up to `most` writes of a lane into the batch, in their order. `note` sees each of them.
+    pub(super) fn take_batch(
+        &mut self,
+        lane: usize,
+        most: usize,
+        ops: &mut Vec<SinkOp>,
+        mut note: impl FnMut(&mut Ticket),
+    ) {
+        while ops.len() < most && self.has_ready() {
+            let Some((_, at)) = self.lanes[lane].next(&self.keys) else { break };
+            self.send(lane, at, ops, &mut note);
+        }
+    }
+
+    /// Moves one write into the batch, to see whether the store is there again: one that is ready,
+    /// or else one that waits, each time another one. An event at which the store hangs can
+    /// therefore not keep the breaker open. Returns the write's lane, or `None` if there is no write.
+    pub(super) fn take_probe(
+        &mut self,
+        ops: &mut Vec<SinkOp>,
+        mut note: impl FnMut(&mut Ticket),
+    ) -> Option<usize> {
+        let keys = &self.keys;
+        let ready = self.lanes.iter_mut().find_map(|lane| lane.next(keys)).filter(|_| self.has_ready());
+        let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
+        let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
+        self.probed = ready.or_else(waiting)?;
+        let (_, at) = self.probed;
+        let lane = self.lane_of(at);
+        self.send(lane, at, ops, &mut note);
+        Some(lane)
+    }
+
+    fn send(&mut self, lane: usize, at: KeyIndex, ops: &mut Vec<SinkOp>, note: &mut impl FnMut(&mut Ticket)) {
+        let Some(write) = self.take(at) else { return };
+        let (mut ticket, op) = write.into_op();
+        note(&mut ticket);
+        let lane = &mut self.lanes[lane];
+        let position = lane.sent_position.map_or(ticket.position, |first| first.min(ticket.position));
+        lane.sent_position = Some(position);
+        lane.sent.push(at);
+        self.keys[at as usize].sent = Some(ticket);
+        ops.push(op);
+    }
+
+    /// Takes the pending write of a key from wherever it is.
+    fn take(&mut self, at: KeyIndex) -> Option<Write> {
+        let lane = self.lane_of(at);
+        let state = &mut self.keys[at as usize];
+        let write = state.pending.take()?;
+        let entry = (write.ticket.position, at);
+        match std::mem::replace(&mut state.place, Place::Nowhere) {
+            Place::Waiting(due) => {
+                self.waiting.remove(&entry);
+                self.due.remove(&(due, at));
+            }
+            Place::Ready => {
+                self.ready -= 1;
+                let Lane { new, again, .. } = &mut self.lanes[lane];
+                // Anywhere else than at the front, its entry is out of date from now on.
+                if new.front() == Some(&entry) {
+                    new.pop_front();
+                } else {
+                    again.remove(&entry);
+                }
+            }
+            Place::Nowhere => {}
+        }
+        Some(write)
+    }
+
+    // ── back from the sink ──
+
+    /// Returns the writes that the sink had, in the order of the batch. The caller passes the list
+    /// back to [`reuse`](Self::reuse).
+    pub(super) fn take_sent(&mut self, lane: usize) -> Vec<KeyIndex> {
+        self.lanes[lane].sent_position = None;
+        std::mem::take(&mut self.lanes[lane].sent)
+    }
+
+    /// Keeps a list of [`take_sent`](Self::take_sent) for its allocated room.
+    pub(super) fn reuse(&mut self, lane: usize, mut sent: Vec<KeyIndex>) {
+        sent.clear();
+        self.lanes[lane].sent = sent;
+    }
+
+    pub(super) fn take_ticket(&mut self, at: KeyIndex) -> Option<Ticket> {
+        self.keys[at as usize].sent.take()
+    }
+
+    /// Ends the write that the sink had. `stored` holds the name and the version that the stored
+    /// event has now, for the pending write of the key. `None` if the write was given up.
+    pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
+        match (&mut self.keys[at as usize].pending, stored) {
+            (Some(pending), Some((name, version))) => pending.follow(name, version),
+            (Some(_), None) => {}
+            (None, _) => self.remove(at),
+        }
+    }
+
+    /// Puts back a write that the sink had: until this time, or `None` if it may be tried again at
+    /// once. Returns the number of events whose room is free, because the write now stands for the
+    /// pending one of its key, too.
+    pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
+        let room = self.take(at).map_or(0, |later| write.absorb(later));
+        let (lane, entry) = (self.lane_of(at), (write.ticket.position, at));
+        let state = &mut self.keys[at as usize];
+        state.pending = Some(write);
+        if let Some(until) = until {
+            state.place = Place::Waiting(until);
+            self.waiting.insert(entry);
+            self.due.insert((until, at));
+        } else {
+            state.place = Place::Ready;
+            self.lanes[lane].again.insert(entry);
+            self.ready += 1;
+        }
+        room
+    }
+
+    /// Gives a new name to the later writes of a stored event, where they are writes of their own.
+    pub(super) fn rename(&mut self, at: KeyIndex, old: &Text, new: &Text) {
+        if self.order == WriteOrder::Bus {
+            let key = self.keys[at as usize].key.clone();
+            let later = self.keys.iter_mut().filter(|state| state.key == key);
+            for write in later.filter_map(|state| state.pending.as_mut()) {
+                if write.event.metadata.name == *old {
+                    write.event.metadata.name = new.clone();
+                }
+            }
+        }
+    }
+
+    /// Returns when the next write is due for another attempt. Returns `None` if none waits.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Makes those writes ready that are due, as `is_due` says.
+    pub(super) fn retry_due(&mut self, is_due: impl Fn(Duration) -> bool) {
+        while let Some(&(_, at)) = self.due.first().filter(|(due, _)| is_due(*due)) {
+            let Some(write) = self.take(at) else { break };
+            self.put_back(at, write, None);
+        }
+    }
+
+    /// Removes all writes except those that the sink has, and returns them in the order of the
+    /// events.
+    pub(super) fn drain(&mut self) -> Vec<Write> {
+        let mut left = Vec::new();
+        for at in 0..self.keys.len() as KeyIndex {
+            if let Some(write) = self.take(at) {
+                left.push(write);
+                if self.keys[at as usize].sent.is_none() {
+                    self.remove(at);
+                }
+            }
+        }
+        left.sort_by_key(|write| write.ticket.position);
+        left
+    }
+
+    // ── keys ──
+
+    fn remove(&mut self, at: KeyIndex) {
+        self.unlist(at);
+        self.keys[at as usize].key = None;
+        self.free.push(at);
+    }
+
+    /// Makes later decisions for the key begin anew.
+    fn unlist(&mut self, at: KeyIndex) {
+        let state = &mut self.keys[at as usize];
+        if std::mem::take(&mut state.is_listed) {
+            let hash = state.key.as_ref().map_or(0, CorrelationKey::hash);
+            if let Ok(entry) = self.by_key.find_entry(hash, |&other| other == at) {
+                entry.remove();
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Returns the write that goes out next. Returns `None` if none is ready.
+    fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
+        while let Some(&(position, at)) = self.new.front() {
+            let KeyState { pending, place, .. } = &keys[at as usize];
+            let write = pending.as_ref().filter(|_| *place == Place::Ready);
+            if write.is_some_and(|write| write.ticket.position == position) {
+                break;
+            }
+            self.new.pop_front();
+        }
+        self.new.front().into_iter().chain(self.again.first()).min().copied()
+    }
+}
