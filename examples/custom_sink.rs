@@ -63,7 +63,7 @@ impl StoreSink {
             // The same event will fare better later. The recording waits as long as it is told.
             Failure::Busy { wait } => SinkError::retry_after("the store is busy", wait),
             // No event would fare better now, so all of them wait, and each stays in the queue.
-            Failure::Disconnected => SinkError::unreachable("the connection is lost"),
+            Failure::Disconnected => SinkError::unavailable("the connection is lost"),
             // The recording creates the event, with the whole count.
             Failure::NotFound => SinkError::not_found("the event has expired"),
             // This event will never be stored, so the recording gives it up and counts the loss.

@@ -164,10 +164,10 @@ mod recorder {
         for (name, text) in DESCRIPTIONS {
             describe_counter!(*name, Unit::Count, *text);
         }
-        describe_gauge!(UNREACHABLE, Unit::Count, "Whether the recording's store is away: 1, or 0.");
+        describe_gauge!(UNAVAILABLE, Unit::Count, "Whether the recording's store is unavailable: 1, or 0.");
     }
 
-    const UNREACHABLE: &str = "eventcast_recording_unreachable";
+    const UNAVAILABLE: &str = "eventcast_recording_unavailable";
 
     impl EventBroadcasterStats {
         /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this
@@ -238,8 +238,8 @@ mod recorder {
             ] {
                 counter!(metric, &labels()).absolute(count);
             }
-            let is_away = self.unreachable_since.is_some();
-            gauge!(UNREACHABLE, &labels()).set(if is_away { 1.0 } else { 0.0 });
+            let is_unavailable = self.unavailable_since.is_some();
+            gauge!(UNAVAILABLE, &labels()).set(if is_unavailable { 1.0 } else { 0.0 });
         }
     }
 

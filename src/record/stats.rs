@@ -67,7 +67,7 @@ pub struct RecordingStats {
     /// The part of `created` that was to be counted on a stored event which had expired.
     pub recreated: u64,
     /// The part of `created` and `updated` that reached the store together with a later event of
-    /// the same stored event, in one write. A sink that is slow or away makes this number grow.
+    /// the same stored event, in one write. A sink that is slow or unavailable makes this number grow.
     pub coalesced: u64,
     /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,
@@ -82,9 +82,10 @@ pub struct RecordingStats {
     /// The reason why the sink last refused an event, or the recording last gave one up: at most
     /// about 1,000 characters, escaped. Abandoned events do not change this field.
     pub last_refusal: Option<String>,
-    /// The time of day at which the store itself became unreachable. `None` if that never happened,
+    /// The time of day at which the store itself became unavailable. `None` if that never happened,
     /// if the store has answered since, or if the recording has ended.
-    pub unreachable_since: Option<Timestamp>,
+    #[doc(alias = "unreachable")]
+    pub unavailable_since: Option<Timestamp>,
     /// The last attempt that failed and may work later. The recording sets this field at the first
     /// failure already. The field stays set when the store works again.
     pub last_failure: Option<SinkFailure>,
@@ -109,11 +110,11 @@ pub struct RecordingStats {
 pub struct SinkFailure {
     /// The sink's error, as [`SinkError`](crate::SinkError) shows it: cut and escaped.
     pub text: String,
-    /// The time of day at which the failures began: when the store became unreachable, or when the
+    /// The time of day at which the failures began: when the store became unavailable, or when the
     /// first attempt at this event failed.
     pub since: Timestamp,
     /// The number of attempts that have failed since then: all attempts if the store is
-    /// unreachable, otherwise the attempts at this event.
+    /// unavailable, otherwise the attempts at this event.
     pub attempts: u64,
 }
 
@@ -225,8 +226,8 @@ impl RecordingStats {
         if other.last_failure.is_some() {
             self.last_failure.clone_from(&other.last_failure);
         }
-        let since = [self.unreachable_since, other.unreachable_since];
-        self.unreachable_since = since.into_iter().flatten().min();
+        let since = [self.unavailable_since, other.unavailable_since];
+        self.unavailable_since = since.into_iter().flatten().min();
     }
 }
 
@@ -257,8 +258,8 @@ impl fmt::Display for RecordingStats {
                 write!(f, ", {name} {count}")?;
             }
         }
-        if let Some(since) = self.unreachable_since {
-            write!(f, ", store unreachable since {since:.0}")?;
+        if let Some(since) = self.unavailable_since {
+            write!(f, ", store unavailable since {since:.0}")?;
         }
         match &self.last_failure {
             // If an event was given up for this failure, its refusal says the same.

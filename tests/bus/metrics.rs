@@ -295,9 +295,9 @@ mod recorder {
         let mut stats = RecordingStats::default();
         stats.watcher.name = "store".to_owned();
         for (since, shown) in [(None, 0.0), (Some(Timestamp::UNIX_EPOCH), 1.0), (None, 0.0)] {
-            stats.unreachable_since = since;
+            stats.unavailable_since = since;
             metrics::with_local_recorder(&recorder, || stats.emit_metrics("test"));
-            let gauge = recorder.gauge("eventcast_recording_unreachable", &[("recording", "store")]);
+            let gauge = recorder.gauge("eventcast_recording_unavailable", &[("recording", "store")]);
             assert!((gauge - shown).abs() < f64::EPSILON, "{gauge}");
         }
     }

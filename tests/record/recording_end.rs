@@ -17,7 +17,7 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
         let clock = clock();
         let events =
             EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::ZERO).build().unwrap();
-        let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("unreachable")));
+        let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("busy")));
         // The recording is taking in the second event: it has looked whether the end has begun, and
         // has not yet slept.
         let (gate, pass) = gate();

@@ -167,7 +167,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     );
 }
 
-/// An unreachable store gives a line at once, with or without a hook, then one in ten seconds, and
+/// An unavailable store gives a line at once, with or without a hook, then one in ten seconds, and
 /// one when it answers again.
 #[test]
 fn a_store_that_is_away_is_a_warning_at_once() {
@@ -179,7 +179,7 @@ fn a_store_that_is_away_is_a_warning_at_once() {
         EventBroadcaster::builder().clock(clock.clock()).retry(retry).on_loss(|_| ()).build().unwrap();
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
         0 => Err(SinkError::retry("401 Unauthorized\u{1b}[2J")),
-        1..=12 => Err(SinkError::unreachable("connection refused\n")),
+        1..=12 => Err(SinkError::unavailable("connection refused\n")),
         _ => Ok(()),
     });
     let recording = events.recording().name("cluster\u{1b}[2J").start(sink).unwrap();
@@ -201,16 +201,16 @@ fn a_store_that_is_away_is_a_warning_at_once() {
         clock.advance(Duration::from_secs(1));
     }
     until(|| recording.stats().created == 1);
-    let (name, text) = (r"cluster\u{1b}[2J", r"may be tried again: connection refused\n");
+    let (name, text) = (r"cluster\u{1b}[2J", r"unavailable: connection refused\n");
     assert_eq!(
         messages(),
         [
             format!(
                 r"WARN {name}: attempt 1 failed, the first one at 2023-11-14T22:13:20Z: may be tried again: 401 Unauthorized\u{{1b}}[2J unmentioned=0"
             ),
-            format!("WARN {name}: store unreachable since 2023-11-14T22:13:21Z: {text} unmentioned=0"),
-            format!("WARN {name}: store unreachable since 2023-11-14T22:13:21Z: {text} unmentioned=9"),
-            format!("INFO {name}: store answers again, unreachable since 2023-11-14T22:13:21Z"),
+            format!("WARN {name}: store unavailable since 2023-11-14T22:13:21Z: {text} unmentioned=0"),
+            format!("WARN {name}: store unavailable since 2023-11-14T22:13:21Z: {text} unmentioned=9"),
+            format!("INFO {name}: store answers again, unavailable since 2023-11-14T22:13:21Z"),
         ]
     );
 }

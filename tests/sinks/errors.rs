@@ -7,12 +7,12 @@ use eventcast::sink::SinkErrorKind;
 
 #[test]
 fn each_kind_of_io_error_says_what_to_do_next() {
-    use SinkErrorKind::{Rejected, Retry};
+    use SinkErrorKind::{Rejected, Retry, Unavailable};
     let of = |error: io::Error| {
         let text = error.to_string();
         let error = SinkError::from(error);
         assert!(error.to_string().ends_with(&text), "{error}");
-        (error.kind(), error.is_unreachable())
+        error.kind()
     };
     for kind in [
         ErrorKind::NotFound,
@@ -28,7 +28,7 @@ fn each_kind_of_io_error_says_what_to_do_next() {
         ErrorKind::WouldBlock,
         ErrorKind::ResourceBusy,
     ] {
-        assert_eq!(of(kind.into()), (Retry, true), "{kind}");
+        assert_eq!(of(kind.into()), Unavailable, "{kind}");
     }
     for kind in [
         ErrorKind::Interrupted,
@@ -41,13 +41,13 @@ fn each_kind_of_io_error_says_what_to_do_next() {
         ErrorKind::InvalidData,
         ErrorKind::Other,
     ] {
-        assert_eq!(of(kind.into()), (Retry, false), "{kind}");
+        assert_eq!(of(kind.into()), Retry, "{kind}");
     }
     for kind in [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::ArgumentListTooLong] {
-        assert_eq!(of(kind.into()), (Rejected, false), "{kind}");
+        assert_eq!(of(kind.into()), Rejected, "{kind}");
     }
     // An error of a disk has no kind of its own.
     #[cfg(unix)]
-    assert_eq!(of(io::Error::from_raw_os_error(5)), (Retry, true));
-    assert_eq!(of(io::Error::other("the store hung up")), (Retry, false));
+    assert_eq!(of(io::Error::from_raw_os_error(5)), Unavailable);
+    assert_eq!(of(io::Error::other("the store hung up")), Retry);
 }

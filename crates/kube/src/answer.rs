@@ -45,8 +45,8 @@ impl Failure {
 impl From<Failure> for SinkError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(limit) => Self::unreachable(format!("no answer within {limit:?}")),
-            Failure::Broken(text) => Self::unreachable(text),
+            Failure::TimedOut(limit) => Self::unavailable(format!("no answer within {limit:?}")),
+            Failure::Broken(text) => Self::unavailable(text),
             Failure::Impossible(text) => Self::rejected(text),
         }
     }
@@ -141,7 +141,7 @@ impl Answer {
     /// about one namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let error = match self.status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unreachable(text),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unavailable(text),
             _ => SinkError::retry(text),
         };
         match retry_after(&self.headers).or(status.details.retry_after) {

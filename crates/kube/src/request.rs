@@ -113,7 +113,9 @@ async fn look(client: &Client, item: &str, error: SinkError, timeout: Duration) 
     let answer = match answer {
         Ok(stored) => Err(error.with_stored(stored)),
         // The recording tries the creation again.
-        Err(failed) if failed.kind() == SinkErrorKind::Retry => Err(failed),
+        Err(failed) if matches!(failed.kind(), SinkErrorKind::Retry | SinkErrorKind::Unavailable) => {
+            Err(failed)
+        }
         Err(failed) if failed.kind() == SinkErrorKind::NotFound => {
             Err(SinkError::retry("the event that had the name has expired since"))
         }

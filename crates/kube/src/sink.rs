@@ -124,7 +124,7 @@ impl KubernetesSink {
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
     /// let sink = KubernetesSink::new(config)?;
     /// let error = sink.create(&Event::default()).unwrap_err();
-    /// assert_eq!(error.kind(), SinkErrorKind::Retry);
+    /// assert_eq!(error.kind(), SinkErrorKind::Unavailable);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(mut config: Config) -> Result<Self, BuildError> {
@@ -239,7 +239,7 @@ impl KubernetesSink {
 
     fn perform(&self, job: Result<Job, SinkError>) -> Result<Event, SinkError> {
         // There is an answer for each job.
-        self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::unreachable(NOT_RUN)))
+        self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::unavailable(NOT_RUN)))
     }
 
     /// Performs all jobs, a few at the same time, and returns an answer for each.
@@ -249,7 +249,7 @@ impl KubernetesSink {
         for (place, job) in jobs.into_iter().enumerate() {
             answers.push(job.and_then(|job| {
                 waiting.push_back((place, job));
-                Err(SinkError::unreachable(NOT_RUN))
+                Err(SinkError::unavailable(NOT_RUN))
             }));
         }
         let tasks = self.in_flight.min(waiting.len());
@@ -291,7 +291,7 @@ impl Batch {
             if outcome.is_stalled {
                 let unsent: Vec<_> = self.waiting.lock().drain(..).collect();
                 for (place, _) in unsent {
-                    self.answer(place, Err(SinkError::unreachable("not sent: the server does not answer")));
+                    self.answer(place, Err(SinkError::unavailable("not sent: the server does not answer")));
                 }
             }
             self.answer(place, outcome.answer);

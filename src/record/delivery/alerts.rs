@@ -10,7 +10,7 @@ use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::record::stats::SinkFailure;
 
-/// A function that learns that the store is away, and that it is there again.
+/// A function that learns that the store is unavailable, and that it is there again.
 pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 
 /// The beginning or the end of an outage of a recording's store, as
@@ -26,7 +26,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 ///
 /// impl EventSink for Away {
 ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
-///         Err(SinkError::unreachable("connection refused"))
+///         Err(SinkError::unavailable("connection refused"))
 ///     }
 ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
 ///         self.create(event)
@@ -41,8 +41,8 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 ///     .start(Away)?;
 /// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
 /// let (is_over, text) = outages.recv()?;
-/// assert!(!is_over && text.starts_with("recording: store unreachable since "));
-/// assert!(text.ends_with(": may be tried again: connection refused"));
+/// assert!(!is_over && text.starts_with("recording: store unavailable since "));
+/// assert!(text.ends_with(": unavailable: connection refused"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl<'a> Outage<'a> {
         self.recording
     }
 
-    /// Returns the time of day at which the store became unreachable.
+    /// Returns the time of day at which the store became unavailable.
     pub fn since(&self) -> Timestamp {
         self.since
     }
@@ -79,8 +79,8 @@ impl fmt::Display for Outage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (recording, since) = (escape(self.recording), self.since);
         match self.cause {
-            Some(cause) => write!(f, "{recording}: store unreachable since {since:.0}: {cause}"),
-            None => write!(f, "{recording}: store answers again, unreachable since {since:.0}"),
+            Some(cause) => write!(f, "{recording}: store unavailable since {since:.0}: {cause}"),
+            None => write!(f, "{recording}: store answers again, unavailable since {since:.0}"),
         }
     }
 }
@@ -92,7 +92,7 @@ pub(super) struct Alerts {
     event: log::Silence,
     #[cfg(feature = "tracing")]
     store: log::Silence,
-    /// Whether the log says that the store is away.
+    /// Whether the log says that the store is unavailable.
     #[cfg(feature = "tracing")]
     is_told: bool,
 }
@@ -106,7 +106,7 @@ impl Alerts {
         Self { hook, ..Self::default() }
     }
 
-    /// Tells the hook that the store is away. Returns whether the hook panicked.
+    /// Tells the hook that the store is unavailable. Returns whether the hook panicked.
     pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
         self.tell(&Outage { recording, since, cause: Some(cause) })
     }
@@ -127,7 +127,7 @@ impl Alerts {
 impl Alerts {
     pub(super) fn failed(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
 
-    pub(super) fn unreachable(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
+    pub(super) fn unavailable(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
 
     pub(super) fn answers(&mut self, _: &str, _: Timestamp) {}
 }
@@ -179,21 +179,21 @@ mod log {
             });
         }
 
-        /// Logs that the store itself is away.
-        pub(crate) fn unreachable(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
+        /// Logs that the store itself is unavailable.
+        pub(crate) fn unavailable(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
             let SinkFailure { text, since, .. } = failure;
             let recording = escape(recording);
             self.is_told |= self.store.say(clock, |unmentioned| {
-                tracing::warn!(unmentioned, "{recording}: store unreachable since {since:.0}: {text}");
+                tracing::warn!(unmentioned, "{recording}: store unavailable since {since:.0}: {text}");
             });
         }
 
-        /// Logs that the store answers again, if the log says that the store is away.
+        /// Logs that the store answers again, if the log says that the store is unavailable.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
                 let recording = escape(recording);
                 catch_panic(|| {
-                    tracing::info!("{recording}: store answers again, unreachable since {since:.0}");
+                    tracing::info!("{recording}: store answers again, unavailable since {since:.0}");
                 });
             }
         }

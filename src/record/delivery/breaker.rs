@@ -1,10 +1,10 @@
-//! A circuit breaker for a store that may be away.
+//! A circuit breaker for a store that may be unavailable.
 //!
-//! The breaker opens when the sink says that the store itself is away ([`SinkError::unreachable`]),
+//! The breaker opens when the sink says that the store itself is unavailable ([`SinkError::unavailable`]),
 //! and any answer closes the breaker. While the breaker is open, the driver writes nothing except
 //! one probe after each pause. Any other failure concerns only its own key.
 //!
-//! [`SinkError::unreachable`]: crate::SinkError::unreachable
+//! [`SinkError::unavailable`]: crate::SinkError::unavailable
 
 use std::time::Duration;
 

@@ -226,12 +226,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a hook that learns when the store becomes unreachable, and when it answers again: at the
-    /// sink's first error that says so ([`SinkError::unreachable`]), and when a call of the sink has
+    /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at the
+    /// sink's first error that says so ([`SinkError::unavailable`]), and when a call of the sink has
     /// taken longer than one second, which a fake clock does not measure. The hook runs on the
     /// recording's thread. A panic of the hook is caught and counted.
     ///
-    /// The statistics say the same: [`RecordingStats::unreachable_since`] and
+    /// The statistics say the same: [`RecordingStats::unavailable_since`] and
     /// [`RecordingStats::last_failure`].
     ///
     /// # Examples

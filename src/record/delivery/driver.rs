@@ -37,7 +37,7 @@ use super::writers::{Batch, Writers};
 /// sink that works several times a second.
 const LONG_CALL: Duration = Duration::from_millis(250);
 
-/// The time after which a sink that has not answered counts as away.
+/// The time after which a sink that has not answered counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The state of a running recording. It lives on the recording's thread.

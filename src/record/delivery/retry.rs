@@ -22,7 +22,7 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// An event that waits holds up later events of the same key, and nothing else. The later events
 /// are counted meanwhile, and written in one go.
 ///
-/// If the sink says that the store itself is away ([`SinkError::unreachable`]), the recording stops
+/// If the sink says that the store itself is unavailable ([`SinkError::unavailable`]), the recording stops
 /// writing. After each pause it tries one event, each time one of another key if there is one,
 /// until the store answers. The pauses are those of this policy. A probe without an answer does not
 /// count as an attempt of its event. Meanwhile events wait, as many as the queue holds. With a
@@ -97,7 +97,7 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// Sets the number of attempts for an event in all. 1 or more, default 12. A probe of a store
-    /// that is unreachable does not count.
+    /// that is unavailable does not count.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self

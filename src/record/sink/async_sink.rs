@@ -224,7 +224,7 @@ impl SinkOp {
     ///
     /// impl AsyncEventSink for Full {
     ///     async fn create(&self, _: &Event) -> Result<Event, SinkError> {
-    ///         Err(SinkError::unreachable("the disk is full"))
+    ///         Err(SinkError::unavailable("the disk is full"))
     ///     }
     ///
     ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -233,7 +233,8 @@ impl SinkOp {
     /// }
     ///
     /// let op = SinkOp::Create(Event::default());
-    /// assert!(smol::block_on(op.apply_to_async(&Full)).unwrap_err().is_unreachable());
+    /// let error = smol::block_on(op.apply_to_async(&Full)).unwrap_err();
+    /// assert_eq!(error.to_string(), "unavailable: the disk is full");
     /// ```
     pub async fn apply_to_async<S: AsyncEventSink + ?Sized>(&self, sink: &S) -> Result<Event, SinkError> {
         match self {
@@ -281,7 +282,7 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 ///
 /// A limit for each operation belongs into the methods of the [`AsyncEventSink`], as the example of
 /// [`new`](Self::new) shows. The function may also return before the future is ready. The future is
-/// then dropped, and its operations fail with [`SinkError::unreachable`], so they may be tried
+/// then dropped, and its operations fail with [`SinkError::unavailable`], so they may be tried
 /// again. A batch of up to 256 operations is one such future.
 ///
 /// If a future panics, the recording gives the event up, as [`EventSink`] says. If the future of a
@@ -369,7 +370,7 @@ where
     /// impl AsyncEventSink for Silent {
     ///     async fn create(&self, _: &Event) -> Result<Event, SinkError> {
     ///         let answer = timeout(Duration::from_millis(1), std::future::pending()).await;
-    ///         answer.map_err(|_| SinkError::unreachable("no answer in time"))
+    ///         answer.map_err(|_| SinkError::unavailable("no answer in time"))
     ///     }
     ///
     ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -380,7 +381,8 @@ where
     /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     /// let handle = runtime.handle().clone();
     /// let sink = Blocking::new(Silent, move |future| handle.block_on(future));
-    /// assert!(sink.create(&Event::default()).unwrap_err().is_unreachable());
+    /// let error = sink.create(&Event::default()).unwrap_err();
+    /// assert_eq!(error.to_string(), "unavailable: no answer in time");
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new(sink: S, block_on: B) -> Self {
@@ -404,7 +406,7 @@ where
 
 /// Returns the error of an operation that may or may not have been done.
 fn not_ready() -> SinkError {
-    SinkError::unreachable("the sink's future was dropped before it was ready")
+    SinkError::unavailable("the sink's future was dropped before it was ready")
 }
 
 impl<S, B> EventSink for Blocking<S, B>

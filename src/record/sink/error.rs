@@ -34,7 +34,6 @@ pub struct SinkError {
     kind: SinkErrorKind,
     wait: Option<Duration>,
     stored: Option<Box<Event>>,
-    is_unreachable: bool,
     is_panic: bool,
     source: BoxError,
 }
@@ -51,18 +50,23 @@ pub struct SinkError {
 ///     match status {
 ///         404 => SinkError::not_found("404"),
 ///         409 => SinkError::already_exists("409"),
+///         503 | 504 => SinkError::unavailable(status.to_string()),
 ///         429 | 500.. => SinkError::retry(status.to_string()),
 ///         _ => SinkError::rejected(status.to_string()),
 ///     }
 /// }
 /// assert_eq!(of_status(500).kind(), SinkErrorKind::Retry);
+/// assert_eq!(of_status(503).kind(), SinkErrorKind::Unavailable);
 /// assert_eq!(of_status(413).kind(), SinkErrorKind::Rejected);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// A temporary failure: the operation may succeed later.
+    /// A temporary failure of this operation, which may succeed later.
     Retry,
+    /// A store that is itself unavailable. No other operation would fare better now.
+    #[doc(alias = "unreachable")]
+    Unavailable,
     /// A permanent failure: the operation will never succeed.
     Rejected,
     /// A missing event: the store has no event of this name.
@@ -75,15 +79,16 @@ impl SinkError {
     /// Creates the error of a temporary failure: the store is busy, or has failed at this event. A
     /// recording tries this event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes
     /// all others meanwhile. If the store itself is unavailable, return
-    /// [`unreachable`](Self::unreachable).
+    /// [`unavailable`](Self::unavailable).
     ///
     /// # Examples
     ///
     /// ```
     /// use eventcast::SinkError;
+    /// use eventcast::sink::SinkErrorKind;
     ///
     /// let error = SinkError::retry("the webhook of this namespace failed");
-    /// assert_eq!((error.is_unreachable(), error.wait()), (false, None));
+    /// assert_eq!((error.kind(), error.wait()), (SinkErrorKind::Retry, None));
     /// assert_eq!(error.to_string(), "may be tried again: the webhook of this namespace failed");
     /// ```
     pub fn retry(source: impl Into<BoxError>) -> Self {
@@ -107,8 +112,7 @@ impl SinkError {
     }
 
     /// Creates the error of a store that is itself unavailable: no connection, no answer in time, a
-    /// locked file, a full disk. No other event would fare better now. The kind is
-    /// [`Retry`](SinkErrorKind::Retry).
+    /// locked file, a full disk. No other event would fare better now.
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
     /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
@@ -122,15 +126,16 @@ impl SinkError {
     /// use eventcast::SinkError;
     /// use std::time::Duration;
     ///
-    /// let error = SinkError::unreachable("connection refused");
-    /// assert_eq!((error.kind(), error.is_unreachable()), (SinkErrorKind::Retry, true));
-    /// assert!(!SinkError::retry("the webhook of this namespace failed").is_unreachable());
+    /// let error = SinkError::unavailable("connection refused");
+    /// assert_eq!(error.kind(), SinkErrorKind::Unavailable);
+    /// assert_eq!(error.to_string(), "unavailable: connection refused");
     ///
-    /// let busy = SinkError::unreachable("503 Service Unavailable").with_wait(Duration::from_secs(2));
+    /// let busy = SinkError::unavailable("503 Service Unavailable").with_wait(Duration::from_secs(2));
     /// assert_eq!(busy.wait(), Some(Duration::from_secs(2)));
     /// ```
-    pub fn unreachable(source: impl Into<BoxError>) -> Self {
-        Self { is_unreachable: true, ..Self::retry(source) }
+    #[doc(alias = "unreachable")]
+    pub fn unavailable(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::Unavailable, None, source.into())
     }
 
     /// Creates the error of an operation that will never succeed: the event is invalid, too large
@@ -206,7 +211,7 @@ impl SinkError {
     }
 
     /// Sets how long the store asks to be left alone. A recording respects it for errors of the
-    /// kind [`Retry`](SinkErrorKind::Retry).
+    /// kinds [`Retry`](SinkErrorKind::Retry) and [`Unavailable`](SinkErrorKind::Unavailable).
     ///
     /// # Examples
     ///
@@ -214,8 +219,8 @@ impl SinkError {
     /// use eventcast::SinkError;
     /// use std::time::Duration;
     ///
-    /// let error = SinkError::unreachable("503").with_wait(Duration::from_secs(2));
-    /// assert_eq!((error.is_unreachable(), error.wait()), (true, Some(Duration::from_secs(2))));
+    /// let error = SinkError::unavailable("503").with_wait(Duration::from_secs(2));
+    /// assert_eq!(error.wait(), Some(Duration::from_secs(2)));
     /// ```
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -242,7 +247,7 @@ impl SinkError {
     }
 
     fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
-        Self { kind, wait, stored: None, is_unreachable: false, is_panic: false, source }
+        Self { kind, wait, stored: None, is_panic: false, source }
     }
 
     /// Creates the error of a sink that panicked. It counts as a refusal of the event, because the
@@ -277,26 +282,10 @@ impl SinkError {
     /// use eventcast::sink::SinkErrorKind;
     ///
     /// assert_eq!(SinkError::rejected("too large").kind(), SinkErrorKind::Rejected);
-    /// assert_eq!(SinkError::unreachable("no connection").kind(), SinkErrorKind::Retry);
+    /// assert_eq!(SinkError::unavailable("no connection").kind(), SinkErrorKind::Unavailable);
     /// ```
     pub fn kind(&self) -> SinkErrorKind {
         self.kind
-    }
-
-    /// Returns whether the store itself is unavailable, so that no other event would fare better
-    /// now.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::SinkError;
-    ///
-    /// // The kind of both is `Retry`.
-    /// assert!(SinkError::unreachable("no connection").is_unreachable());
-    /// assert!(!SinkError::retry("busy").is_unreachable());
-    /// ```
-    pub fn is_unreachable(&self) -> bool {
-        self.is_unreachable
     }
 
     /// Returns how long the store asks to be left alone, or `None` if the store has not said.
@@ -344,7 +333,7 @@ impl SinkError {
 /// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`retry`](SinkError::retry): the next answer may differ |
 /// | `Other`, as `io::Error::other` makes it | [`retry`](SinkError::retry): nobody knows what it is about |
 /// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
-/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, `WouldBlock`, or a failing disk | [`unreachable`](SinkError::unreachable): no other event would fare better |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, `WouldBlock`, or a failing disk | [`unavailable`](SinkError::unavailable): no other event would fare better |
 ///
 /// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
 ///   rejected event is lost at once.
@@ -366,7 +355,7 @@ impl SinkError {
 /// fn store() -> Result<(), SinkError> {
 ///     Err(io::Error::from(io::ErrorKind::StorageFull))?
 /// }
-/// assert!(store().unwrap_err().is_unreachable());
+/// assert_eq!(store().unwrap_err().kind(), SinkErrorKind::Unavailable);
 ///
 /// let error = SinkError::from(io::Error::new(io::ErrorKind::InvalidInput, "a name with NUL"));
 /// assert_eq!(error.kind(), SinkErrorKind::Rejected);
@@ -385,7 +374,7 @@ impl From<io::Error> for SinkError {
             | Kind::InvalidData
             | Kind::Other => Self::retry(error),
             Kind::InvalidInput | Kind::Unsupported | Kind::ArgumentListTooLong => Self::rejected(error),
-            _ => Self::unreachable(error),
+            _ => Self::unavailable(error),
         }
     }
 }
@@ -395,6 +384,7 @@ impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             SinkErrorKind::Retry => "may be tried again",
+            SinkErrorKind::Unavailable => "unavailable",
             SinkErrorKind::Rejected => "rejected",
             SinkErrorKind::NotFound => "not found",
             SinkErrorKind::AlreadyExists => "already exists",

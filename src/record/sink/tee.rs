@@ -130,7 +130,7 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
     /// #
     /// # impl EventSink for Full {
     /// #     fn create(&self, _: &Event) -> Result<Event, SinkError> {
-    /// #         Err(SinkError::unreachable("the disk is full"))
+    /// #         Err(SinkError::unavailable("the disk is full"))
     /// #     }
     /// #
     /// #     fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -145,7 +145,7 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
     /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
     /// tee.create(&event)?;
-    /// assert_eq!(failed.try_recv()?, "web-0.1: may be tried again: the disk is full");
+    /// assert_eq!(failed.try_recv()?, "web-0.1: unavailable: the disk is full");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_failure(mut self, hook: impl Fn(&Event, &SinkError) + Send + Sync + 'static) -> Self {

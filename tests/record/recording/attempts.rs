@@ -145,7 +145,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     type Make = fn() -> SinkError;
     let cases: [(Make, bool); 2] = [
         (|| SinkError::retry("401 Unauthorized\u{1b}[2J"), false),
-        (|| SinkError::unreachable("connection refused\u{1b}[2J"), true),
+        (|| SinkError::unavailable("connection refused\u{1b}[2J"), true),
     ];
     for (error, is_away) in cases {
         let clock = clock();
@@ -168,10 +168,10 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
             let stats = recording.stats();
             let failure = stats.last_failure.clone().unwrap();
             assert_eq!((failure.text.as_str(), failure.since), (error().to_string().as_str(), begin));
-            assert_eq!((failure.attempts, stats.unreachable_since), (attempts, is_away.then_some(begin)));
+            assert_eq!((failure.attempts, stats.unavailable_since), (attempts, is_away.then_some(begin)));
             let shown = stats.to_string();
             assert!(shown.contains(&format!("since {begin:.0}: {}", error())), "{shown}");
-            assert_eq!(shown.contains("store unreachable"), is_away, "{shown}");
+            assert_eq!(shown.contains("store unavailable"), is_away, "{shown}");
             assert!(!shown.contains('\u{1b}'), "{shown}");
             assert_eq!((stats.last_refusal.as_ref(), stats.handled()), (None, 0));
             let text = serde_json::to_string(&stats).unwrap();
@@ -189,7 +189,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
         });
         events.shutdown();
         let stats = recording.stats();
-        assert_eq!(stats.unreachable_since, None);
+        assert_eq!(stats.unavailable_since, None);
         assert_eq!(stats.last_failure.unwrap().since, begin, "it stays");
     }
 }
@@ -220,13 +220,13 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
     assert_eq!((name.as_str(), is_over), ("recording", false));
     assert_eq!(cause.as_deref(), Some("no answer from the sink for 1 s"));
     assert!(since >= before);
-    until(|| recording.stats().unreachable_since == Some(since));
+    until(|| recording.stats().unavailable_since == Some(since));
     assert_eq!(recording.stats().last_failure.map(|failure| failure.text), cause);
     drop(gate);
     assert_eq!(outages.recv_timeout(LONG).unwrap(), (name, None, since, true));
     events.flush(LONG).unwrap();
     let stats = recording.stats();
-    assert_eq!((stats.created, stats.unreachable_since, stats.panics), (1, None, 2));
+    assert_eq!((stats.created, stats.unavailable_since, stats.panics), (1, None, 2));
     assert_balanced(&stats);
 }
 
@@ -235,14 +235,14 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
 fn an_end_ends_the_outage_too() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unreachable("connection refused")));
+    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("connection refused")));
     let recording = events.start_recording_to_sink(sink).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
-    until(|| recording.stats().unreachable_since.is_some());
+    until(|| recording.stats().unavailable_since.is_some());
     let report = events.shutdown();
-    assert_eq!(report.recordings[0].unreachable_since, None);
-    let text = "may be tried again: connection refused";
+    assert_eq!(report.recordings[0].unavailable_since, None);
+    let text = "unavailable: connection refused";
     assert_eq!(report.recordings[0].last_failure.as_ref().map(|failure| failure.text.as_str()), Some(text));
 }
 

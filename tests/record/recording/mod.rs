@@ -15,7 +15,7 @@ fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
 }
 
 fn retry() -> SinkError {
-    SinkError::retry("unreachable")
+    SinkError::retry("busy")
 }
 
 // ── client-go's tests ──

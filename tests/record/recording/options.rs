@@ -77,6 +77,7 @@ fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
 fn errors_say_what_and_why() {
     let kinds = [
         (SinkError::retry("a"), SinkErrorKind::Retry, "may be tried again: a"),
+        (SinkError::unavailable("e"), SinkErrorKind::Unavailable, "unavailable: e"),
         (SinkError::rejected("b\u{1b}[2J"), SinkErrorKind::Rejected, r"rejected: b\u{1b}[2J"),
         (SinkError::not_found("c"), SinkErrorKind::NotFound, "not found: c"),
         (SinkError::already_exists("d"), SinkErrorKind::AlreadyExists, "already exists: d"),

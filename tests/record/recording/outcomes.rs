@@ -28,7 +28,7 @@ fn every_outcome_is_counted_once() {
     let (sink, _calls) = Scripted::new(&clock, |_, op| match &*event_of(op).reason {
         "Exists" => Err(SinkError::already_exists("")),
         "Rejected" => Err(SinkError::rejected("")),
-        "Unreachable" => Err(retry()),
+        "Busy" => Err(retry()),
         "Panics" => panic!("a sink that panics"),
         _ => Ok(()),
     });
@@ -38,11 +38,11 @@ fn every_outcome_is_counted_once() {
     for _ in 0..4 {
         record(&events, "busy", "Started");
     }
-    for reason in ["Exists", "Rejected", "Unreachable", "Panics", "Filtered", "Fine"] {
+    for reason in ["Exists", "Rejected", "Busy", "Panics", "Filtered", "Fine"] {
         record(&events, reason, reason);
     }
     events.flush(LONG).unwrap();
-    record(&events, "last", "Unreachable");
+    record(&events, "last", "Busy");
     let report = events.shutdown();
 
     let stats = recording.stats();

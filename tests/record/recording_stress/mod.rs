@@ -187,7 +187,7 @@ impl Hostile {
         }
         if self.goes_wrong() {
             match self.dice.below(6) {
-                0 if self.dice.once_in(2) => return Err(SinkError::unreachable("away")),
+                0 if self.dice.once_in(2) => return Err(SinkError::unavailable("away")),
                 0 => return Err(SinkError::retry("busy")),
                 1 => return Err(SinkError::retry_after("busy", Duration::from_micros(self.dice.below(400)))),
                 2 => return Err(SinkError::rejected("never")),

@@ -18,9 +18,9 @@ fn retry() -> SinkError {
     SinkError::retry("busy")
 }
 
-/// Returns the error of a store that is unreachable.
+/// Returns the error of a store that is unavailable.
 fn away() -> SinkError {
-    SinkError::unreachable("connection refused")
+    SinkError::unavailable("connection refused")
 }
 
 /// Returns a policy with ten seconds between attempts, none of them shortened.

@@ -85,7 +85,7 @@ fn any_answer_ends_an_outage() {
     }
 }
 
-/// A store that hangs up at one event is not unreachable: in each round, a probe with another event
+/// A store that hangs up at one event is not unavailable: in each round, a probe with another event
 /// shows this.
 #[test]
 fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
@@ -166,7 +166,7 @@ fn a_namespace_that_fails_holds_up_no_other() {
         clock.advance(Duration::from_secs(1));
     }
     assert_eq!(sink.store.len() as u64, 9 * ROUNDS);
-    assert_eq!(recording.stats().unreachable_since, None);
+    assert_eq!(recording.stats().unavailable_since, None);
     events.shutdown();
     let stats = recording.stats();
     assert_eq!((stats.created, stats.exhausted + stats.abandoned), (9 * ROUNDS, 3 * ROUNDS));

@@ -8,13 +8,13 @@ use crate::record::stats::SinkFailure;
 use super::{Driver, SILENCE};
 
 impl Driver {
-    /// Ends a round of answers: sets when the next probe is due if the store is away.
+    /// Ends a round of answers: sets when the next probe is due if the store is unavailable.
     pub(super) fn end_round(&mut self) {
         if let Some((rounds, wait)) = self.breaker.end_round() {
             let until = self.moment_after(self.retry.pause(rounds, wait));
             self.breaker.wait(until);
             if let Some(failure) = &self.tally.last_failure {
-                self.alerts.unreachable(&self.clock, &self.name, failure);
+                self.alerts.unavailable(&self.clock, &self.name, failure);
             }
         }
     }
@@ -23,25 +23,25 @@ impl Driver {
     /// no event waits for the store any more.
     pub(super) fn judge_store(&mut self, is_done: bool) {
         let silent_since = self.silent_since();
-        let known = self.tally.unreachable_since;
+        let known = self.tally.unavailable_since;
         let since = match self.breaker.since().into_iter().chain(silent_since).min() {
             Some(since) if !is_done => Some(known.map_or(since, |known| known.min(since))),
             _ => None,
         };
-        self.tally.unreachable_since = since;
+        self.tally.unavailable_since = since;
         match (known, since) {
             (None, Some(since)) => {
                 if self.breaker.since().is_none() {
                     let text = format!("no answer from the sink for {} s", SILENCE.as_secs());
                     let failure = SinkFailure { text, since, attempts: 1 };
-                    self.alerts.unreachable(&self.clock, &self.name, &failure);
+                    self.alerts.unavailable(&self.clock, &self.name, &failure);
                     self.tally.last_failure = Some(failure);
                 }
                 if let Some(failure) = &self.tally.last_failure {
                     self.tally.panics += u64::from(self.alerts.begin(&self.name, since, &failure.text));
                 }
             }
-            // At the end of the recording the store may still be away.
+            // At the end of the recording the store may still be unavailable.
             (Some(since), None) if !is_done => {
                 self.tally.panics += u64::from(self.alerts.end(&self.name, since));
             }

@@ -75,11 +75,11 @@ impl Driver {
     }
 
     fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
-        if !error.is_unreachable() {
+        if error.kind() != SinkErrorKind::Unavailable {
             self.breaker.answered();
         }
         let reason = match error.kind() {
-            SinkErrorKind::Retry => return self.failed(at, write, error),
+            SinkErrorKind::Retry | SinkErrorKind::Unavailable => return self.failed(at, write, error),
             SinkErrorKind::NotFound if !write.ticket.creates() => {
                 self.discard(error);
                 write.turn_to_create();
@@ -103,12 +103,12 @@ impl Driver {
 
     /// Handles an error after which the write may work later.
     fn failed(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
-        let is_away = error.is_unreachable();
+        let is_unavailable = error.kind() == SinkErrorKind::Unavailable;
         let is_worth_it = self.is_worth_it(&error);
         write.doubt();
         let ticket = &mut write.ticket;
         // A probe without an answer says nothing about its event.
-        ticket.failed = ticket.failed.saturating_add(u32::from(!(is_away && ticket.is_probe)));
+        ticket.failed = ticket.failed.saturating_add(u32::from(!(is_unavailable && ticket.is_probe)));
         ticket.is_retry = true;
         let failed = ticket.failed;
         let lost = if !is_worth_it || failed >= self.retry.attempts {
@@ -117,7 +117,7 @@ impl Driver {
             ticket.is_last.then_some(LossReason::Abandoned)
         };
         let now = Timestamp::from(self.clock.now());
-        if is_away {
+        if is_unavailable {
             // An event that is not tried again has nothing to wait for, so it makes no other one
             // wait.
             self.breaker.missed(now, error.wait(), lost.is_none());
@@ -138,13 +138,13 @@ impl Driver {
         let first = *ticket.failing_since.get_or_insert(now);
         // The sink's own code may format the error, and may panic.
         let text = catch_panic_message(|| error.to_string()).unwrap_or_default();
-        let unreachable_since = self.breaker.since().filter(|_| error.is_unreachable());
-        let (since, attempts) = match unreachable_since {
+        let unavailable_since = self.breaker.since().filter(|_| error.kind() == SinkErrorKind::Unavailable);
+        let (since, attempts) = match unavailable_since {
             Some(since) => (since, self.breaker.attempts()),
             None => (first, u64::from(ticket.failed)),
         };
         let failure = SinkFailure { text, since, attempts };
-        if unreachable_since.is_none() {
+        if unavailable_since.is_none() {
             self.alerts.failed(&self.clock, &self.name, &failure);
         }
         self.tally.last_failure = Some(failure);

@@ -180,7 +180,7 @@ impl SqliteError {
             | Kind::Denied
             | Kind::ReadOnly
             | Kind::Missing
-            | Kind::NoParent => SinkError::unreachable(self),
+            | Kind::NoParent => SinkError::unavailable(self),
             // The next write opens the path anew.
             Kind::Moved | Kind::Other => SinkError::retry(self),
             // The file will not get better while this process has it open. Waiting would only hold
