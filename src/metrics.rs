@@ -150,6 +150,7 @@ mod recorder {
         ("eventcast_recorder_hook_panics_total", "Panics of the function that is told of losses."),
         ("eventcast_recording_events_total", "Events that the recording has handled, by outcome."),
         ("eventcast_recording_recreated_total", "Events created again because the stored one had expired."),
+        ("eventcast_recording_coalesced_total", "Events stored together with a later one, in one write."),
         ("eventcast_recording_aggregated_total", "Events folded into one for a group."),
         ("eventcast_recording_retried_total", "Attempts beyond the first ones."),
         ("eventcast_recording_panics_total", "Panics of the sink or of the correlator's functions."),
@@ -231,6 +232,7 @@ mod recorder {
             }
             for (metric, count) in [
                 ("eventcast_recording_recreated_total", self.recreated),
+                ("eventcast_recording_coalesced_total", self.coalesced),
                 ("eventcast_recording_aggregated_total", self.aggregated),
                 ("eventcast_recording_retried_total", self.retried),
                 ("eventcast_recording_panics_total", self.panics),

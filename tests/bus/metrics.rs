@@ -290,6 +290,21 @@ mod recorder {
     }
 
     #[test]
+    fn what_a_recording_counts_beside_the_outcomes_is_published() {
+        let recorder = Strict::default();
+        let mut stats = RecordingStats::default();
+        stats.watcher.name = "store".to_owned();
+        (stats.recreated, stats.coalesced, stats.aggregated) = (1, 2, 3);
+        (stats.retried, stats.panics, stats.evicted) = (4, 5, 6);
+        metrics::with_local_recorder(&recorder, || stats.emit_metrics("test"));
+        let names = ["recreated", "coalesced", "aggregated", "retried", "panics", "evicted"];
+        for (name, count) in names.iter().zip(1..) {
+            let metric = format!("eventcast_recording_{name}_total");
+            assert_eq!(recorder.counter(&metric, &[("recording", "store")]), count, "{name}");
+        }
+    }
+
+    #[test]
     fn a_store_that_is_away_shows() {
         let recorder = Strict::default();
         let mut stats = RecordingStats::default();
