@@ -123,14 +123,19 @@ pub fn created_in_batches(events: &[Event]) -> Duration {
 }
 
 fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
-    let mut creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
+    let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
     let start = Instant::now();
-    for batch in creates.chunks_mut(BATCH) {
+    apply_in_batches(sink, creates);
+    start.elapsed()
+}
+
+/// Has a sink do these operations, in batches of as many as a recording hands over at most.
+pub fn apply_in_batches(sink: &impl EventSink, mut ops: Vec<SinkOp>) {
+    for batch in ops.chunks_mut(BATCH) {
         for answer in sink.apply(batch) {
-            answer.expect("its name is free");
+            answer.expect("the store can do it");
         }
     }
-    start.elapsed()
 }
 
 /// Does the same as [`created_in_batches`], but in a new file, which must not exist and is removed

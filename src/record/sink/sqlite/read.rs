@@ -11,7 +11,7 @@ use crate::record::sink::table::{self, EventTable};
 use crate::sync::atomic::Ordering;
 
 use super::error::SqliteError;
-use super::row::{self, columns, signed};
+use super::row::{self, columns, is_named, signed};
 use super::select;
 use super::write::SqliteCounters;
 use super::{SqliteChanges, SqliteSink, SqliteSinkStats};
@@ -76,11 +76,7 @@ impl SqliteSink {
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
         let now = self.now();
         self.read(|connection| {
-            let sql = concat!(
-                "SELECT ",
-                columns!(),
-                " FROM events WHERE namespace = ? AND name = ? AND expires > ?"
-            );
+            let sql = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!(), " AND expires > ?3");
             let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query(params![namespace, name, row::micros(now)])?;
             rows.next()?.map(row::event_of).transpose()

@@ -32,6 +32,15 @@ macro_rules! marks {
 
 pub(super) use marks;
 
+/// The condition for the event with a namespace and a name, in the form that has an index.
+macro_rules! is_named {
+    () => {
+        "substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2"
+    };
+}
+
+pub(super) use is_named;
+
 /// The fields that few events have, in the shape that they have in an event's JSON.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use crate::record::sink::api_rules::{admit, check, described, namespace_of, whol
 use crate::record::sink::{SinkError, SinkOp, api_rules};
 
 use super::SqliteSinkOptions;
-use super::row::{self, columns, marks, signed};
+use super::row::{self, columns, is_named, marks, signed};
 
 /// The most events that one transaction removes when it clears expired ones away. Also the most
 /// that it removes because there are too many, beyond one for each of its operations. With this
@@ -22,8 +22,8 @@ const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VA
 /// Removes the event of the same name and inserts the new one. One statement, so that SQLite does
 /// both or neither.
 const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
-const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE namespace = ? AND name = ?");
-const IS_TAKEN: &str = "SELECT 1 FROM events WHERE namespace = ? AND name = ? AND expires > ?";
+const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!());
+const IS_TAKEN: &str = concat!("SELECT 1 FROM events WHERE ", is_named!(), " AND expires > ?3");
 const DELETE: &str = "DELETE FROM events WHERE resourceVersion = ?";
 const EXPIRE: &str = "DELETE FROM events WHERE resourceVersion IN \
     (SELECT resourceVersion FROM events WHERE expires <= ? ORDER BY expires LIMIT ?)";

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use eventcast::sink::{SqliteErrorKind, SqliteSinkOptions};
-use eventcast::{EventSink, SqliteSink};
+use eventcast::sink::{EventQuery, SinkErrorKind, SqliteErrorKind, SqliteSinkOptions};
+use eventcast::{EventSink, ObjectReference, SqliteSink};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
 
@@ -14,6 +14,10 @@ use super::{assert_not_written, assert_not_written_by, at_birth, crashed, event,
 
 /// The file of the first version, as its writer left it.
 const VERSION_1: &str = include_str!("version-1.sql");
+
+/// The file of the fourth version, as its writer left it: the last one with plain indexes by name,
+/// object and namespace.
+const VERSION_4: &str = include_str!("version-4.sql");
 
 fn version_1(path: &Path) {
     sql(path, VERSION_1);
@@ -46,7 +50,47 @@ fn a_file_of_an_older_version_is_brought_up_to_date() {
     assert_eq!(indexes(&path), 7);
     let version: i32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
+}
+
+#[test]
+fn the_indexes_of_an_older_version_are_made_anew() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("events.db");
+    sql(&path, VERSION_4);
+    assert_eq!(SqliteSink::open_read_only(&path).unwrap_err().kind(), SqliteErrorKind::Older);
+    let definition = |name: &str| -> String {
+        let sql = "SELECT sql FROM sqlite_master WHERE name = ?";
+        Connection::open(&path).unwrap().query_row(sql, [name], |row| row.get(0)).unwrap()
+    };
+    assert!(!definition("eventsByObject").contains("resourceVersion / 4096"));
+
+    let sink = SqliteSink::with_clock(&path, SqliteSinkOptions::default(), at_birth().clock()).unwrap();
+    for (name, column) in
+        [("eventsByName", "substr(name, -16)"), ("eventsByObject", "resourceVersion / 4096")]
+    {
+        assert!(definition(name).contains(column), "{name}");
+    }
+    let shown = |query: &EventQuery| -> Vec<(String, i32)> {
+        let found = sink.find(query).unwrap();
+        found.iter().map(|event| (event.metadata.name.to_string(), event.count)).collect()
+    };
+    let web_0 = EventQuery::new().object(ObjectReference::new("pod", "web-0"));
+    let names = ["web-0.17979cfe362a0000", "web-0.17979cfe362a0000", "web-0.17979cfe362a0001", "short"];
+    assert_eq!(shown(&web_0), names.map(|name| (name.to_owned(), 1)));
+    assert_eq!(shown(&web_0.namespace("blog")), [(names[0].to_owned(), 1)]);
+    // Names are still taken, each in its namespace.
+    for name in names {
+        let again = sink.get("shop", name).unwrap().unwrap();
+        assert_eq!(sink.create(&again).unwrap_err().kind(), SinkErrorKind::AlreadyExists);
+    }
+    let mut again = sink.get("shop", "web-1.17979cfe362a0000").unwrap().unwrap();
+    again.count = 8;
+    assert_eq!(sink.patch(&again).unwrap().metadata.resource_version(), "7");
+    again.metadata.namespace = "blog".into();
+    again.involved_object.namespace = "blog".into();
+    sink.create(&again).unwrap();
+    assert_eq!(sink.len().unwrap(), 6);
 }
 
 #[test]
@@ -55,11 +99,13 @@ fn a_limit_ends_the_search_in_a_namespace() {
     filled(&folder.path().join("events.db"), 10);
     let connection = Connection::open(folder.path().join("events.db")).unwrap();
     let sql = "EXPLAIN QUERY PLAN SELECT * FROM events WHERE +expires > '' AND namespace = 'a' \
-               ORDER BY resourceVersion DESC LIMIT 10";
+               AND resourceVersion / 4096 = 7 AND resourceVersion BETWEEN 4 AND 9 ORDER BY resourceVersion DESC";
     let mut statement = connection.prepare(sql).unwrap();
     let plan = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
     let plan: Vec<String> = plan.map(Result::unwrap).collect();
-    assert_eq!(plan, ["SEARCH events USING INDEX eventsByNamespace (namespace=?)"], "and no sorting");
+    let search =
+        "SEARCH events USING INDEX eventsByNamespace (<expr>=? AND namespace=? AND rowid>? AND rowid<?)";
+    assert_eq!(plan, [search], "and no sorting");
 }
 
 #[test]

@@ -282,8 +282,12 @@ fn queries_use_the_indexes() {
     drop(store(&folder));
     let connection = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
     for (condition, index) in [
-        ("namespace = ? AND name = ?", "eventsByName"),
-        ("involvedObjectName = ? AND involvedObjectKind = ? COLLATE NOCASE", "eventsByObject"),
+        ("substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2", "eventsByName"),
+        (
+            "involvedObjectName = ? AND involvedObjectKind = ? COLLATE NOCASE \
+             AND resourceVersion / 4096 = ? AND resourceVersion BETWEEN ? AND ?",
+            "eventsByObject",
+        ),
         ("type = ?", "eventsByType"),
         ("reason = ?", "eventsByReason"),
     ] {

@@ -127,6 +127,7 @@ fn an_index_that_was_dropped_is_made_again() {
         "eventsByType",
         "eventsByReason",
         "eventsByLastSeen",
+        "eventsByNamespace",
     ] {
         let folder = tempdir().unwrap();
         let path = folder.path().join("events.db");

@@ -4,6 +4,7 @@
 mod content;
 mod life;
 mod limits;
+mod parts;
 
 use std::time::{Duration, SystemTime};
 
