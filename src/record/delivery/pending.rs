@@ -35,8 +35,16 @@ const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 200);
 /// The place of a key in the list of keys.
 pub(super) type KeyIndex = u32;
 
-/// The position of a write, and the place of its key.
-type Entry = (u64, KeyIndex);
+/// The place of a write in the order, and the place of its key. A summary has the position of the
+/// event behind it.
+type Entry = (u64, IsEvent, KeyIndex);
+
+/// Whether a write stands for an event, and not for a summary.
+type IsEvent = bool;
+
+fn entry(ticket: &Ticket, at: KeyIndex) -> Entry {
+    (ticket.position, ticket.events > 0, at)
+}
 
 pub(super) struct PendingWrites {
     order: WriteOrder,
@@ -102,7 +110,7 @@ impl PendingWrites {
             lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
             waiting: BTreeSet::new(),
             due: BTreeSet::new(),
-            probed: (0, 0),
+            probed: (0, false, 0),
             ready: 0,
         }
     }
@@ -136,9 +144,9 @@ impl PendingWrites {
 
     /// Returns the first position whose event has no outcome yet. Returns `None` if all have one.
     pub(super) fn position(&mut self) -> Option<u64> {
-        let mut first = self.waiting.first().map(|(position, _)| *position);
+        let mut first = self.waiting.first().map(|(position, ..)| *position);
         for lane in &mut self.lanes {
-            let firsts = [lane.sent_position, lane.next(&self.keys).map(|(position, _)| position)];
+            let firsts = [lane.sent_position, lane.next(&self.keys).map(|(position, ..)| position)];
             first = firsts.into_iter().chain([first]).flatten().min();
         }
         first
@@ -185,7 +193,7 @@ impl PendingWrites {
         if let Some(pending) = &mut state.pending {
             return pending.absorb(write);
         }
-        self.lanes[lane].new.push_back((write.ticket.position, at));
+        self.lanes[lane].new.push_back(entry(&write.ticket, at));
         (state.pending, state.place) = (Some(write), Place::Ready);
         self.ready += 1;
         0
@@ -206,7 +214,7 @@ impl PendingWrites {
         mut note: impl FnMut(&mut Ticket),
     ) {
         while ops.len() < most && self.has_ready() {
-            let Some((_, at)) = self.lanes[lane].next(&self.keys) else { break };
+            let Some((.., at)) = self.lanes[lane].next(&self.keys) else { break };
             self.send(lane, at, ops, &mut note);
         }
     }
@@ -224,7 +232,7 @@ impl PendingWrites {
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
         self.probed = ready.or_else(waiting)?;
-        let (_, at) = self.probed;
+        let (.., at) = self.probed;
         let lane = self.lane_of(at);
         self.send(lane, at, ops, &mut note);
         Some(lane)
@@ -247,7 +255,7 @@ impl PendingWrites {
         let lane = self.lane_of(at);
         let state = &mut self.keys[at as usize];
         let write = state.pending.take()?;
-        let entry = (write.ticket.position, at);
+        let entry = entry(&write.ticket, at);
         match std::mem::replace(&mut state.place, Place::Nowhere) {
             Place::Waiting(due) => {
                 self.waiting.remove(&entry);
@@ -302,7 +310,7 @@ impl PendingWrites {
     /// pending one of its key, too.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
-        let (lane, entry) = (self.lane_of(at), (write.ticket.position, at));
+        let (lane, entry) = (self.lane_of(at), entry(&write.ticket, at));
         let state = &mut self.keys[at as usize];
         state.pending = Some(write);
         if let Some(until) = until {
@@ -355,7 +363,7 @@ impl PendingWrites {
                 }
             }
         }
-        left.sort_by_key(|write| write.ticket.position);
+        left.sort_by_key(|write| entry(&write.ticket, 0));
         left
     }
 
@@ -382,10 +390,11 @@ impl PendingWrites {
 impl Lane {
     /// Returns the write that goes out next. Returns `None` if none is ready.
     fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
-        while let Some(&(position, at)) = self.new.front() {
+        while let Some(&first) = self.new.front() {
+            let (.., at) = first;
             let KeyState { pending, place, .. } = &keys[at as usize];
             let write = pending.as_ref().filter(|_| *place == Place::Ready);
-            if write.is_some_and(|write| write.ticket.position == position) {
+            if write.is_some_and(|write| entry(&write.ticket, at) == first) {
                 break;
             }
             self.new.pop_front();
