@@ -64,6 +64,16 @@ impl<K: Clone + Eq, V> CacheShard<'_, K, V> {
         (key, value)
     }
 
+    /// Returns the value of an entry, and makes the entry the most recently used one. Returns `None`
+    /// if there is no such entry.
+    pub(super) fn get(&mut self, hash: u64, is: impl Fn(&K) -> bool) -> Option<&mut V> {
+        let table = self.map.shards()[self.index].read();
+        let (_, place) = table.get(hash, |(key, _)| key.hash == hash && is(&key.key))?;
+        let place = *place.get();
+        self.slab.touch(place, self.stamp);
+        Some(&mut self.slab.slot(place).value)
+    }
+
     /// Removes and returns the least recently used entry. Returns `None` if there is none.
     pub(super) fn forget_oldest(&mut self) -> Option<Slot<K, V>> {
         let place = self.slab.oldest()?;

@@ -269,22 +269,42 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
-        self.confirm_as(&key, &stored.into(), false);
-    }
-
-    /// Does what [`confirm`](Self::confirm) does, and returns the name that the event has from now
-    /// on. If `renamed`, the name that the correlator gave had to be given up, even if the event
-    /// stands for a group.
-    pub(crate) fn confirm_as(&self, key: &CorrelationKey, stored: &Stored, renamed: bool) -> Text {
-        let key = &key.0;
-        let keeps_name = !renamed
-            && key.is_of_group()
-            && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name);
+        let (key, keeps_name) = (&key.0, self.keeps_name(&key));
         self.caches.with(key.hash, |shard| {
             let (_, seen) = entry_of(key, &mut shard.events);
-            seen.confirm(stored, keeps_name);
-            seen.name().clone()
+            seen.confirm(&stored.into(), keeps_name);
+        });
+    }
+
+    /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name `decided`,
+    /// if the correlator still counts on that event. Returns the name that the event has from now on.
+    ///
+    /// An answer may come when the correlator has forgotten the event, or counts on another one.
+    /// Decisions with higher counts may be on their way then, so the answer must not bring the event
+    /// back.
+    pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
+        let keeps_name = self.keeps_name(key);
+        self.caches.with(key.0.hash, |shard| match named(key, [decided, &stored.name], &mut shard.events) {
+            Some(seen) => {
+                seen.confirm(&stored, keeps_name);
+                seen.name().clone()
+            }
+            None => stored.name,
         })
+    }
+
+    /// Gives a new name to an event, even to one that stands for a group, because the store has
+    /// another event with the name `decided`.
+    pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
+        self.caches.with(key.0.hash, |shard| {
+            if let Some(seen) = named(key, [decided, decided], &mut shard.events) {
+                seen.rename(name.clone());
+            }
+        });
+    }
+
+    fn keeps_name(&self, key: &CorrelationKey) -> bool {
+        key.0.is_of_group() && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name)
     }
 
     /// Returns the counters of the decisions so far.
@@ -475,8 +495,20 @@ enum Fold {
 /// Returns the entry of a key that exists already, with its own copy of the key. If the entry is
 /// missing, it is made with this key.
 fn entry_of<'a>(key: &Arc<Key>, events: &'a mut EventCache<'_>) -> (&'a Arc<Key>, &'a mut Seen) {
-    let same = |other: &Arc<Key>| Arc::ptr_eq(key, other) || key == other;
-    events.entry(key.hash, same, || (key.clone(), Seen::nothing()))
+    events.entry(key.hash, |other| same(key, other), || (key.clone(), Seen::nothing()))
+}
+
+/// Returns the entry of a key, if it has one of these names.
+fn named<'a>(
+    CorrelationKey(key): &CorrelationKey,
+    names: [&Text; 2],
+    events: &'a mut EventCache<'_>,
+) -> Option<&'a mut Seen> {
+    events.get(key.hash, |other| same(key, other)).filter(|seen| names.contains(&seen.name()))
+}
+
+fn same(key: &Arc<Key>, other: &Arc<Key>) -> bool {
+    Arc::ptr_eq(key, other) || key == other
 }
 
 impl fmt::Debug for EventCorrelator {

@@ -42,6 +42,10 @@ impl Seen {
         &self.0.name
     }
 
+    pub(super) fn rename(&mut self, name: Text) {
+        self.0.name = name;
+    }
+
     /// Remembers what the store made of an event. If `keeps_name`, an event that has been seen
     /// keeps its name.
     pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {

@@ -80,6 +80,8 @@ struct Lane {
 struct KeyState {
     /// `None` only in a place without a key.
     key: Option<CorrelationKey>,
+    /// The name by which the correlator knows the stored event.
+    name: Text,
     /// The newest state that the sink has not been given.
     pending: Option<Write>,
     place: Place,
@@ -133,13 +135,10 @@ impl PendingWrites {
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
     }
 
-    pub(super) fn key(&self, at: KeyIndex) -> Option<&CorrelationKey> {
-        self.keys[at as usize].key.as_ref()
-    }
-
-    /// Returns whether this is still the stored event on which later events of its key are counted.
-    pub(super) fn is_current(&self, at: KeyIndex) -> bool {
-        self.order == WriteOrder::Bus || self.keys[at as usize].is_listed
+    /// Returns the key, and the name by which the correlator knows the stored event.
+    pub(super) fn key(&self, at: KeyIndex) -> Option<(&CorrelationKey, &Text)> {
+        let KeyState { key, name, .. } = &self.keys[at as usize];
+        Some((key.as_ref()?, name))
     }
 
     /// Returns the first position whose event has no outcome yet. Returns `None` if all have one.
@@ -161,17 +160,20 @@ impl PendingWrites {
         if is_listed {
             let keys = &self.keys;
             let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key));
-            match found.copied() {
-                Some(at) if write.ticket.is_update => return self.replace(at, write),
+            if let Some(at) = found.copied() {
+                let is_same = write.event.metadata.name == self.keys[at as usize].name;
+                if is_same && write.ticket.is_update {
+                    return self.replace(at, write);
+                }
                 // The correlator has forgotten the stored event, and begins another one. The earlier
                 // one gets its last state on its own.
-                Some(at) => self.unlist(at),
-                None => {}
+                self.unlist(at);
             }
         }
         let hash = key.hash();
         let place = Place::Nowhere;
-        let state = KeyState { key: Some(key), pending: None, place, sent: None, is_listed };
+        let name = write.event.metadata.name.clone();
+        let state = KeyState { key: Some(key), name, pending: None, place, sent: None, is_listed };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
@@ -200,7 +202,7 @@ impl PendingWrites {
     }
 
     fn lane_of(&self, at: KeyIndex) -> usize {
-        self.key(at).map_or(0, |key| key.share(self.lanes.len()))
+        self.key(at).map_or(0, |(key, _)| key.share(self.lanes.len()))
     }
 
     // ── to the sink ──
@@ -298,8 +300,12 @@ impl PendingWrites {
     /// Ends the write that the sink had. `stored` holds the name and the version that the stored
     /// event has now, for the pending write of the key. `None` if the write was given up.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
-        match (&mut self.keys[at as usize].pending, stored) {
-            (Some(pending), Some((name, version))) => pending.follow(name, version),
+        let state = &mut self.keys[at as usize];
+        match (&mut state.pending, stored) {
+            (Some(pending), Some((name, version))) => {
+                state.name.clone_from(&name);
+                pending.follow(name, version);
+            }
             (Some(_), None) => {}
             (None, _) => self.remove(at),
         }
@@ -312,6 +318,8 @@ impl PendingWrites {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
         let (lane, entry) = (self.lane_of(at), entry(&write.ticket, at));
         let state = &mut self.keys[at as usize];
+        // The event may have got another name while the sink had the write.
+        write.event.metadata.name.clone_from(&state.name);
         state.pending = Some(write);
         if let Some(until) = until {
             state.place = Place::Waiting(until);
@@ -325,14 +333,16 @@ impl PendingWrites {
         room
     }
 
-    /// Gives a new name to the later writes of a stored event, where they are writes of their own.
-    pub(super) fn rename(&mut self, at: KeyIndex, old: &Text, new: &Text) {
+    /// Gives a new name to a stored event, and to its later writes where they are writes of their own.
+    pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
+        let state = &mut self.keys[at as usize];
+        let old = std::mem::replace(&mut state.name, name.clone());
         if self.order == WriteOrder::Bus {
-            let key = self.keys[at as usize].key.clone();
-            let later = self.keys.iter_mut().filter(|state| state.key == key);
-            for write in later.filter_map(|state| state.pending.as_mut()) {
-                if write.event.metadata.name == *old {
-                    write.event.metadata.name = new.clone();
+            let key = state.key.clone();
+            for later in self.keys.iter_mut().filter(|state| state.key == key && state.name == old) {
+                later.name.clone_from(name);
+                if let Some(write) = &mut later.pending {
+                    write.event.metadata.name.clone_from(name);
                 }
             }
         }

@@ -65,13 +65,12 @@ impl Driver {
         self.tally.updated += ticket.events.saturating_sub(1);
         self.tally.coalesced += ticket.events.saturating_sub(1);
         self.tally.recreated += u64::from(creates && !ticket.is_new && ticket.events > 0);
+        let version = stored.resource_version.clone();
         let name = match self.pending.key(at) {
-            Some(key) if self.pending.is_current(at) => {
-                self.correlator.confirm_as(key, &stored, ticket.is_renamed)
-            }
-            _ => stored.name,
+            Some((key, name)) => self.correlator.confirm_late(key, name, stored),
+            None => stored.name,
         };
-        self.pending.finish(at, Some((name, stored.resource_version)));
+        self.pending.finish(at, Some((name, version)));
     }
 
     fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
@@ -175,7 +174,10 @@ impl Driver {
         } else {
             let object = &write.event.involved_object.name;
             let name = name::fresh(&self.clock, object, self.clock.now().into());
-            self.pending.rename(at, &write.event.metadata.name, &name);
+            if let Some((key, decided)) = self.pending.key(at) {
+                self.correlator.rename(key, decided, &name);
+            }
+            self.pending.rename(at, &name);
             write.rename(name);
         }
         self.decided += self.pending.put_back(at, write, None);
