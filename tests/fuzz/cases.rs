@@ -22,6 +22,9 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
+/// The case that is tried now: its number, and what it is made of.
+type Current = Mutex<(u64, String)>;
+
 /// Tries the given number of cases, times `EVENTCAST_CASES` if that is set. `EVENTCAST_SEED`
 /// chooses other cases.
 pub(crate) fn check<S>(
@@ -32,23 +35,67 @@ pub(crate) fn check<S>(
     S: Strategy,
     S::Value: Debug,
 {
-    let cases = u32::try_from(u64::from(cases) * number("EVENTCAST_CASES", 1)).expect("not so many cases");
-    let mut seed = [0; 32];
-    seed[..8].copy_from_slice(&number("EVENTCAST_SEED", 0).to_le_bytes());
+    let (cases, seed) = (times(cases), number("EVENTCAST_SEED", 0));
+    watch(move |current| run(cases, seed, &strategy(), &test, current));
+}
+
+/// Tries as many cases as [`check`], each made of a number of its own. A failure prints that
+/// number, and `EVENTCAST_CASE` tries the case of one number alone.
+pub(crate) fn check_each<S>(
+    cases: u32,
+    strategy: impl FnOnce() -> S + Send + 'static,
+    test: impl Fn(S::Value) -> Result<(), TestCaseError> + Send + 'static,
+) where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let first = number("EVENTCAST_SEED", 0) << 32;
+    let alone = env::var_os("EVENTCAST_CASE").map(|_| number("EVENTCAST_CASE", 0));
+    let (first, cases) = alone.map_or((first, times(cases).into()), |case| (case, 1));
+    watch(move |current| {
+        let strategy = strategy();
+        (first..first + cases).try_for_each(|case| {
+            let result = run(1, case, &strategy, &test, current);
+            result.map_err(|failure| format!("to repeat: EVENTCAST_CASE={case}\n{failure}"))
+        })
+    });
+}
+
+fn times(cases: u32) -> u32 {
+    u32::try_from(u64::from(cases) * number("EVENTCAST_CASES", 1)).expect("not so many cases")
+}
+
+/// Tries cases that are made of one seed.
+fn run<S>(
+    cases: u32,
+    seed: u64,
+    strategy: &S,
+    test: &impl Fn(S::Value) -> Result<(), TestCaseError>,
+    current: &Current,
+) -> Result<(), String>
+where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let result = runner.run(strategy, |value| {
+        let mut current = current.lock().unwrap();
+        *current = (current.0 + 1, format!("{value:#?}"));
+        drop(current);
+        test(value)
+    });
+    result.map_err(|error| error.to_string())
+}
+
+/// Runs cases on another thread, and fails if one hangs.
+fn watch(run: impl FnOnce(&Current) -> Result<(), String> + Send + 'static) {
     let current = Arc::new(Mutex::new((0_u64, String::new())));
     let (done, finished) = mpsc::channel();
     let noted = current.clone();
-    let run = thread::spawn(move || {
-        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
-        let result = runner.run(&strategy(), |value| {
-            let mut current = noted.lock().unwrap();
-            *current = (current.0 + 1, format!("{value:#?}"));
-            drop(current);
-            test(value)
-        });
-        let _ = done.send(result.map_err(|error| error.to_string()));
-    });
+    let run = thread::spawn(move || drop(done.send(run(&noted))));
     let mut last = 0;
     loop {
         match finished.recv_timeout(HANGS) {

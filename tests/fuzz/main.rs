@@ -5,6 +5,8 @@ mod cases;
 #[cfg(feature = "recorder")]
 mod correlator;
 #[cfg(feature = "recorder")]
+mod delivery;
+#[cfg(feature = "recorder")]
 mod events;
 #[cfg(feature = "sqlite-system")]
 mod sqlite;

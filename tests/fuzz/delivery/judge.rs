@@ -1,0 +1,235 @@
+//! The model: which state of each event a store must know after these events, and the comparison
+//! with what it knows.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::SystemTime;
+
+use eventcast::correlator::{Correlation, EventCorrelator};
+use eventcast::record::LossReason;
+use eventcast::sink::WriteOrder;
+use eventcast::stats::RecordingStats;
+use eventcast::testing::FakeClock;
+use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::program::{Answer, Options};
+use super::sink::{Op, Outcome, Subject, is_group, is_summary};
+
+/// The part of an event that a store must know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Known {
+    count: i32,
+    message: Text,
+    /// The first and the last time. `None` if the correlator made the event at an unknown time.
+    times: Option<[Option<Timestamp>; 2]>,
+}
+
+impl Known {
+    fn of(event: &Event, is_timed: bool) -> Self {
+        let has_times = is_timed || !(is_group(event) || is_summary(event));
+        let times = has_times.then_some([event.first_timestamp, event.last_timestamp]);
+        Self { count: event.count, message: event.message.clone(), times }
+    }
+}
+
+/// Returns the name of the group and of the member, as the correlator would choose them.
+pub fn similar(event: &Event) -> (Text, Text) {
+    let object = &event.involved_object;
+    let group = format!("{}/{} {} {}", object.namespace, object.name, event.type_, event.reason);
+    (group.into(), event.message.clone())
+}
+
+/// A loss that the hook was told.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub reason: LossReason,
+    pub place: String,
+    pub count: u64,
+    pub event: Option<Event>,
+}
+
+/// All that is known about a recording that has come to rest.
+pub struct Evidence<'e> {
+    pub options: &'e Options,
+    /// The events in the order in which the recording decided about them, each with the time.
+    pub decided: &'e [(SystemTime, Event)],
+    pub stats: &'e RecordingStats,
+    pub told: &'e [Told],
+    pub ops: &'e [Op],
+    pub stored: &'e [Event],
+}
+
+/// The decisions that a correlator makes about the same events.
+struct Decisions {
+    /// All states, in order.
+    all: Vec<(Subject, Known)>,
+    skipped: u64,
+    aggregated: u64,
+}
+
+impl Decisions {
+    /// Returns the newest state of each event.
+    fn newest(&self) -> BTreeMap<&Subject, &Known> {
+        self.all.iter().map(|(subject, known)| (subject, known)).collect()
+    }
+}
+
+/// Decides about the same events at the same times, without any delivery.
+fn decide(options: &Options, decided: &[(SystemTime, Event)]) -> Decisions {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let build: CorrelatorOptions = options.correlator().aggregate_key(similar).clock(clock.clock());
+    let correlator = EventCorrelator::new(build).unwrap();
+    let mut all = Vec::new();
+    let mut note = |decision: Correlation| {
+        if let Correlation::Create { event, .. } | Correlation::Update { event, .. } = decision {
+            all.push((Subject::of(&event), Known::of(&event, options.is_timed)));
+        }
+    };
+    for (at, event) in decided {
+        clock.set(*at);
+        match correlator.correlate(event) {
+            Correlation::Summarized { summary, event } => {
+                note(*summary);
+                note(*event);
+            }
+            decision => note(decision),
+        }
+    }
+    let stats = correlator.stats();
+    Decisions { all, skipped: stats.filtered, aggregated: stats.aggregated }
+}
+
+impl Evidence<'_> {
+    pub fn judge(&self) -> Result<(), TestCaseError> {
+        self.check_outcomes()?;
+        self.check_writes()?;
+        if self.options.is_determined() { self.check_store() } else { self.check_counts() }
+    }
+
+    /// Every event that was delivered has one outcome, and the hook was told of the lost ones.
+    fn check_outcomes(&self) -> Result<(), TestCaseError> {
+        let stats = self.stats;
+        let stored = stats.created + stats.updated + stats.skipped;
+        let lost = stats.already_existed + stats.rejected + stats.exhausted + stats.abandoned;
+        prop_assert_eq!(stats.watcher.delivered, stored + lost, "{:?}", stats);
+        prop_assert_eq!(stats.watcher.delivered, self.decided.len() as u64, "{:?}", stats);
+        prop_assert!(stats.recreated <= stats.created, "{:?}", stats);
+        for (reason, count) in [
+            (LossReason::AlreadyExists, stats.already_existed),
+            (LossReason::Rejected, stats.rejected),
+            (LossReason::Exhausted, stats.exhausted),
+            (LossReason::Abandoned, stats.abandoned),
+        ] {
+            // A summary is no delivered event. Its loss is told, and not counted.
+            let told = self.told.iter().filter(|told| told.reason == reason);
+            let told = told.filter(|told| !told.event.as_ref().is_some_and(is_summary));
+            prop_assert_eq!(told.map(|told| told.count).sum::<u64>(), count, "{}: {:?}", reason, stats);
+        }
+        Ok(())
+    }
+
+    /// Every event counted as stored came to the store, with one of the writes that succeeded.
+    fn check_writes(&self) -> Result<(), TestCaseError> {
+        let count = |outcome: Outcome| {
+            let of_events = self.ops.iter().filter(|op| op.outcome == outcome && !is_summary(&op.event));
+            of_events.count() as u64
+        };
+        prop_assert_eq!(count(Outcome::Running), 0);
+        // An event that is there already counts as stored by the earlier attempt, if that stored its
+        // newest state.
+        let (done, exists) = (count(Outcome::Done), count(Outcome::Exists));
+        let written = done..=done + exists;
+        prop_assert!(written.contains(&self.stats.written()), "{:?} written: {:?}", written, self.stats);
+        prop_assert!(self.stats.coalesced <= self.stats.created + self.stats.updated, "{:?}", self.stats);
+        prop_assert!(self.stats.coalesced == 0 || self.options.order == WriteOrder::PerKey);
+        Ok(())
+    }
+
+    /// The store knows the newest state of each event, unless the hook was told of its loss, and
+    /// nothing that nobody decided.
+    fn check_store(&self) -> Result<(), TestCaseError> {
+        let decisions = decide(self.options, self.decided);
+        prop_assert_eq!(self.stats.skipped, decisions.skipped);
+        prop_assert_eq!(self.stats.aggregated, decisions.aggregated);
+        prop_assert_eq!(self.stats.evicted, 0);
+        let known = |event: &Event| (Subject::of(event), Known::of(event, self.options.is_timed));
+        let all: HashSet<_> = decisions.all.iter().collect();
+        let mut names: HashMap<Subject, &str> = HashMap::new();
+        let nobody_else_writes = self.ops.iter().all(|op| op.answer != Answer::Taken);
+        for event in self.stored {
+            prop_assert!(all.contains(&known(event)), "nobody decided {:?}", event);
+            let other = names.insert(Subject::of(event), &event.metadata.name);
+            prop_assert!(other.is_none() || !nobody_else_writes, "{:?} is also {:?}", event, other);
+        }
+        let lost: HashSet<_> = self.told.iter().filter_map(|told| told.event.as_ref()).map(known).collect();
+        for (subject, newest) in decisions.newest() {
+            if !lost.contains(&(subject.clone(), newest.clone())) {
+                let found = self.stored_as(subject).map(|event| known(event).1);
+                prop_assert_eq!(found.as_ref(), Some(newest), "{:?}", subject);
+            }
+        }
+        if self.options.order == WriteOrder::Bus { self.check_order(&decisions) } else { Ok(()) }
+    }
+
+    /// Every event is counted on some stored event of its key, unless the hook was told of its loss.
+    /// A key may have several, because the correlator forgets.
+    fn check_counts(&self) -> Result<(), TestCaseError> {
+        if !self.options.counts_each() {
+            return Ok(());
+        }
+        let mut highest: HashMap<(Subject, &str), i32> = HashMap::new();
+        for op in self.ops.iter().filter(|op| op.is_stored()) {
+            let highest = highest.entry((op.subject.clone(), &*op.event.metadata.name)).or_default();
+            *highest = op.event.count.max(*highest);
+        }
+        let mut counted: HashMap<Subject, u64> = HashMap::new();
+        for ((subject, _), count) in highest {
+            *counted.entry(subject).or_default() += u64::try_from(count).unwrap();
+        }
+        // An event that was dropped came to no decision.
+        let was_decided = |told: &&Told| !matches!(told.reason, LossReason::Dropped(_));
+        for told in self.told.iter().filter(was_decided) {
+            let subject = told.event.as_ref().map(Subject::of);
+            *subject.map_or(&mut 0, |subject| counted.entry(subject).or_default()) += told.count;
+        }
+        let mut decided: BTreeMap<Subject, u64> = BTreeMap::new();
+        for (_, event) in self.decided {
+            *decided.entry(Subject::of(event)).or_default() += 1;
+        }
+        for (subject, decided) in decided {
+            let counted = counted.get(&subject).copied().unwrap_or(0);
+            prop_assert!(counted >= decided, "{} of {} are counted: {:?}", counted, decided, subject);
+        }
+        Ok(())
+    }
+
+    /// Returns the stored event of this subject that was written last. Another one is there if the
+    /// event had to take another name.
+    fn stored_as(&self, subject: &Subject) -> Option<&Event> {
+        let last = self.ops.iter().rev().find(|op| op.subject == *subject && op.is_stored())?;
+        let is_last = |event: &&Event| {
+            Subject::of(event) == *subject && event.metadata.name == last.event.metadata.name
+        };
+        self.stored.iter().find(is_last)
+    }
+
+    /// The operations come to the sink in the order of the decisions, each of them if nothing was
+    /// abandoned.
+    fn check_order(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
+        // The number of the first decision that has not come to the sink.
+        let mut next = 0;
+        for op in self.ops {
+            let written = (op.subject.clone(), Known::of(&op.event, self.options.is_timed));
+            if next > 0 && decisions.all[next - 1] == written {
+                continue;
+            }
+            let found = decisions.all[next..].iter().position(|decision| *decision == written);
+            let is_next = found.is_some_and(|skipped| skipped == 0 || self.stats.abandoned > 0);
+            prop_assert!(is_next, "{:?} comes instead of {:?}", written, decisions.all.get(next));
+            next += found.unwrap_or_default() + 1;
+        }
+        prop_assert!(next == decisions.all.len() || self.stats.abandoned > 0, "{} never came", next);
+        Ok(())
+    }
+}

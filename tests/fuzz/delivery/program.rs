@@ -1,0 +1,252 @@
+//! Random programs: the options of a recording, and the steps of its life.
+
+use std::fmt;
+use std::time::Duration;
+
+use eventcast::correlator::{Aggregation, SpamFilter};
+use eventcast::record::Jitter;
+use eventcast::sink::WriteOrder;
+use eventcast::{CorrelatorOptions, OverflowPolicy, RetryPolicy};
+use proptest::prelude::*;
+
+/// An interval that no program reaches.
+const EVER: Duration = Duration::from_secs(1 << 30);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub order: WriteOrder,
+    pub workers: usize,
+    pub queue_len: usize,
+    pub policy: OverflowPolicy,
+    pub incoming_len: usize,
+    pub max_batch: usize,
+    attempts: u32,
+    delay: Duration,
+    jitter: Jitter,
+    /// The number of entries of the correlator's caches. `None` stands for as many as needed.
+    pub cache: Option<usize>,
+    /// The number of messages at which similar events are folded. `None` stands for never.
+    fold: Option<usize>,
+    /// The budget of the spam filter. `None` stands for no filter.
+    burst: Option<u32>,
+    exempt_warnings: bool,
+    /// Whether decisions depend on the time. The queue has room for all events then, because the
+    /// clock must not move while an event waits for its decision.
+    pub is_timed: bool,
+    /// Whether the answer that a name is taken comes with the stored event.
+    pub says_which: bool,
+}
+
+impl Options {
+    pub fn retry(&self) -> RetryPolicy {
+        RetryPolicy::default().attempts(self.attempts).delay(self.delay).jitter(self.jitter)
+    }
+
+    /// Returns the correlator's options, without a clock and without functions.
+    pub fn correlator(&self) -> CorrelatorOptions {
+        let (interval, qps) = if self.is_timed { (Duration::from_secs(20), 0.2) } else { (EVER, 1e-9) };
+        // The stage is there even if it folds nothing, because it calls the function that tells the
+        // test about each decision.
+        let fold = Aggregation::default().max_events(self.fold.unwrap_or(usize::MAX)).max_interval(interval);
+        // A group that is forgotten and comes again in the same moment gets another name.
+        let fold = fold.own_names(!self.is_determined());
+        let filter = |burst| {
+            let filter = SpamFilter::default().burst(burst).qps(qps);
+            filter.summaries(true).exempt_warnings(self.exempt_warnings)
+        };
+        CorrelatorOptions::default()
+            .lru_cache_size(self.cache.unwrap_or(4096))
+            .aggregation(fold)
+            .spam_filter(self.burst.map(filter))
+    }
+
+    /// Returns whether every event is counted on a stored event of its own key.
+    pub fn counts_each(&self) -> bool {
+        self.fold.is_none() && self.burst.is_none()
+    }
+
+    /// Returns whether every decision can be told from the events alone.
+    pub fn is_determined(&self) -> bool {
+        self.cache.is_none()
+    }
+}
+
+/// The answer of the sink to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    Ok,
+    /// The sink stores the event, and an error comes back.
+    Lost,
+    Refuse,
+    Retry,
+    RetryAfter(u64),
+    Unavailable,
+    /// The store forgets the event of this name first.
+    Forget,
+    /// Another writer takes the name first.
+    Taken,
+    Panic,
+    /// The sink panics after this operation, with the whole batch.
+    PanicBatch,
+    /// The sink ends its work on the batch after this operation, and gives no answer to it.
+    Short,
+    /// The sink returns only after a [`Step::Release`].
+    Hang,
+}
+
+/// A step of a program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Record {
+        object: u8,
+        reason: u8,
+        message: u8,
+        is_warning: bool,
+        times: u8,
+    },
+    /// The sink's next answers. All operations after them succeed.
+    Answers(Vec<Answer>),
+    /// The store is away from here on, or back.
+    Away(bool),
+    /// All operations that hang return.
+    Release,
+    /// The clock moves by seconds.
+    Advance(u64),
+    /// A thread flushes from here on.
+    Flush,
+    /// The sink works, and everything gets its outcome.
+    Settle,
+}
+
+/// The end of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Shutdown,
+    Stop,
+    Close,
+    /// A shutdown whose deadline has passed.
+    AtOnce,
+    /// A shutdown whose deadline the clock reaches.
+    Deadline,
+    Drop,
+}
+
+#[derive(Clone)]
+pub struct Program {
+    pub options: Options,
+    pub steps: Vec<Step>,
+    pub end: End,
+    /// The steps after the end has begun.
+    pub late: Vec<Step>,
+}
+
+impl fmt::Debug for Program {
+    /// Writes a line for each step, in every format.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}", self.options)?;
+        self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number}: {step:?}"))?;
+        writeln!(f, "  {:?}, then {:?}", self.end, self.late)
+    }
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let policy = prop::sample::select(vec![
+        OverflowPolicy::DropIncoming,
+        OverflowPolicy::DropOldest,
+        OverflowPolicy::Wait,
+    ]);
+    let bus = (
+        prop_oneof![4 => (1..5_usize).prop_map(|workers| (WriteOrder::PerKey, workers)), 1 => Just((WriteOrder::Bus, 1))],
+        prop::sample::select(vec![1, 2, 3, 8, 64]),
+        policy,
+        prop::sample::select(vec![2, 8, 1000]),
+        prop::sample::select(vec![1, 3, 256]),
+    );
+    let retry = (
+        prop::sample::select(vec![1, 2, 3, 12]),
+        prop::sample::select(vec![1, 1000, 10_000]).prop_map(Duration::from_millis),
+        prop::sample::select(vec![Jitter::Never, Jitter::First, Jitter::All]),
+    );
+    let correlator = (
+        prop::option::weighted(0.2, 1..5_usize),
+        prop::option::weighted(0.4, 1..4_usize),
+        prop::option::weighted(0.4, 2..7_u32),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (bus, retry, correlator).prop_map(|(bus, retry, correlator)| {
+        let ((order, workers), mut queue_len, policy, mut incoming_len, max_batch) = bus;
+        let (attempts, delay, jitter) = retry;
+        let (cache, fold, burst, exempt_warnings, is_timed, says_which) = correlator;
+        if is_timed {
+            (queue_len, incoming_len) = (10_000, 10_000);
+        }
+        // Two groups, or summaries, of one moment may have one name. Only the stored event tells
+        // them apart then.
+        let says_which = says_which || fold.is_some() || burst.is_some();
+        Options {
+            order,
+            workers,
+            queue_len,
+            policy,
+            incoming_len,
+            max_batch,
+            attempts,
+            delay,
+            jitter,
+            cache,
+            fold,
+            burst,
+            exempt_warnings,
+            is_timed,
+            says_which,
+        }
+    })
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        8 => Just(Answer::Ok),
+        4 => Just(Answer::Lost),
+        2 => Just(Answer::Refuse),
+        4 => Just(Answer::Retry),
+        2 => (1..20_000_u64).prop_map(Answer::RetryAfter),
+        2 => Just(Answer::Unavailable),
+        2 => Just(Answer::Forget),
+        1 => Just(Answer::Taken),
+        1 => Just(Answer::Panic),
+        1 => Just(Answer::PanicBatch),
+        1 => Just(Answer::Short),
+        2 => Just(Answer::Hang),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let event = (0..3_u8, 0..2_u8, 0..4_u8, prop::bool::weighted(0.2), 1..9_u8);
+    prop_oneof![
+        20 => event.prop_map(|(object, reason, message, is_warning, times)| {
+            Step::Record { object, reason, message, is_warning, times }
+        }),
+        6 => prop::collection::vec(answer(), 1..8).prop_map(Step::Answers),
+        2 => any::<bool>().prop_map(Step::Away),
+        3 => Just(Step::Release),
+        5 => (1..15_u64).prop_map(Step::Advance),
+        2 => Just(Step::Flush),
+        2 => Just(Step::Settle),
+    ]
+}
+
+pub fn program() -> impl Strategy<Value = Program> {
+    let end = prop::sample::select(vec![
+        End::Shutdown,
+        End::Stop,
+        End::Close,
+        End::AtOnce,
+        End::Deadline,
+        End::Drop,
+    ]);
+    let late = prop::collection::vec(step(), 0..4);
+    (options(), prop::collection::vec(step(), 1..60), end, late)
+        .prop_map(|(options, steps, end, late)| Program { options, steps, end, late })
+}
