@@ -6,6 +6,7 @@ mod correlator;
 mod correlator_beyond;
 mod correlator_properties;
 mod correlator_vectors;
+mod delivery;
 mod event;
 mod event_broadcaster;
 mod event_json;

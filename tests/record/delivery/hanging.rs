@@ -1,0 +1,194 @@
+//! Events are taken in and folded while the sink hangs or is slow.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::EventBroadcaster;
+use eventcast::record::LossReason;
+
+use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, gate, record, until};
+
+use super::{broadcaster, calls_of, turnstile, without_budget};
+
+/// Nothing is lost of many more events than the queue holds, because a repeat of an event that
+/// waits takes no room.
+#[test]
+fn repeats_are_taken_in_while_the_sink_hangs() {
+    const EVENTS: u64 = 2_398;
+    const OBJECTS: u64 = 20;
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (gate, pass) = gate();
+    let is_first = AtomicBool::new(true);
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        if is_first.swap(false, Ordering::SeqCst) {
+            pass();
+        }
+        Ok(())
+    });
+    let recording = events.recording().correlator(without_budget()).queue_len(1000).start(sink.clone());
+    let recording = recording.unwrap();
+    record(&events, "web-0", "BackOff");
+    gate.entered.recv_timeout(LONG).unwrap();
+    let are_folded = |offered: u64| {
+        let watcher = recording.stats().watcher;
+        watcher.offered == offered && watcher.queued <= OBJECTS + 1
+    };
+    for number in 1..EVENTS {
+        record(&events, &format!("web-{}", number % OBJECTS), "BackOff");
+        if number % 500 == 0 {
+            // The dispatcher is not to be ahead of the recording by a whole queue.
+            until(|| are_folded(number + 1));
+        }
+    }
+    until(|| are_folded(EVENTS));
+    // Two events of the first object take room: one that the sink has, and one that waits behind it.
+    assert_eq!(recording.stats().watcher.queued, OBJECTS + 1);
+    assert_eq!(sink.calls().len(), 1, "the sink hangs");
+    drop(gate);
+    events.flush(LONG).unwrap();
+
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.lost()), (OBJECTS, EVENTS - OBJECTS, 0));
+    assert_eq!(sink.calls().len() as u64, OBJECTS + 1, "{:?}", calls_of(&sink));
+    assert_eq!((stats.written(), stats.coalesced), (OBJECTS + 1, EVENTS - OBJECTS - 1));
+    for event in sink.store.events() {
+        let number: u64 = event.involved_object.name["web-".len()..].parse().unwrap();
+        let expected = EVENTS / OBJECTS + u64::from(number < EVENTS % OBJECTS);
+        assert_eq!(u64::try_from(event.count).unwrap(), expected, "web-{number}");
+    }
+}
+
+/// The sink does one operation while twenty events of one key come.
+#[test]
+fn a_hot_key_behind_a_slow_sink_costs_a_write_for_each_call() {
+    const CALLS: u64 = 50;
+    const EACH: u64 = 20;
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (turnstile, pass) = turnstile();
+    let (sink, calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    record(&events, "web-0", "BackOff");
+    for call in 1..=CALLS {
+        turnstile.wait();
+        for _ in 0..EACH {
+            record(&events, "web-0", "BackOff");
+        }
+        until(|| {
+            let watcher = recording.stats().watcher;
+            watcher.offered == 1 + EACH * call && watcher.queued == 2
+        });
+        turnstile.let_one_pass();
+        calls.recv_timeout(LONG).unwrap();
+    }
+    drop(turnstile);
+    events.flush(LONG).unwrap();
+
+    let counts: Vec<u64> = sink.calls().iter().map(|op| u64::try_from(event_of(op).count).unwrap()).collect();
+    assert_eq!(counts, (0..=CALLS).map(|call| 1 + EACH * call).collect::<Vec<_>>());
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated), (1, EACH * CALLS));
+    assert_eq!((stats.written(), stats.coalesced), (CALLS + 1, (EACH - 1) * CALLS));
+}
+
+/// Of four workers one hangs. The events of the other three are written meanwhile, all of them.
+#[test]
+fn a_worker_that_hangs_holds_up_its_own_keys_only() {
+    const OBJECTS: usize = 60;
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let threads: Arc<Mutex<HashMap<String, HashSet<String>>>> = Arc::default();
+    let (gate, pass) = gate();
+    let (noting, is_hanging) = (threads.clone(), AtomicBool::new(false));
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        let event = event_of(op);
+        let thread = thread::current().name().unwrap().to_owned();
+        noting.lock().unwrap().entry(event.involved_object.name.to_string()).or_default().insert(thread);
+        if event.count == 2
+            && event.involved_object.name == "web-0"
+            && !is_hanging.swap(true, Ordering::SeqCst)
+        {
+            pass();
+        }
+        Ok(())
+    });
+    let recording =
+        events.recording().name("four").correlator(without_budget()).workers(4).start(sink.clone()).unwrap();
+    let all: Vec<String> = (0..OBJECTS).map(|number| format!("web-{number}")).collect();
+    all.iter().for_each(|name| record(&events, name, "Started"));
+    events.flush(LONG).unwrap();
+    let of = |name: &String| threads.lock().unwrap()[name].clone();
+    let (behind, free): (Vec<_>, Vec<_>) = all.iter().partition(|name| of(name) == of(&all[0]));
+    assert!(!free.is_empty() && all.iter().map(of).flatten().collect::<HashSet<_>>().len() == 4);
+
+    record(&events, "web-0", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    all[1..].iter().for_each(|name| record(&events, name, "Started"));
+    let count_of = |name: &String| {
+        let stored = sink.store.events().into_iter().find(|event| event.involved_object.name == **name);
+        stored.unwrap().count
+    };
+    until(|| free.iter().all(|name| count_of(name) == 2));
+    assert!(behind.iter().all(|name| count_of(name) == 1));
+    assert_eq!(recording.stats().watcher.queued, behind.len() as u64);
+    drop(gate);
+    events.flush(LONG).unwrap();
+    assert!(all.iter().all(|name| count_of(name) == 2 && of(name).len() == 1));
+    assert_balanced(&recording.stats());
+}
+
+/// A deadline passes while the sink hangs. The loss of a write is the loss of all events for which
+/// it stands, and the hook gets the newest of them.
+#[test]
+fn events_that_share_a_write_are_given_up_together() {
+    let clock = clock();
+    let (losses_tx, losses) = mpsc::channel();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .on_loss(move |loss| {
+            let event = &loss.events()[0];
+            losses_tx.send((loss.reason(), loss.count(), event.reason.to_string(), event.count)).unwrap();
+        })
+        .build()
+        .unwrap();
+    let events = Arc::new(events);
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    record(&events, "web-0", "A");
+    gate.entered.recv_timeout(LONG).unwrap();
+    for reason in ["A", "B", "B", "A", "B", "A"] {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.offered == 7 && recording.stats().watcher.queued == 3);
+    let closing = events.clone();
+    let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
+    clock.wait_for_waiters(1);
+    until(|| {
+        clock.advance(Duration::from_secs(1));
+        shutdown.is_finished()
+    });
+    assert!(!shutdown.join().unwrap().complete);
+    let told: Vec<_> = (0..2).map(|_| losses.recv_timeout(LONG).unwrap()).collect();
+    let abandoned = |reason: &str, count, newest| (LossReason::Abandoned, count, reason.to_owned(), newest);
+    assert_eq!(told, [abandoned("A", 3, 4), abandoned("B", 3, 3)]);
+    drop(gate);
+    assert!(recording.join(LONG));
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.abandoned, stats.coalesced), (1, 6, 0));
+    assert!(losses.try_recv().is_err());
+    assert_eq!(calls_of(&sink), ["create A x1"]);
+}

@@ -1,0 +1,107 @@
+//! Stores that are away, or fail for some of their events, for minutes.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use eventcast::EventType::Normal;
+use eventcast::{EventBroadcaster, RetryPolicy, SinkError};
+
+use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, until};
+
+use super::{PAUSE, broadcaster, calls_of, without_budget};
+
+/// While the store is away, each probe is about another key, and has the newest state of it. A probe
+/// costs no attempt, and repeats take no room.
+#[test]
+fn a_probe_has_the_newest_state_of_another_key_each_time() {
+    const KEYS: [&str; 3] = ["A", "B", "C"];
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let is_back = Arc::new(AtomicBool::new(false));
+    let back = is_back.clone();
+    let (sink, calls) = Scripted::new(&clock, move |_, _| {
+        if back.load(Ordering::SeqCst) { Ok(()) } else { Err(SinkError::unreachable("no connection")) }
+    });
+    let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).attempts(2);
+    let builder = events.recording().correlator(without_budget()).queue_len(4).retry(policy);
+    let recording = builder.start(sink.clone()).unwrap();
+    record(&events, "web-0", "A");
+    calls.recv_timeout(LONG).unwrap();
+    clock.wait_for_waiters(1);
+    let mut offered = 1;
+    for round in 0..9 {
+        for reason in KEYS {
+            record(&events, "web-0", reason);
+            offered += 1;
+            until(|| {
+                let watcher = recording.stats().watcher;
+                watcher.offered == offered && watcher.queued <= KEYS.len() as u64
+            });
+        }
+        clock.advance(PAUSE);
+        calls.recv_timeout(LONG).unwrap();
+        clock.wait_for_waiters(1);
+        // The first event of A had an attempt before the others came.
+        let (reason, count) = (KEYS[(round + 1) % 3], round + 1 + usize::from(round % 3 == 2));
+        assert_eq!(calls_of(&sink).last(), Some(&format!("create {reason} x{count}")), "{round}");
+    }
+    assert_eq!(recording.stats().exhausted, 0);
+    is_back.store(true, Ordering::SeqCst);
+    clock.advance(PAUSE);
+    until(|| recording.stats().unreachable_since.is_none());
+    clock.advance(PAUSE);
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.written(), stats.lost()), (3, 25, 3, 0));
+    let mut counts: Vec<i32> = sink.store.events().iter().map(|event| event.count).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [9, 9, 10]);
+}
+
+/// Two bad and ten healthy events a second for four minutes, with the default policy. The healthy
+/// ones are stored in the second in which they come.
+#[test]
+fn events_that_fail_hold_up_no_healthy_ones_for_minutes() {
+    const SECONDS: u64 = 240;
+    const BAD: u64 = 2;
+    const HEALTHY: u64 = 10;
+    let clock = clock();
+    let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+    let tried: Arc<Mutex<HashSet<String>>> = Arc::default();
+    let noting = tried.clone();
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        let object = &event_of(op).involved_object;
+        if object.namespace != "bad" {
+            return Ok(());
+        }
+        noting.lock().unwrap().insert(object.name.to_string());
+        Err(SinkError::retry("500 InternalError: failed calling webhook"))
+    });
+    let recording =
+        events.recording().correlator(without_budget()).queue_len(10_000).start(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    let record = |namespace: &str, name: String| {
+        let object = pod(&name).in_namespace(namespace);
+        assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());
+    };
+    for second in 1..=SECONDS {
+        for number in 0..BAD {
+            record("bad", format!("web-{second}-{number}"));
+        }
+        for number in 0..HEALTHY {
+            record("good", format!("web-{second}-{number}"));
+        }
+        until(|| recording.stats().created == HEALTHY * second);
+        until(|| tried.lock().unwrap().len() as u64 == BAD * second);
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(recording.stats().unreachable_since, None);
+    events.shutdown();
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.exhausted + stats.abandoned), (HEALTHY * SECONDS, BAD * SECONDS));
+    assert!(stats.exhausted > 0, "{stats}");
+}
