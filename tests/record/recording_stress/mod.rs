@@ -1,6 +1,6 @@
 //! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
-//! any number of workers, every policy, user code that panics and calls back, and the end at any
-//! moment. The test checks each round to the last event, against counts that it keeps itself.
+//! hang and lose answers, any number of workers, every policy, user code that panics and calls back,
+//! and the end at any moment. The test checks each round to the last event, against counts that it keeps itself.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
 //! first one. A failure names the seed of its round.
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -117,7 +117,31 @@ impl Known {
 struct Seen {
     /// The count that was stored last, by key.
     counts: Mutex<HashMap<String, i32>>,
+    /// The count of the last operation, by key.
+    asked: Mutex<HashMap<String, i32>>,
+    /// The number of operations that changed the store.
+    stored: AtomicU64,
     gone: AtomicBool,
+}
+
+/// The place where the operations of a round hang.
+#[derive(Default)]
+struct Hangs {
+    is_released: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Hangs {
+    /// Waits until the round releases all that hang, or for this time.
+    fn wait(&self, limit: Duration) {
+        let is_released = self.is_released.lock().unwrap();
+        drop(self.changed.wait_timeout_while(is_released, limit, |is_released| !*is_released).unwrap());
+    }
+
+    fn release(&self) {
+        *self.is_released.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
 }
 
 struct Hostile {
@@ -128,6 +152,7 @@ struct Hostile {
     /// The keys that are being written now.
     busy: Mutex<HashSet<String>>,
     seen: Arc<Seen>,
+    hangs: Arc<Hangs>,
     workers: usize,
     known: Arc<Known>,
     recorder: Recorder,
@@ -186,13 +211,16 @@ impl Hostile {
             self.call_back();
         }
         if self.goes_wrong() {
-            match self.dice.below(6) {
+            match self.dice.below(7) {
                 0 if self.dice.once_in(2) => return Err(SinkError::unavailable("away")),
                 0 => return Err(SinkError::retry("busy")),
                 1 => return Err(SinkError::retry_after("busy", Duration::from_micros(self.dice.below(400)))),
                 2 => return Err(SinkError::rejected("never")),
                 3 => panic_any(Thrown),
                 4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
+                // An answer that hangs comes after the deadline of many a shutdown.
+                5 if self.dice.once_in(10) => self.hangs.wait(Duration::from_millis(20)),
+                5 => {}
                 _ => {
                     // The event expires, or somebody else takes its name.
                     let mut store = self.store.lock().unwrap();
@@ -215,6 +243,7 @@ impl Hostile {
         }
         store.insert(name, event.clone());
         drop(store);
+        self.seen.stored.fetch_add(1, Ordering::SeqCst);
         let before = self.seen.counts.lock().unwrap().insert(key.clone(), event.count).unwrap_or(0);
         if before > event.count {
             self.complain(format!("{key}: {} after {before}", event.count));
@@ -228,24 +257,31 @@ impl Hostile {
         Ok(event.clone())
     }
 
-    fn once(&self, key: String, run: impl FnOnce() -> Result<Event, SinkError>) -> Result<Event, SinkError> {
+    /// Performs an operation, which must be the only one of its key. Its count is not lower than the
+    /// one of any operation before, whatever became of that.
+    fn once(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         struct Leave<'s>(&'s Hostile, String);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 self.0.busy.lock().unwrap().remove(&self.1);
             }
         }
+        let key = key_of(event);
         if !self.busy.lock().unwrap().insert(key.clone()) {
             self.complain(format!("{key} is written by two at once"));
         }
+        let before = self.seen.asked.lock().unwrap().insert(key.clone(), event.count).unwrap_or(0);
+        if before > event.count {
+            self.complain(format!("{key} is to be {} after {before}", event.count));
+        }
         let _leave = Leave(self, key);
-        run()
+        self.write(event, creates)
     }
 }
 
 impl EventSink for Hostile {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.once(key_of(event), || self.write(event, true))
+        self.once(event, true)
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -254,7 +290,7 @@ impl EventSink for Hostile {
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.once(key_of(event), || self.write(event, false))
+        self.once(event, false)
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

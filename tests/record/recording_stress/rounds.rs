@@ -12,7 +12,7 @@ use eventcast::record::{Jitter, LossReason, RecordingHandle};
 use eventcast::stats::{DropReason, RecordingStats};
 use eventcast::{BusOptions, CorrelatorOptions, EventBroadcaster, OverflowPolicy, RetryPolicy};
 
-use super::{Dice, HANGS, Hostile, Known, OBJECTS, Rng, Seen, Thrown, key_of};
+use super::{Dice, HANGS, Hangs, Hostile, Known, OBJECTS, Rng, Seen, Thrown, key_of};
 
 fn policy(rng: &mut Rng) -> RetryPolicy {
     RetryPolicy::default()
@@ -78,6 +78,7 @@ pub(super) fn round(seed: u64) {
         .unwrap();
     let events = Arc::new(events);
     let others: Arc<Mutex<Vec<RecordingHandle>>> = Arc::default();
+    let hangs = Arc::new(Hangs::default());
     let mut running = Vec::new();
     for number in 0..=rng.below(3) {
         let (seen, workers) = (Arc::new(Seen::default()), rng.pick(&[1, 1, 2, 3, 8]));
@@ -87,6 +88,7 @@ pub(super) fn round(seed: u64) {
             store: Mutex::default(),
             busy: Mutex::default(),
             seen: seen.clone(),
+            hangs: hangs.clone(),
             workers,
             known: known.clone(),
             recorder: events.new_recorder("tester"),
@@ -200,6 +202,7 @@ pub(super) fn round(seed: u64) {
             false
         }
     };
+    hangs.release();
     flushing.join().unwrap();
     for publishing in publishing {
         publishing.join().unwrap();
@@ -231,6 +234,9 @@ fn check(running: &Running, known: &Known, cut: bool) {
         assert!(start.elapsed() < HANGS, "of {}: {stats:?}", known.total());
         thread::yield_now();
     };
+    assert!(stats.coalesced <= stats.created + stats.updated, "{stats:?}");
+    // A write that the store did may count as lost, but every write that counts was done.
+    assert!(stats.written() <= seen.stored.load(Ordering::SeqCst), "{stats:?}");
     let watcher = &stats.watcher;
     let dropped = &watcher.dropped;
     assert_eq!((watcher.queued, watcher.lag), (0, 0), "{stats:?}");
