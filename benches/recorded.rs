@@ -1,5 +1,6 @@
 //! Events by the recorder: a round of them from one thread, on their way to a handler or a sink.
 
+use std::ops::Range;
 #[cfg(feature = "sqlite")]
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 use eventcast::sink::SinkOp;
 use eventcast::stats::RecordingStats;
 use eventcast::{
-    CorrelatorOptions, Event, EventBroadcaster, EventSink, EventSource, EventType, MemorySink,
-    ObjectReference, Recorded, Recorder, Timestamp,
+    CorrelatorOptions, Delivery, Event, EventBroadcaster, EventSink, EventSource, EventType, MemorySink,
+    ObjectReference, OverflowPolicy, Recorded, Recorder, Timestamp,
 };
 
 use crate::load::QUEUE;
@@ -28,18 +29,26 @@ const STEP: u64 = 64;
 /// Returns this many pods of one namespace.
 #[must_use]
 pub fn pods(count: u64) -> Vec<ObjectReference> {
+    pods_of(0..count)
+}
+
+/// Returns the pods of these numbers.
+#[must_use]
+pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
     let pod = |number| {
         let name = format!("controller-manager-6d4cf56db6-{number:05x}");
         let mut pod = ObjectReference::new("Pod", name).in_namespace("openshift-monitoring");
         pod.uid = format!("a93e8ff4-70df-47f1-81fa-{number:012x}").into();
         pod
     };
-    (0..count).map(pod).collect()
+    numbers.map(pod).collect()
 }
 
 /// Records events, and returns the time from the first event to the handling of the last. No event
-/// is refused: the recording thread waits while as many events as a queue holds are under way.
-fn round(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
+/// is refused: the recording thread waits while as many events as a queue holds are under way. The
+/// reader's policy must be to wait, because an event counts as handled before its room is free.
+#[must_use]
+pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
     let start = Instant::now();
     for number in 0..events {
         if number % STEP == 0 {
@@ -62,14 +71,16 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     let (count, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (counted, summed) = (count.clone(), bytes.clone());
     let (mut seen, mut sum) = (0, 0);
-    let handler = move |event: &Event| {
+    let handler = move |event: Delivery<&Event>| {
+        let Delivery::Event(event) = event else { return };
         (seen, sum) = (seen + 1, sum + event.message.len() as u64);
         summed.store(sum, Ordering::Relaxed);
         counted.store(seen, Ordering::Release);
     };
-    broadcaster.start_event_watcher(handler).expect("the system gives a thread");
+    let builder = broadcaster.watch_builder().overflow(OverflowPolicy::Wait);
+    builder.spawn(handler).expect("the system gives a thread");
     let recorder = broadcaster.new_recorder("kubelet");
-    let elapsed = round(events, |number| record(&recorder, number), || count.load(Ordering::Acquire));
+    let elapsed = flow(events, |number| record(&recorder, number), || count.load(Ordering::Acquire));
     (elapsed, bytes.load(Ordering::Relaxed))
 }
 
@@ -84,14 +95,14 @@ pub fn to_memory(
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
     let options = CorrelatorOptions::default().spam_filter(None);
     let sink = MemorySink::new();
-    let recording = broadcaster.recording().correlator(options);
+    let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(options);
     let recording = recording.start(sink.clone()).expect("the system gives a thread");
     let recorder = broadcaster.new_recorder("kubelet");
     let record = |number: u64| {
         let pod = &pods[number as usize % pods.len()];
         recorder.event(pod, EventType::Warning, "BackOff", message(number))
     };
-    let elapsed = round(events, record, || recording.stats().handled());
+    let elapsed = flow(events, record, || recording.stats().handled());
     let stats = recording.stats();
     assert_eq!(sink.stats().created, stats.created);
     assert_eq!(stats.created + stats.updated, events);
@@ -122,7 +133,10 @@ pub fn created_in_batches(events: &[Event]) -> Duration {
     elapsed
 }
 
-fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
+/// Creates these events in a store, in batches of as many events as a recording hands over at most.
+/// Returns the time. The events must be new to the store.
+#[must_use]
+pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
     let start = Instant::now();
     apply_in_batches(sink, creates);

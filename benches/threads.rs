@@ -2,8 +2,9 @@
 
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
+use std::time::Duration;
 #[cfg(target_os = "linux")]
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// All threads of this process, except the one that asks.
 #[derive(Debug)]
@@ -45,6 +46,26 @@ impl Others {
         }
         #[cfg(not(target_os = "linux"))]
         std::thread::sleep(Duration::from_millis(1));
+    }
+
+    /// Returns the processor time that each of these threads has taken so far, with its name. A
+    /// thread that has ended is left out. Returns `None` if the system does not show it.
+    #[must_use]
+    pub fn processor_time(&self) -> Option<Vec<(String, Duration)>> {
+        #[cfg(target_os = "linux")]
+        {
+            let read = |task: &PathBuf, file| std::fs::read_to_string(task.join(file)).ok();
+            let of = |task: &PathBuf| {
+                // The first number is the time on a processor, in nanoseconds.
+                let nanos = read(task, "schedstat")?.split(' ').next()?.parse().ok()?;
+                Some((read(task, "comm")?.trim().to_owned(), Duration::from_nanos(nanos)))
+            };
+            let times: Vec<_> = self.tasks.iter().filter_map(of).collect();
+            // Not every kernel has that file.
+            (!times.is_empty()).then_some(times)
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
     }
 
     /// Returns how often each of these threads has gone to sleep so far, with 0 for a thread that

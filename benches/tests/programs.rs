@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 const LATENCY: &str = env!("CARGO_BIN_EXE_latency");
+const RECORDING: &str = env!("CARGO_BIN_EXE_recording");
 const VERSUS: &str = env!("CARGO_BIN_EXE_versus");
 
 fn run(program: &str, arguments: &[&str]) -> Output {
@@ -134,5 +135,64 @@ fn versus_measures_every_contender() {
         let (name, lost) = (row["name"].as_str().unwrap(), row["lost"].as_f64().unwrap());
         assert!(lost == 0.0 || name == "tokio broadcast", "{name} lost {lost}");
         assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn recording_measures_every_row() {
+    let document: Value = serde_json::from_str(&printed(RECORDING, &["--quick", "--json"])).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["row"].as_str().unwrap()).collect();
+    let help = printed(RECORDING, &["--help"]);
+    let (_, listed) = help.split_once("Rows:\n").unwrap();
+    let listed = listed.lines().map_while(|line| line.strip_prefix("  ")?.split(' ').next());
+    assert_eq!(names, listed.collect::<Vec<_>>());
+    assert_eq!(names.len(), if cfg!(feature = "sqlite") { 13 } else { 11 });
+    for row in rows {
+        let figures = row["figures"].as_array().unwrap();
+        assert!(!figures.is_empty(), "{row}");
+        for figure in figures {
+            let rounds = figure["rounds"].as_array().unwrap();
+            assert_eq!((rounds.len(), &rounds[0]), (1, &figure["median"]), "{figure}");
+            // The system may count no processor time in a round that is this short.
+            let may_be_none = ["allocations", "us"].map(Value::from).contains(&figure["unit"]);
+            assert!(may_be_none || rounds[0].as_f64().unwrap() > 0.0, "{figure}");
+        }
+    }
+}
+
+#[test]
+fn recording_measures_what_it_is_asked_for() {
+    let arguments = ["--row", "skip", "--row", "find", "--events", "2000", "--rounds", "3", "--markdown"];
+    let table = printed(RECORDING, &arguments);
+    let rows: Vec<_> = table.lines().skip(2).collect();
+    assert!(rows.iter().all(|row| row.split(" | ").nth(3) == Some("3")), "{table}");
+    assert!(rows[0].starts_with("| skipped by the spam filter | "), "{table}");
+    let last = rows.last().unwrap();
+    assert!(last.starts_with("| MemorySink::find by object, 2000 events | ") && last.ends_with(" | ms |"));
+}
+
+#[test]
+fn recording_says_what_is_wrong_with_its_arguments() {
+    for (arguments, part) in [
+        (
+            &["--row", "slowest"][..],
+            r#"--row must be a part of a name, got "slowest": choose from caller; handler; new; "#,
+        ),
+        (&["--rounds", "0"], r#"--rounds must be a number from 1 to 1000, got "0""#),
+        (&["--events", "999"], r#"--events must be a number from 1000 to 16777216, got "999""#),
+        (&["--events", "many"], r#"16777216, got "many""#),
+        (&["--events"], "missing argument for option '--events'"),
+        (&["--slow"], "invalid option '--slow'"),
+        (&["now"], r#"unexpected argument "now""#),
+    ] {
+        let output = run(RECORDING, arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(
+            errors.contains(part) && errors.ends_with("Try `recording --help`.\n"),
+            "{arguments:?}: {errors}"
+        );
+        assert!(output.stdout.is_empty());
     }
 }

@@ -1,0 +1,83 @@
+//! The arguments of the program.
+
+use std::ops::RangeInclusive;
+
+use eventcast_benches::table::Form;
+use lexopt::ValueExt;
+use lexopt::prelude::{Long, Short};
+
+use crate::row::{Load, Row};
+
+pub(crate) const HELP: &str = "\
+Measures recording, from the call of a recorder to the store.
+
+Usage: recording [OPTIONS]
+
+Options:
+      --row TEXT      Only rows whose name contains TEXT. May be given several times
+      --rounds N      Rounds of each row, from 1 to 1000. A row that has taken a minute gets no
+                      further round [default: 5]
+      --events N      Events of a round, from 1000 to 16777216 [default: each row's own number]
+      --quick         One round of a hundredth of the events: to see that it works
+      --json          One JSON document instead of a table
+      --markdown      A table in Markdown
+  -h, --help          Print this
+
+Rows:
+";
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) rows: Vec<&'static Row>,
+    pub(crate) rounds: usize,
+    pub(crate) load: Load,
+    pub(crate) form: Form,
+}
+
+/// Reads the settings. Returns `None` if the user asks for help.
+pub(crate) fn read(
+    mut parser: lexopt::Parser,
+    rows: &'static [Row],
+) -> Result<Option<Settings>, lexopt::Error> {
+    let mut settings = Settings { rows: Vec::new(), rounds: 5, load: Load::default(), form: Form::Text };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(None),
+            Long("row") => {
+                let text = parser.value()?.string()?;
+                let before = settings.rows.len();
+                settings.rows.extend(rows.iter().filter(|row| row.name.contains(&text)));
+                if settings.rows.len() == before {
+                    let names: Vec<_> = rows.iter().map(|row| row.name).collect();
+                    let names = names.join("; ");
+                    let error = format!("--row must be a part of a name, got {text:?}: choose from {names}");
+                    return Err(error.into());
+                }
+            }
+            Long("rounds") => settings.rounds = number(&mut parser, "--rounds", 1..=1000)? as usize,
+            Long("events") => {
+                settings.load.events = Some(number(&mut parser, "--events", 1000..=1 << 24)?);
+            }
+            Long("quick") => (settings.load.quick, settings.rounds) = (true, 1),
+            Long("json") => settings.form = Form::Json,
+            Long("markdown") => settings.form = Form::Markdown,
+            argument => return Err(argument.unexpected()),
+        }
+    }
+    if settings.rows.is_empty() {
+        settings.rows = rows.iter().collect();
+    }
+    Ok(Some(settings))
+}
+
+fn number(
+    parser: &mut lexopt::Parser,
+    option: &str,
+    range: RangeInclusive<u64>,
+) -> Result<u64, lexopt::Error> {
+    let text = parser.value()?.string()?;
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+        let (least, most) = (range.start(), range.end());
+        format!("{option} must be a number from {least} to {most}, got {text:?}").into()
+    })
+}

@@ -1,0 +1,108 @@
+//! A store that is away, while repeats of the waiting events keep coming.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use eventcast::record::RecordingHandle;
+use eventcast::{CorrelatorOptions, EventBroadcaster, OverflowPolicy};
+use eventcast_benches::recorded::pods;
+use eventcast_benches::threads::Others;
+
+use crate::ledger::Ledger;
+use crate::row::{Figure, Load, processor_time_so_far};
+use crate::slow::record_all;
+use crate::way::LONG;
+
+/// The recording's queue and the correlator's caches: larger than all keys with two events each.
+const ROOM: usize = 1 << 18;
+
+/// Measures how many repeats a recording absorbs in a second, while 100 to 100,000 keys wait for a
+/// store that is away.
+pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
+    let events = load.events(500_000);
+    let sizes: &[u64] = if load.quick { &[100, 1000] } else { &[100, 1000, 10_000, 100_000] };
+    let rounds: Vec<_> = sizes.iter().map(|keys| (*keys, absorbed(*keys, events))).collect();
+    let rate = |(keys, (elapsed, _)): &(u64, Absorbed)| {
+        let rate = events as f64 / elapsed.as_secs_f64();
+        Figure::new(format!("store away, repeats of {keys} waiting keys"), rate, "events/s")
+    };
+    let processor = |(keys, (_, time)): &(u64, Absorbed)| {
+        let name = format!("store away, repeats of {keys} waiting keys, processor");
+        time.map(|time| Figure::new(name, time.as_secs_f64() * 1e6 / events as f64, "us"))
+    };
+    let mut figures: Vec<_> = rounds.iter().map(rate).chain(rounds.iter().filter_map(processor)).collect();
+    if let [(_, few), .., (_, many)] = &rounds[..] {
+        let ratio = many.0.as_secs_f64() / few.0.as_secs_f64();
+        figures.push(Figure::new("store away, rate with the fewest by the most", ratio, "times"));
+        // The system counts in steps, and a short round may lie in one.
+        if let (Some(few), Some(many)) = (few.1.filter(|time| !time.is_zero()), many.1) {
+            let ratio = many.as_secs_f64() / few.as_secs_f64();
+            figures.push(Figure::new("store away, processor with the most by the fewest", ratio, "times"));
+        }
+    }
+    figures
+}
+
+/// The time of all repeats, and the processor time of the library's threads meanwhile.
+type Absorbed = (Duration, Option<Duration>);
+
+fn absorbed(keys: u64, events: u64) -> Absorbed {
+    let pods = pods(keys);
+    let ledger = Arc::new(Ledger::default());
+    let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
+    let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
+    let recording = broadcaster.recording().queue_len(ROOM).overflow(OverflowPolicy::Wait);
+    let recording = recording.correlator(options).start(ledger.clone()).expect("the system gives a thread");
+    let recorder = broadcaster.new_recorder("kubelet");
+    let record_round = || pods.iter().for_each(|pod| record_all(&recorder, pod));
+    record_round();
+    broadcaster.flush(LONG).expect("the store answers");
+
+    // With two repeats of each key waiting, every further one is absorbed.
+    ledger.set_away(true);
+    record_round();
+    record_round();
+    let lag = settled(&recording, 3 * keys);
+    let threads = Others::of_this_thread();
+    let (before, start) = (processor_time_so_far(&threads), Instant::now());
+    for number in 0..events {
+        record_all(&recorder, &pods[(number % keys) as usize]);
+    }
+    // An event that comes while its key is tried anew may wait as well.
+    let most = lag + keys / 20 + 8;
+    let absorbs = || {
+        let watcher = recording.stats().watcher;
+        watcher.offered < 3 * keys + events || watcher.lag > most
+    };
+    while absorbs() {
+        assert!(start.elapsed() < LONG, "repeats of waiting keys are not absorbed");
+        thread::yield_now();
+    }
+    let elapsed = start.elapsed();
+    let processor =
+        processor_time_so_far(&threads).zip(before).map(|(after, before)| after.saturating_sub(before));
+
+    ledger.set_away(false);
+    // The end does not wait for the next attempt.
+    broadcaster.shutdown();
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.lost()), (keys, 2 * keys + events, 0), "{stats}");
+    ledger.checked(&pods, |at| 3 + events / keys + u64::from(at < events % keys));
+    (elapsed, processor)
+}
+
+/// Waits until the recording has taken in this many events, and returns how many of them still
+/// count against its queue.
+fn settled(recording: &RecordingHandle, events: u64) -> u64 {
+    let mut last = None;
+    loop {
+        let watcher = recording.stats().watcher;
+        let state = (watcher.offered == events).then_some(watcher.lag);
+        if state.is_some() && state == last {
+            return watcher.lag;
+        }
+        last = state;
+        thread::sleep(Duration::from_millis(20));
+    }
+}

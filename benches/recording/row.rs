@@ -1,0 +1,68 @@
+//! A row: one thing that is measured, in rounds.
+
+use std::time::Duration;
+
+use eventcast_benches::threads::Others;
+
+/// One thing that the program measures.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Measures one round. A round that does not come out right panics.
+    pub(crate) round: fn(&Load) -> Vec<Figure>,
+}
+
+/// The size of a round.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) events: Option<u64>,
+    pub(crate) quick: bool,
+}
+
+impl Load {
+    /// Returns the number of events of a round, for a row that has this number by default.
+    pub(crate) fn events(&self, own: u64) -> u64 {
+        let share = if self.quick { 100 } else { 1 };
+        self.events.unwrap_or((own / share).max(1000))
+    }
+}
+
+/// A result of a round.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: &'static str,
+    pub(crate) value: f64,
+}
+
+impl Figure {
+    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), unit, value }
+    }
+
+    /// Returns how many million events go through in a second.
+    pub(crate) fn rate(name: impl Into<String>, events: u64, elapsed: Duration) -> Self {
+        Self::new(name, events as f64 / elapsed.as_secs_f64() / 1e6, "M/s")
+    }
+}
+
+/// Returns the processor time that these threads have taken together. Returns `None` if the system
+/// does not show it.
+pub(crate) fn processor_time_so_far(threads: &Others) -> Option<Duration> {
+    threads.processor_time().map(|times| times.iter().map(|(_, time)| *time).sum())
+}
+
+/// Returns the processor time for one event of each of these threads, and of all of them. Returns
+/// nothing if the system does not show it.
+pub(crate) fn processor_time(name: &str, threads: &Others, events: u64) -> Vec<Figure> {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
+    let Some(times) = threads.processor_time() else { return Vec::new() };
+    let sum: Duration = times.iter().map(|(_, time)| *time).sum();
+    let of = |(thread, time): &(String, Duration)| {
+        Figure::new(format!("{name}, processor of `{thread}`"), micros(*time), "us")
+    };
+    let mut figures: Vec<_> = times.iter().map(of).collect();
+    figures.push(Figure::new(format!("{name}, processor of these threads"), micros(sum), "us"));
+    figures
+}

@@ -1,0 +1,137 @@
+//! The way of an event from the recorder to a handler or to a store in memory that keeps up.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use eventcast::EventType::Warning;
+use eventcast::correlator::SpamFilter;
+use eventcast::stats::RecordingStats;
+use eventcast::{
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, OverflowPolicy,
+    Recorded, Recorder, Text,
+};
+use eventcast_benches::recorded::{MESSAGE, flow, pods, to_handler};
+use eventcast_benches::table::median;
+use eventcast_benches::threads::Others;
+
+use crate::allocations::so_far;
+use crate::row::{Figure, Load, processor_time};
+
+/// A timeout that only a hang reaches.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// Records an event about this object. Its texts exist already.
+pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded {
+    recorder.event(object, Warning, "BackOff", Text::from_static(MESSAGE))
+}
+
+/// The number of events that are timed together on the caller's thread.
+const RUN: usize = 1000;
+
+/// Measures what a call costs its caller, while all queues have room. Each run begins when the
+/// handler has seen all events of the one before.
+pub(crate) fn caller(load: &Load) -> Vec<Figure> {
+    let runs = load.events(500_000) as usize / RUN;
+    let options = BusOptions::default().incoming_len(2 * RUN).queue_len(2 * RUN);
+    let broadcaster = EventBroadcaster::builder().bus(options).build().expect("the options are in range");
+    let handler = broadcaster.start_event_watcher(|event: &Event| _ = black_box(event.count));
+    let handler = handler.expect("the system gives a thread");
+    let recorder = broadcaster.new_recorder("kubelet");
+    let pods = pods(500);
+    let mut nanos = Vec::with_capacity(runs);
+    let mut allocations = 0;
+    for _ in 0..runs {
+        let (before, start) = (so_far(), Instant::now());
+        for number in 0..RUN {
+            assert_eq!(record(&recorder, &pods[number % pods.len()]), Recorded::Accepted);
+        }
+        nanos.push(start.elapsed().as_nanos() as f64 / RUN as f64);
+        allocations += so_far() - before;
+        broadcaster.flush(LONG).expect("the handler takes the events");
+    }
+    let (stats, events) = (handler.stats(), (runs * RUN) as u64);
+    assert_eq!((stats.delivered, stats.dropped.total()), (events, 0));
+    vec![
+        Figure::new("recorder.event, on the caller's thread", median(&nanos), "ns"),
+        Figure::new("recorder.event, allocations", allocations as f64 / events as f64, "allocations"),
+    ]
+}
+
+/// Measures how many events go from a recorder to a handler.
+pub(crate) fn handler(load: &Load) -> Vec<Figure> {
+    let (events, pods) = (load.events(1_000_000), pods(500));
+    let (elapsed, bytes) =
+        to_handler(events, |recorder, number| record(recorder, &pods[number as usize % pods.len()]));
+    assert_eq!(bytes, events * MESSAGE.len() as u64);
+    vec![Figure::rate("recorder to handler", events, elapsed)]
+}
+
+/// Measures the way into a store in memory. The recording keeps its default options, except for the
+/// correlator's. Returns also the recording's counters.
+fn into_memory(
+    name: &str,
+    events: u64,
+    objects: u64,
+    correlator: CorrelatorOptions,
+) -> (Vec<Figure>, RecordingStats) {
+    let pods = pods(objects);
+    let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
+    let sink = MemorySink::new();
+    let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(correlator);
+    let recording = recording.start(sink.clone()).expect("the system gives a thread");
+    let recorder = broadcaster.new_recorder("kubelet");
+    let threads = Others::of_this_thread();
+    let record = |number: u64| record(&recorder, &pods[number as usize % pods.len()]);
+    let elapsed = flow(events, record, || recording.stats().handled());
+    let mut figures = vec![Figure::rate(name, events, elapsed)];
+    figures.extend(processor_time(name, &threads, events));
+    broadcaster.flush(LONG).expect("everything is handled");
+    let stats = recording.stats();
+    assert_eq!((stats.handled(), stats.lost()), (events, 0), "{stats}");
+    assert_eq!(sink.stats().created, stats.created);
+    (figures, stats)
+}
+
+/// The number of objects of which the correlator has forgotten each before its next event comes.
+const NEW: u64 = 8192;
+
+/// Measures events each of which the store creates. The correlator and the store are full, so each
+/// event also makes room in both.
+pub(crate) fn new(load: &Load) -> Vec<Figure> {
+    let events = load.events(500_000);
+    let options = CorrelatorOptions::default();
+    assert!(options.get_lru_cache_size() < NEW as usize);
+    let (figures, stats) = into_memory("into MemorySink, all new", events, NEW, options);
+    assert_eq!(stats.created, events);
+    figures
+}
+
+/// Measures events that are counted on a few stored ones.
+pub(crate) fn repeats(load: &Load) -> Vec<Figure> {
+    repeated("into MemorySink, repeats of 10 objects", load.events(1_000_000), 10)
+}
+
+/// Does the same as [`repeats`], with more objects.
+pub(crate) fn repeats_of_many(load: &Load) -> Vec<Figure> {
+    repeated("into MemorySink, repeats of 1,000 objects", load.events(1_000_000), 1000)
+}
+
+fn repeated(name: &str, events: u64, objects: u64) -> Vec<Figure> {
+    let options = CorrelatorOptions::default().spam_filter(None);
+    let (figures, stats) = into_memory(name, events, objects, options);
+    assert_eq!((stats.created, stats.updated), (objects, events - objects));
+    figures
+}
+
+/// Measures events that the spam filter holds back, after the first ones of each object.
+pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
+    const OBJECTS: u64 = 10;
+    let events = load.events(1_000_000);
+    // The budget grows too slowly for an event more.
+    let filter = SpamFilter::default().qps(1e-9);
+    let options = CorrelatorOptions::default().spam_filter(filter);
+    let (figures, stats) = into_memory("skipped by the spam filter", events, OBJECTS, options);
+    let passed = OBJECTS * u64::from(filter.get_burst());
+    assert_eq!((stats.created, stats.skipped), (OBJECTS, events - passed));
+    figures
+}
