@@ -170,6 +170,16 @@ mod real {
             self.0.try_recv().ok()
         }
 
+        /// Takes a value out of the queue, and passes it on. A large value is copied less often
+        /// than with [`try_recv`](Self::try_recv).
+        #[inline]
+        pub(crate) fn try_recv_with<R>(&self, take: impl FnOnce(T) -> R) -> Option<R> {
+            match self.0.try_recv() {
+                Ok(value) => Some(take(value)),
+                Err(_) => None,
+            }
+        }
+
         /// Returns how many values are queued now. This is a hint, because other threads change it
         /// at any moment.
         #[inline]

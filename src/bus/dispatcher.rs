@@ -165,18 +165,23 @@ impl<T: Clone> Dispatcher<T> {
             control => return (Vec::new(), Some(control)),
         };
         while events.len() < self.max_batch {
-            match self.incoming.try_recv() {
-                Some(Entry::Event(event)) => events.push(event),
-                Some(Entry::Batch(more)) if events.len() + more.len() <= self.max_batch => {
+            let room = self.max_batch - events.len();
+            let other = self.incoming.try_recv_with(|entry| match entry {
+                Entry::Event(event) => {
+                    events.push(event);
+                    None
+                }
+                Entry::Batch(more) if more.len() <= room => {
                     events.extend(more);
+                    None
                 }
-                Some(other) => {
-                    *taken += 1;
-                    return (events, Some(other));
-                }
-                None => break,
-            }
+                other => Some(other),
+            });
+            let Some(other) = other else { break };
             *taken += 1;
+            if other.is_some() {
+                return (events, other);
+            }
         }
         (events, None)
     }

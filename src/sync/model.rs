@@ -342,6 +342,10 @@ impl<T> Receiver<T> {
         }
     }
 
+    pub(crate) fn try_recv_with<R>(&self, take: impl FnOnce(T) -> R) -> Option<R> {
+        self.try_recv().map(take)
+    }
+
     /// Returns 1 always. Callers use the length only as a hint for sizes, and 1 is safe for every
     /// length.
     #[allow(clippy::unused_self, reason = "as the real one")]

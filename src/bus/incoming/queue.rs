@@ -49,17 +49,19 @@ impl<T> IncomingQueue<T> {
     /// Pushes an entry if there is room. Never waits.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        let (result, wake) = match self.lifecycle.gate.enter() {
-            Ok(pass) => {
-                let result = self.entries.try_send(entry).map_err(|entry| Refused(entry, Refusal::Full));
-                (result, pass.leave())
-            }
-            Err(wake) => (Err(Refused(entry, Refusal::Stopped)), wake),
+        let pass = self.lifecycle.gate.enter();
+        let result = match &pass {
+            Ok(_) => self.entries.try_send(entry),
+            Err(_) => Err(entry),
+        };
+        let (refusal, wake) = match pass {
+            Ok(pass) => (Refusal::Full, pass.leave()),
+            Err(wake) => (Refusal::Stopped, wake),
         };
         if wake {
             self.lifecycle.dispatcher.wake();
         }
-        result
+        result.map_err(|entry| Refused(entry, refusal))
     }
 
     /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does

@@ -6,10 +6,11 @@ use crate::sync::Arc;
 
 /// Drops events one by one, and catches their panics. In a plain `Vec`, a second `Drop` that panics
 /// would abort the process.
-pub(crate) fn discard<T>(events: Vec<T>) {
+pub(crate) fn discard<T>(mut events: Vec<T>) {
     if std::mem::needs_drop::<T>() {
-        for event in events {
-            catch_panic(|| drop(event));
+        // `retain` drops each event where it lies. After a panic, the events behind it are left.
+        while !events.is_empty() {
+            catch_panic(|| events.retain(|_| false));
         }
     }
 }
