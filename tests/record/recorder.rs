@@ -276,6 +276,8 @@ fn names_are_client_gos_where_they_are_valid() {
         "a.",
         "a-",
         "-a",
+        "a.-b",
+        "a-.b",
         "2001:db8::123",
         "größe",
         &"x".repeat(253 - 15),

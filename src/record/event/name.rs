@@ -62,15 +62,22 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
 ///
 /// A label consists of lower-case letters, digits and hyphens, and does not begin or end with a
 /// hyphen. As in Kubernetes' own check, a label may have more than 63 characters.
+#[allow(clippy::needless_bitwise_bool, reason = "without branches, sixteen bytes are looked at together")]
 pub(crate) fn is_subdomain(name: &str) -> bool {
-    name.as_bytes().split(|b| *b == b'.').all(is_label)
-}
-
-fn is_label(label: &[u8]) -> bool {
-    let is_alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    label.first().is_some_and(is_alphanumeric)
-        && label.last().is_some_and(is_alphanumeric)
-        && label.iter().all(|b| is_alphanumeric(b) || *b == b'-')
+    let bytes = name.as_bytes();
+    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
+    let is_allowed = |byte: u8| is_alphanumeric(byte) | (byte == b'-') | (byte == b'.');
+    // A dot has neither a dot nor a hyphen beside it.
+    let ends_badly = |byte: u8, next: u8| {
+        (byte == b'.') & ((next == b'-') | (next == b'.')) | (byte == b'-') & (next == b'.')
+    };
+    bytes.iter().fold(true, |all, &byte| all & is_allowed(byte))
+        && !bytes
+            .iter()
+            .zip(bytes.iter().skip(1))
+            .fold(false, |any, (&byte, &next)| any | ends_badly(byte, next))
+        && bytes.first().is_some_and(|&byte| is_alphanumeric(byte))
+        && bytes.last().is_some_and(|&byte| is_alphanumeric(byte))
 }
 
 /// Returns a hash of the ends of a name and of its length, which tell most objects of one program
@@ -79,7 +86,8 @@ pub(crate) fn hash(object: &str) -> u64 {
     let bytes = object.as_bytes();
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (first, last) = (bytes.first_chunk(), bytes.last_chunk());
-    let short = bytes.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let whole = || bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let short = first.map_or_else(whole, |first| u64::from_be_bytes(*first));
     mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
 }
 
