@@ -9,7 +9,7 @@ use crate::error::{BuildError, WatchError};
 use crate::report::ShutdownReport;
 use crate::sync::{Arc, Parker, bounded, thread};
 
-use super::dispatcher::Dispatcher;
+use super::dispatcher::{Completion, Dispatcher};
 use super::incoming::{Entry, IncomingQueue, Publisher};
 use super::options::{BusOptions, check_incoming};
 use super::state::Lifecycle;
@@ -164,13 +164,22 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_clock(options: BusOptions, clock: Clock) -> Result<Self, BuildError> {
+        Self::with_completion(options, clock, None)
+    }
+
+    /// Starts a bus whose dispatcher completes each event before any watcher sees the event.
+    pub(crate) fn with_completion(
+        options: BusOptions,
+        clock: Clock,
+        completion: Option<Completion<T>>,
+    ) -> Result<Self, BuildError> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
         check_incoming::<Entry<T>>(options.incoming_len)?;
         let parker = Parker::for_one_thread();
         let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
-        let dispatcher = Dispatcher::new(lifecycle.clone(), rx, parker, options.max_batch);
+        let dispatcher = Dispatcher::new(lifecycle.clone(), rx, parker, options.max_batch, completion);
         thread::spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
         let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch));

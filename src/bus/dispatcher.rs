@@ -26,11 +26,16 @@ use super::mailbox::{BatchSlice, MailboxSender, SharedBatch, discard};
 use super::state::{Lifecycle, WatcherState};
 use super::wait::{full_fence, on_bus_thread, spin_for, spin_until};
 
+/// A function of the library's own that completes an event before any watcher sees the event. It
+/// does not panic.
+pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
+
 pub(super) struct Dispatcher<T> {
     lifecycle: Arc<Lifecycle>,
     incoming: Receiver<Entry<T>>,
     parker: Parker,
     max_batch: usize,
+    completion: Option<Completion<T>>,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
     senders: Vec<Box<MailboxSender<T>>>,
     /// The index in `senders` of each watcher, by the watcher's id.
@@ -48,12 +53,14 @@ impl<T: Clone> Dispatcher<T> {
         incoming: Receiver<Entry<T>>,
         parker: Parker,
         max_batch: usize,
+        completion: Option<Completion<T>>,
     ) -> Self {
         Self {
             lifecycle,
             incoming,
             parker,
             max_batch,
+            completion,
             senders: Vec::new(),
             index: HashMap::new(),
             pending: Vec::new(),
@@ -186,13 +193,16 @@ impl<T: Clone> Dispatcher<T> {
         (events, None)
     }
 
-    fn distribute(&mut self, events: Vec<T>, taken: usize) {
+    fn distribute(&mut self, mut events: Vec<T>, taken: usize) {
         self.accepted += events.len() as u64;
         self.lifecycle.set_accepted(self.accepted);
         if self.senders.is_empty() || events.is_empty() {
             full_fence();
             self.lifecycle.room.wake(taken);
             return discard(events);
+        }
+        if let Some(complete) = &self.completion {
+            events.iter_mut().for_each(complete);
         }
         let batch = SharedBatch::new(events);
         for (i, sender) in self.senders.iter_mut().enumerate() {

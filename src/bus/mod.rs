@@ -31,6 +31,8 @@
 //! * **incoming queue**: the bounded queue between the publishers and the dispatcher.
 //! * **entry**: an item of the incoming queue: an event, a batch, a registration or a flush.
 //! * **dispatcher**: the thread that takes entries and offers their events to every watcher.
+//! * **completion**: a function of the library's own with which the dispatcher completes each event
+//!   before it offers the event. The bus of a recorder has one.
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
 //!   change.
 //! * **slice**: a range of a batch, on its way to one watcher.
@@ -146,6 +148,8 @@ mod wait;
 mod watch;
 
 pub use self::broadcaster::Broadcaster;
+#[cfg(feature = "recorder")]
+pub(crate) use self::dispatcher::Completion;
 pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, WatchOptions};
 pub use self::watch::{

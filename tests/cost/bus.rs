@@ -96,7 +96,7 @@ fn receiving_does_not_allocate() {
 
 /// The number of slices for which a queue takes memory at a time. A slice is a batch or a part of
 /// one.
-const SLICES_AT_A_TIME: u64 = 31;
+pub(crate) const SLICES_AT_A_TIME: u64 = 31;
 
 /// The dispatcher allocates for each batch, not for each event or watcher: once for a batch, and
 /// once for each watcher whose queue grows.

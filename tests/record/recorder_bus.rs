@@ -1,14 +1,17 @@
 //! The recorder on a real bus, and the features that only a broadcaster gives it: scrubbing, limits
 //! and reports of losses.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
-use eventcast::EventType::Normal;
+use eventcast::EventType::{Normal, Warning};
 use eventcast::record::{EventBroadcasterBuilder, LossReason};
-use eventcast::{BusOptions, Event, EventBroadcaster, ObjectReference, Recorded, Recorder};
+use eventcast::testing::{FakeClock, FakeRecorder};
+use eventcast::{BusOptions, Event, EventBroadcaster, ObjectReference, Recorded, Recorder, Timestamp};
 
 fn pod() -> ObjectReference {
     ObjectReference::new("Pod", "web-0")
@@ -82,9 +85,9 @@ fn a_closed_broadcaster_refuses_without_formatting() {
     assert!(losses.lock().unwrap().iter().all(|(.., shown)| !shown.contains("secret")));
 }
 
-#[test]
-fn a_full_queue_refuses_and_tells() {
-    let (builder, losses) = listening();
+/// Fills the queue of a bus of length 2, and then records an event "C", which is refused. Returns
+/// what the watcher receives.
+fn overfill(builder: EventBroadcasterBuilder) -> Vec<Event> {
     let events = builder.bus(BusOptions::default().incoming_len(2)).build().unwrap();
     let recorder = events.new_recorder("test");
     // A filter runs on the dispatcher. This one holds the dispatcher at the first event until the
@@ -106,11 +109,85 @@ fn a_full_queue_refuses_and_tells() {
     assert_eq!(recorder.event(pod(), Normal, "C", ""), Recorded::Full);
     go_on.send(()).unwrap();
     assert_eq!(events.stats().recorder.full, 1);
-    assert_eq!(told(&losses), [(LossReason::QueueFull, "Pod/web-0 C".to_owned())]);
     events.shutdown();
-    assert_eq!(watcher.events().map(|e| e.reason).collect::<Vec<_>>(), ["A", "B", "B"]);
     let stats = events.stats();
     assert_eq!(stats.bus.accepted + stats.recorder.refused(), 4);
+    watcher.events().collect()
+}
+
+#[test]
+fn a_full_queue_refuses_and_tells() {
+    let (builder, losses) = listening();
+    let received = overfill(builder);
+    assert_eq!(received.into_iter().map(|e| e.reason).collect::<Vec<_>>(), ["A", "B", "B"]);
+    assert_eq!(told(&losses), [(LossReason::QueueFull, "Pod/web-0 C".to_owned())]);
+    assert!(losses.lock().unwrap()[0].2.contains(r#"name: "web-0."#), "the refused event has a name");
+}
+
+/// Records every kind of event, by a clock that stands still, moves on, goes back before 1970, and
+/// goes beyond the last second of names.
+fn record_all(recorder: &Recorder, clock: &FakeClock) {
+    let long = "x".repeat(300);
+    let past: Timestamp = "2001-02-03T04:05:06.7Z".parse().unwrap();
+    let seconds = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let moments = [
+        seconds(1_700_000_000) + Duration::from_nanos(5),
+        SystemTime::UNIX_EPOCH - Duration::from_nanos(1),
+        seconds(7_258_118_400) + Duration::from_nanos(999_999_999),
+        seconds(300_000_000_000),
+    ];
+    for moment in moments {
+        clock.set(moment);
+        for name in ["web-0", "NOT VALID", &long, "web-0"] {
+            let object = ObjectReference::new("Pod", name.to_owned()).in_namespace(&name[..3]);
+            for step in [0, 1] {
+                clock.advance(Duration::from_nanos(step));
+                recorder.event(&object, Normal, "Event", "short");
+                recorder.past_eventf(&object, past, Warning, "Past", format_args!("{long}"));
+                recorder.annotated_eventf(&object, [("a", "b")], Normal, "Annotated", format_args!("{step}"));
+                let draft = recorder.draft(pod(), Normal, "Draft").label("c", "d").action("e");
+                draft.related(&object).at(past).message("long".repeat(step as usize * 100)).record();
+                recorder.for_object(&object).normal("Bound", "short");
+            }
+        }
+    }
+}
+
+/// A bus makes the name of an event later than a fake recorder does.
+#[test]
+fn events_of_a_bus_are_those_of_a_fake_recorder() {
+    let (one, other) = (FakeClock::new(SystemTime::UNIX_EPOCH), FakeClock::new(SystemTime::UNIX_EPOCH));
+    let events = EventBroadcaster::builder().clock(one.clock()).build().unwrap();
+    let mut watcher = events.watch_builder().watch().unwrap();
+    record_all(&events.new_recorder("test"), &one);
+    events.close();
+    let fake = FakeRecorder::with_clock(1000, other.clock());
+    record_all(&fake.recorder_for("test"), &other);
+    let events: Vec<Event> = watcher.events().collect();
+    assert_eq!(events, fake.take());
+    assert_eq!(events.len(), 4 * 4 * 2 * 5);
+    assert!(events.iter().all(|event| event.first_timestamp == event.last_timestamp));
+    let names: HashSet<&str> = events.iter().map(|event| event.metadata.name.as_str()).collect();
+    assert_eq!(names.len(), events.len());
+    assert!(names.contains("web-0.17979cfe362a0005"), "the time of the first event: {names:?}");
+}
+
+/// The name of an event that a function has scrubbed is the name that this function left.
+#[test]
+fn a_scrub_function_sees_the_name_and_has_the_last_word() {
+    for last_word in ["", ".mine"] {
+        let (builder, losses) = listening();
+        let received = overfill(builder.scrub(move |event| {
+            assert!(event.metadata.name.starts_with("web-0."));
+            assert_eq!(event.first_timestamp, event.last_timestamp);
+            event.metadata.name = last_word.into();
+            event.first_timestamp = None;
+        }));
+        let is_left = |event: &Event| event.metadata.name == last_word && event.first_timestamp.is_none();
+        assert!(received.iter().all(is_left), "{received:?}");
+        let shown = format!("metadata: ObjectMeta {{ name: {last_word:?}");
+        assert!(losses.lock().unwrap()[0].2.contains(&shown));
+    }
 }
 
 #[test]
@@ -167,6 +244,21 @@ fn messages_are_cut_to_the_limit_whatever_it_is() {
         assert_eq!(watcher.recv().unwrap().event().unwrap().message, expected, "{limit}");
         assert_eq!(recorder.stats().truncated, u64::from(limit < 12));
     }
+}
+
+/// Events that are cut, and the others, get their names from the same source.
+#[test]
+fn an_event_that_is_cut_keeps_its_name() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(10));
+    let events = EventBroadcaster::builder().max_message_len(4).clock(clock.clock()).build().unwrap();
+    let mut watcher = events.watch_builder().watch().unwrap();
+    let recorder = events.new_recorder("test");
+    for message in ["much too long", "fits", "too long", "fits"] {
+        assert!(recorder.event(pod(), Normal, "R", message).is_accepted());
+    }
+    events.close();
+    let names: Vec<_> = watcher.events().map(|event| event.metadata.name).collect();
+    assert_eq!(names, ["web-0.a", "web-0.b", "web-0.c", "web-0.d"]);
 }
 
 #[test]

@@ -342,9 +342,10 @@ impl EventBroadcasterBuilder {
         // Made only to check the options. Each recording takes a copy of them.
         EventCorrelator::new(correlator.clone())?;
         let losses = Arc::new(LossHook::new(on_loss, &clock));
+        let recorder = RecorderContext::new(clock.clone(), max_message_len, scrub, losses.clone());
         let shared = Shared {
-            bus: Broadcaster::with_clock(bus, clock.clone())?,
-            recorder: Arc::new(RecorderContext::new(clock.clone(), max_message_len, scrub, losses.clone())),
+            bus: Broadcaster::with_completion(bus, clock.clone(), recorder.completion())?,
+            recorder: Arc::new(recorder),
             recordings: Recordings::new(clock.clone(), losses.clone()),
             losses,
             clock,

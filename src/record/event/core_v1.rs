@@ -184,11 +184,11 @@ pub struct Event {
     pub reporting_controller: Text,
     /// The instance of that program: its host.
     pub reporting_instance: Text,
-    rare: Option<Box<Rare>>,
+    pub(super) rare: Option<Box<Rare>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Rare {
+pub(super) struct Rare {
     kind: Text,
     api_version: Text,
     action: Text,

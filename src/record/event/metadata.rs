@@ -31,11 +31,11 @@ pub struct ObjectMeta {
     pub name: Text,
     /// The namespace that the event is stored in.
     pub namespace: Text,
-    rare: Option<Box<Rare>>,
+    pub(super) rare: Option<Box<Rare>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Rare {
+pub(super) struct Rare {
     generate_name: Text,
     self_link: Text,
     uid: Text,

@@ -4,6 +4,7 @@
 //!
 //! - `text` and `timestamp` are the values of which everything is made.
 //! - `core_v1` is the event.
+//! - `parts` is what the caller of a recorder gives. `name` makes the names of events.
 //! - `wire` is the shape of an event as a document, and `json_writer` and `json` are its text.
 //! - `patch` is the one change that a stored event gets.
 //! - `stored` is what a recording has to know of a stored event.
@@ -13,6 +14,7 @@ mod json;
 mod json_writer;
 mod metadata;
 pub(crate) mod name;
+mod parts;
 mod patch;
 mod reference;
 mod stored;
@@ -24,6 +26,7 @@ mod wire_fields;
 pub use core_v1::{Event, EventSeries, EventType, EventTypeError};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
+pub(crate) use parts::{EventParts, complete};
 pub use patch::EventPatch;
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
 pub use stored::Stored;

@@ -11,8 +11,26 @@ pub(crate) const MAX_NAME: usize = 253;
 
 /// Returns a name for an event about `object` that no other event of this clock has.
 pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
-    let number = clock.numbers().take(hash(object), now.name_number());
-    valid(object, number, || if clock.is_fake() { 0 } else { seed() })
+    numbered(clock, object, number(clock, object, now))
+}
+
+/// Takes the number of a name for an event about `object`. No other event of this clock about this
+/// object gets the number.
+#[inline]
+pub(crate) fn number(clock: &Clock, object: &str, now: Timestamp) -> u64 {
+    clock.numbers().take(hash(object), now.name_number())
+}
+
+/// Returns the name with this number, which comes from [`number`], if it is a DNS subdomain, as
+/// Kubernetes demands. Otherwise returns a name in the form of a random UUID, made from the object,
+/// the number and a seed.
+pub(crate) fn numbered(clock: &Clock, object: &str, number: u64) -> Text {
+    let mut buffer = [0; MAX_NAME];
+    match render(&mut buffer, object, number) {
+        // The part behind the dot is a valid label on its own.
+        Some(name) if is_subdomain(object) => Text::copied(name),
+        _ => uuid(number, hash(object) ^ if clock.is_fake() { 0 } else { seed() }),
+    }
 }
 
 /// Returns a number that another process is unlikely to have, for names that must look random.
@@ -29,17 +47,6 @@ pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
     match render(&mut buffer, object, nanoseconds) {
         Some(name) => Text::copied(name),
         None => format_args!("{object}.{nanoseconds:x}").into(),
-    }
-}
-
-/// Returns the same name if it is a DNS subdomain, as Kubernetes demands. Otherwise returns a name
-/// in the form of a random UUID, made from the object, the nanoseconds and a seed.
-fn valid(object: &str, nanoseconds: u64, seed: impl FnOnce() -> u64) -> Text {
-    let mut buffer = [0; MAX_NAME];
-    match render(&mut buffer, object, nanoseconds) {
-        // The part behind the dot is a valid label on its own.
-        Some(name) if is_subdomain(object) => Text::copied(name),
-        _ => uuid(nanoseconds, hash(object) ^ seed()),
     }
 }
 

@@ -107,6 +107,16 @@ impl Timestamp {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
     }
 
+    /// Returns the time that is this many nanoseconds after 1970. The opposite of
+    /// [`unix_nanoseconds`](Self::unix_nanoseconds).
+    #[inline]
+    pub(crate) fn from_unix_nanoseconds(nanoseconds: u64) -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        // The default is never used: there are fewer than 2^63 seconds.
+        let seconds = i64::try_from(nanoseconds / SECOND).unwrap_or_default();
+        Self::raw(seconds, (nanoseconds % SECOND) as u32)
+    }
+
     /// Returns the nanoseconds since 1970, for names. A time before 1970 keeps only its fraction,
     /// and the seconds stop at the beginning of the year 2200.
     pub(crate) fn name_number(self) -> u64 {

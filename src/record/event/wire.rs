@@ -176,18 +176,20 @@ impl<'de> Deserialize<'de> for Event {
         if let Some(refusal) = found.refusal() {
             return Err(D::Error::custom(refusal));
         }
-        let mut event = Self::default();
-        event.metadata = found.metadata;
-        event.involved_object = found.involved_object;
-        event.reason = found.reason;
-        event.message = found.message;
-        event.source = found.source;
-        event.first_timestamp = found.first_timestamp;
-        event.last_timestamp = found.last_timestamp;
-        event.count = found.count;
-        event.type_ = found.r#type;
-        event.reporting_controller = found.reporting_component;
-        event.reporting_instance = found.reporting_instance;
+        let mut event = Self {
+            metadata: found.metadata,
+            involved_object: found.involved_object,
+            reason: found.reason,
+            message: found.message,
+            source: found.source,
+            first_timestamp: found.first_timestamp,
+            last_timestamp: found.last_timestamp,
+            count: found.count,
+            type_: found.r#type,
+            reporting_controller: found.reporting_component,
+            reporting_instance: found.reporting_instance,
+            ..Self::default()
+        };
         event.set_kind(found.kind);
         event.set_api_version(found.api_version);
         event.set_action(found.action);
@@ -264,9 +266,7 @@ impl Serialize for ObjectMeta {
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = ObjectMetaIn::deserialize(ObjectOnly(deserializer))?;
-        let mut metadata = Self::default();
-        metadata.name = found.name;
-        metadata.namespace = found.namespace;
+        let mut metadata = Self { name: found.name, namespace: found.namespace, ..Self::default() };
         metadata.set_generate_name(found.generate_name);
         metadata.set_self_link(found.self_link);
         metadata.set_uid(found.uid);

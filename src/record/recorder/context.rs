@@ -6,9 +6,10 @@ use std::slice;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bus::Completion;
 use crate::catch::catch_panic;
 use crate::clock::Clock;
-use crate::record::event::{Event, Text, Timestamp, name};
+use crate::record::event::{Event, EventParts, complete};
 use crate::record::loss::{Loss, LossHook, LossReason};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -138,10 +139,16 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the current time, and a name for an event about `object` that no other event has.
-    pub(super) fn now_and_name(&self, object: &str) -> (Timestamp, Text) {
-        let now = Timestamp::from(self.clock.now());
-        (now, name::fresh(&self.clock, object, now))
+    /// Returns the function with which the bus makes the names of events. Returns `None` if the
+    /// recorders make them, because the `scrub` function sees them.
+    pub(crate) fn completion(&self) -> Option<Completion<Event>> {
+        let clock = self.clock.clone();
+        self.scrub.is_none().then(|| Box::new(move |event: &mut Event| complete(event, &clock)) as _)
+    }
+
+    /// Returns whether an event with this message is scrubbed or cut before it is published.
+    pub(super) fn changes(&self, message: &str) -> bool {
+        self.scrub.is_some() || message.len() > self.max_message_len
     }
 
     /// Rewrites the event with the user's function. Returns `false` if the function panicked. The
@@ -153,11 +160,11 @@ impl RecorderContext {
     /// Returns the part of an unscrubbed event that may be shown: its object, type and reason,
     /// scrubbed as an event of their own, without the message. Returns an empty event if this
     /// scrubbing panics too.
-    pub(super) fn bare(&self, event: &Event) -> Event {
+    pub(super) fn bare(&self, parts: EventParts) -> Event {
         let mut bare = Event::default();
-        bare.involved_object = event.involved_object.clone();
-        bare.type_ = event.type_.clone();
-        bare.reason = event.reason.clone();
+        bare.involved_object = parts.involved_object;
+        bare.type_ = parts.type_;
+        bare.reason = parts.reason;
         if self.scrub(&mut bare) { bare } else { Event::default() }
     }
 

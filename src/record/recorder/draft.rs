@@ -221,9 +221,9 @@ impl<'r> EventDraft<'r> {
     /// assert_eq!(draft.record(), Recorded::Disabled);
     /// ```
     pub fn record(self) -> Recorded {
-        match self.recorder.check(&self.event) {
-            Ok(()) => self.recorder.publish(self.event),
-            Err(refusal) => self.recorder.refuse_unscrubbed(refusal, &self.event),
+        match self.recorder.check(&self.event.reason) {
+            Ok(()) => self.recorder.publish(self.event.into()),
+            Err(refusal) => self.recorder.refuse_unscrubbed(refusal, self.event.into()),
         }
     }
 }

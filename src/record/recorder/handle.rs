@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::bus::Publisher;
 use crate::clock::Clock;
-use crate::record::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
+use crate::error::PublishError;
+use crate::record::event::{
+    Event, EventParts, EventSource, EventType, ObjectReference, Text, Timestamp, complete, name,
+};
 use crate::sync::Arc;
 
 use super::context::{RecorderContext, RecorderStats};
@@ -12,8 +15,6 @@ use super::destination::Destination;
 use super::recorded::Recorded;
 
 /// The namespace of events about objects without a namespace.
-const DEFAULT_NAMESPACE: Text = Text::from_static("default");
-
 /// A handle that records events in the name of one source.
 ///
 /// It is `Send` and `Sync`, and a clone costs one reference count.
@@ -213,9 +214,9 @@ impl Recorder {
         reason: impl Into<Text>,
         message: fmt::Arguments<'_>,
     ) -> Recorded {
-        self.record(object, type_, reason, message, |event| {
+        self.record(object, type_, reason, message, |parts| {
             for (key, value) in annotations {
-                event.metadata.annotations_mut().insert(key.into(), value.into());
+                parts.metadata.annotations_mut().insert(key.into(), value.into());
             }
         })
     }
@@ -243,10 +244,7 @@ impl Recorder {
         reason: impl Into<Text>,
         message: fmt::Arguments<'_>,
     ) -> Recorded {
-        self.record(object, type_, reason, message, |event| {
-            event.first_timestamp = Some(at);
-            event.last_timestamp = Some(at);
-        })
+        self.record(object, type_, reason, message, |parts| parts.at = Some(at))
     }
 
     /// Returns a recorder for one object, whose reference is made once.
@@ -293,26 +291,24 @@ impl Recorder {
         type_: EventType,
         reason: impl Into<Text>,
         message: impl Into<Text>,
-        change: impl FnOnce(&mut Event),
+        change: impl FnOnce(&mut EventParts),
     ) -> Recorded {
-        let mut event = Event::default();
-        event.involved_object = object.into();
-        event.type_ = type_.into();
-        event.reason = reason.into();
-        if let Err(refusal) = self.check(&event) {
-            return self.refuse_unscrubbed(refusal, &event);
+        let (object, reason) = (object.into(), reason.into());
+        if let Err(refusal) = self.check(&reason) {
+            let parts = EventParts::new(object, type_.into(), reason, Text::EMPTY);
+            return self.refuse_unscrubbed(refusal, parts);
         }
-        event.message = message.into();
-        change(&mut event);
-        self.publish(event)
+        let mut parts = EventParts::new(object, type_.into(), reason, message.into());
+        change(&mut parts);
+        self.publish(parts)
     }
 
     /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal
     /// as `Err` if not.
-    pub(super) fn check(&self, event: &Event) -> Result<(), Recorded> {
+    pub(super) fn check(&self, reason: &str) -> Result<(), Recorded> {
         match &self.shared.queue {
             Destination::Disabled => Err(Recorded::Disabled),
-            _ if event.reason.is_empty() => Err(Recorded::EmptyReason),
+            _ if reason.is_empty() => Err(Recorded::EmptyReason),
             Destination::Bus(publisher) if publisher.is_closed() => Err(Recorded::Stopped),
             Destination::Bus(_) | Destination::Fake(_) => Ok(()),
         }
@@ -321,42 +317,61 @@ impl Recorder {
     /// Refuses an event that has not been scrubbed. The hook therefore sees at most its object,
     /// type and reason.
     #[cold]
-    pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, event: &Event) -> Recorded {
+    pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, parts: EventParts) -> Recorded {
         let RecorderState { source, context, .. } = &*self.shared;
-        context.refuse(refusal, &source.component, &context.bare(event))
+        context.refuse(refusal, &source.component, &context.bare(parts))
     }
 
-    /// Fills in the rest of an event, and offers it to the queue.
-    pub(super) fn publish(&self, mut event: Event) -> Recorded {
+    /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, unless a
+    /// `scrub` function sees the event first.
+    pub(super) fn publish(&self, parts: EventParts) -> Recorded {
         let RecorderState { queue, source, context } = &*self.shared;
-        let (now, name) = context.now_and_name(&event.involved_object.name);
-        event.metadata.name = name;
-        let namespace = &event.involved_object.namespace;
-        event.metadata.namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace.clone() };
-        event.first_timestamp = event.first_timestamp.or(Some(now));
-        event.last_timestamp = event.last_timestamp.or(Some(now));
-        event.count = 1;
-        event.source = source.clone();
-        event.reporting_controller = source.component.clone();
-        event.reporting_instance = source.host.clone();
+        let changes = context.changes(&parts.message);
+        let now = context.clock.now().into();
+        let number = name::number(&context.clock, &parts.involved_object.name, now);
+        let event = parts.into_event(number, now, source);
+        match queue {
+            Destination::Bus(publisher) if !changes => self.outcome(publisher.try_publish(event)),
+            _ => self.publish_changed(event),
+        }
+    }
+
+    /// Scrubs and cuts an event, and offers it to the queue.
+    #[cold]
+    fn publish_changed(&self, mut event: Event) -> Recorded {
+        let RecorderState { queue, context, .. } = &*self.shared;
+        complete(&mut event, &context.clock);
         if !context.scrub(&mut event) {
-            return self.refuse_unscrubbed(Recorded::ScrubPanicked, &event);
+            return self.refuse_unscrubbed(Recorded::ScrubPanicked, event.into());
         }
         // The message is cut after scrubbing, because the function must see a secret whole to find
         // it.
         context.limit(&mut event);
-        let published = match queue {
-            Destination::Bus(publisher) => publisher.try_publish(event),
-            Destination::Fake(queue) => queue.push(event),
-            Destination::Disabled => return self.refuse_unscrubbed(Recorded::Disabled, &event),
-        };
+        match queue {
+            Destination::Bus(publisher) => self.outcome(publisher.try_publish(event)),
+            Destination::Fake(queue) => self.outcome(queue.push(event)),
+            Destination::Disabled => self.refuse_unscrubbed(Recorded::Disabled, event.into()),
+        }
+    }
+
+    /// Returns what became of an event, and reports a refusal.
+    #[inline]
+    fn outcome(&self, published: Result<(), PublishError<Event>>) -> Recorded {
         match published {
             Ok(()) => Recorded::Accepted,
-            Err(error) => {
-                let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
-                context.refuse(recorded, &source.component, &error.into_inner())
-            }
+            Err(error) => self.refuse(error),
         }
+    }
+
+    #[cold]
+    fn refuse(&self, error: PublishError<Event>) -> Recorded {
+        let RecorderState { source, context, .. } = &*self.shared;
+        let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
+        let mut event = error.into_inner();
+        if context.scrub.is_none() {
+            complete(&mut event, &context.clock);
+        }
+        context.refuse(recorded, &source.component, &event)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Recording: from a few words about an object to an event in the queue, on the caller's own
 //! thread.
 //!
-//! A call makes the event, scrubs and cuts it, and tries to publish it. A call waits for nothing.
+//! A call makes the event, scrubs and cuts it, and tries to publish it. Only the event's name is
+//! made later, by the dispatcher. A call waits for nothing.
 //! If the event cannot be recorded, the call returns a value, increases a counter and calls one
 //! hook. Without a hook, the feature `tracing` logs a warning.
 //!

@@ -1,0 +1,82 @@
+//! The parts of an event that the caller of a recorder gives, and how they become an event.
+//!
+//! An event is made in two steps, because a program should get on with its own work:
+//!
+//! 1. [`EventParts::into_event`], on the caller's thread, makes the event in one expression. It
+//!    only takes a number for the event's name.
+//! 2. [`complete`], on the dispatcher, makes the name, which takes an allocation.
+
+use crate::clock::Clock;
+
+use super::core_v1::{Event, Rare};
+use super::metadata::ObjectMeta;
+use super::name;
+use super::reference::{EventSource, ObjectReference};
+use super::text::Text;
+use super::timestamp::Timestamp;
+
+const DEFAULT_NAMESPACE: Text = Text::from_static("default");
+
+/// The parts of an event that its caller gives. The recorder adds the others.
+pub(crate) struct EventParts {
+    pub(crate) involved_object: ObjectReference,
+    pub(crate) type_: Text,
+    pub(crate) reason: Text,
+    pub(crate) message: Text,
+    /// The time of the event, or `None` for the time of the call.
+    pub(crate) at: Option<Timestamp>,
+    /// The labels and annotations. Name and namespace are empty.
+    pub(crate) metadata: ObjectMeta,
+    rare: Option<Box<Rare>>,
+}
+
+impl EventParts {
+    #[inline]
+    pub(crate) fn new(involved_object: ObjectReference, type_: Text, reason: Text, message: Text) -> Self {
+        let metadata = ObjectMeta::default();
+        Self { involved_object, type_, reason, message, at: None, metadata, rare: None }
+    }
+
+    /// Returns the event, which happened once and has no name yet. Until [`complete`] makes the
+    /// name, `first_timestamp` holds the name's number, and only `last_timestamp` the event's time.
+    #[inline]
+    pub(crate) fn into_event(self, name_number: u64, now: Timestamp, source: &EventSource) -> Event {
+        let namespace = match &self.involved_object.namespace {
+            namespace if namespace.is_empty() => DEFAULT_NAMESPACE,
+            namespace => namespace.clone(),
+        };
+        Event {
+            metadata: ObjectMeta { namespace, ..self.metadata },
+            involved_object: self.involved_object,
+            reason: self.reason,
+            message: self.message,
+            source: source.clone(),
+            first_timestamp: Some(Timestamp::from_unix_nanoseconds(name_number)),
+            last_timestamp: Some(self.at.unwrap_or(now)),
+            count: 1,
+            type_: self.type_,
+            reporting_controller: source.component.clone(),
+            reporting_instance: source.host.clone(),
+            rare: self.rare,
+        }
+    }
+}
+
+/// Takes the parts out of a draft.
+impl From<Event> for EventParts {
+    fn from(draft: Event) -> Self {
+        let Event { metadata, involved_object, reason, message, first_timestamp, type_, rare, .. } = draft;
+        Self { involved_object, type_, reason, message, at: first_timestamp, metadata, rare }
+    }
+}
+
+/// Makes the name of an event that comes from [`EventParts::into_event`]. Leaves an event alone
+/// that has a name.
+pub(crate) fn complete(event: &mut Event, clock: &Clock) {
+    if event.metadata.name.is_empty() {
+        let number = event.first_timestamp.and_then(|at| u64::try_from(at.unix_nanoseconds()).ok());
+        let object = &event.involved_object.name;
+        event.metadata.name = name::numbered(clock, object, number.unwrap_or_default());
+        event.first_timestamp = event.last_timestamp;
+    }
+}
