@@ -40,7 +40,7 @@ impl Ledger {
     fn write(&self, event: &Event) -> Result<Event, SinkError> {
         // Acquire: pairs with the Release in `set_away`.
         if self.is_away.load(Ordering::Acquire) {
-            return Err(SinkError::unreachable("the store is away"));
+            return Err(SinkError::unavailable("the store is away"));
         }
         if !self.pause.is_zero() {
             thread::sleep(self.pause);

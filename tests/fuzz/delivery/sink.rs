@@ -286,7 +286,7 @@ impl State {
                 let error = SinkError::retry_after("too many requests", Duration::from_millis(ms));
                 return (Outcome::Failed, Err(error));
             }
-            Answer::Unavailable => return (Outcome::Failed, Err(SinkError::unreachable("away"))),
+            Answer::Unavailable => return (Outcome::Failed, Err(SinkError::unavailable("away"))),
             Answer::Panic => return (Outcome::Failed, Err(SinkError::rejected("panics"))),
             Answer::Forget => drop(self.store.remove(&name)),
             Answer::Taken => {

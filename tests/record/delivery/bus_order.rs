@@ -88,7 +88,7 @@ fn the_order_survives_a_store_that_is_away() {
     let failures = AtomicUsize::new(0);
     let (sink, calls) = Scripted::new(&clock, move |number, _| {
         let is_away = number > 0 && failures.fetch_add(1, Ordering::SeqCst) < 5;
-        if is_away { Err(SinkError::unreachable("no connection")) } else { Ok(()) }
+        if is_away { Err(SinkError::unavailable("no connection")) } else { Ok(()) }
     });
     let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
     let recording = builder.start(sink.clone()).unwrap();
@@ -98,7 +98,7 @@ fn the_order_survives_a_store_that_is_away() {
     record_all(&events);
     for _ in 0..5 {
         calls.recv_timeout(LONG).unwrap();
-        until(|| recording.stats().watcher.offered == 7 && recording.stats().unreachable_since.is_some());
+        until(|| recording.stats().watcher.offered == 7 && recording.stats().unavailable_since.is_some());
         clock.wait_for_waiters(1);
         clock.advance(PAUSE);
     }
@@ -107,5 +107,5 @@ fn the_order_survives_a_store_that_is_away() {
     assert_eq!(calls_of(&sink), expected);
     let stats = recording.stats();
     assert_balanced(&stats);
-    assert_eq!((stats.written(), stats.exhausted, stats.unreachable_since), (7, 0, None));
+    assert_eq!((stats.written(), stats.exhausted, stats.unavailable_since), (7, 0, None));
 }

@@ -22,7 +22,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     let is_back = Arc::new(AtomicBool::new(false));
     let back = is_back.clone();
     let (sink, calls) = Scripted::new(&clock, move |_, _| {
-        if back.load(Ordering::SeqCst) { Ok(()) } else { Err(SinkError::unreachable("no connection")) }
+        if back.load(Ordering::SeqCst) { Ok(()) } else { Err(SinkError::unavailable("no connection")) }
     });
     let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).attempts(2);
     let builder = events.recording().correlator(without_budget()).queue_len(4).retry(policy);
@@ -50,7 +50,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     assert_eq!(recording.stats().exhausted, 0);
     is_back.store(true, Ordering::SeqCst);
     clock.advance(PAUSE);
-    until(|| recording.stats().unreachable_since.is_none());
+    until(|| recording.stats().unavailable_since.is_none());
     clock.advance(PAUSE);
     events.flush(LONG).unwrap();
     let stats = recording.stats();
@@ -98,7 +98,7 @@ fn events_that_fail_hold_up_no_healthy_ones_for_minutes() {
         until(|| tried.lock().unwrap().len() as u64 == BAD * second);
         clock.advance(Duration::from_secs(1));
     }
-    assert_eq!(recording.stats().unreachable_since, None);
+    assert_eq!(recording.stats().unavailable_since, None);
     events.shutdown();
     let stats = recording.stats();
     assert_balanced(&stats);
