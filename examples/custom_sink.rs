@@ -91,7 +91,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
         .on_loss(|loss| eprintln!("lost: {loss}"))
         .build()?;
-    // The bridge to the runtime: the recording's own thread waits for each answer.
+    // The bridge to the runtime: a thread of the recording waits for each answer.
     let handle = Handle::current();
     let sink = Blocking::new(StoreSink(client.clone()), move |future| handle.block_on(future));
     let recording = events.recording().name("store").start(sink)?;

@@ -85,8 +85,8 @@ impl EventSink for Away {
 }
 
 /// A recording tries a failed event again, up to 12 times. Once the end has begun, each event gets
-/// one attempt, so that a store that is unavailable does not hold up the program. The hook receives what
-/// is lost, and may write it somewhere else.
+/// one attempt, so that a store that is unavailable does not hold up the program. The hook receives
+/// what is lost, and may write it somewhere else.
 fn with_a_store_that_is_away(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let (tell, told) = std::sync::mpsc::channel();
     let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;

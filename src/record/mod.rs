@@ -4,7 +4,8 @@
 //! - [`Recorder`] and [`ObjectRecorder`] record events, and [`EventDraft`] is an event in the
 //!   making. [`Recorded`] says what became of a call.
 //! - A recording brings events to a sink. [`RecordingBuilder`] starts one with options of its own,
-//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it.
+//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] is the time in which
+//!   the store of a recording does not work.
 //! - [`Loss`] is an event that somebody lost, as the hook
 //!   [`on_loss`](EventBroadcasterBuilder::on_loss) hears of it.
 //!

@@ -67,7 +67,8 @@ pub struct RecordingStats {
     /// The part of `created` that was to be counted on a stored event which had expired.
     pub recreated: u64,
     /// The part of `created` and `updated` that reached the store together with a later event of
-    /// the same stored event, in one write. A sink that is slow or unavailable makes this number grow.
+    /// the same stored event, in one write. A sink that is slow or unavailable makes this number
+    /// grow.
     pub coalesced: u64,
     /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,

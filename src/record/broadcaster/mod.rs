@@ -213,8 +213,10 @@ impl EventBroadcaster {
         })
     }
 
-    /// Starts a recording, which writes events to a sink on a separate thread. The recording
-    /// correlates the events, keeps their order, and retries a write if that can help.
+    /// Starts a recording, which correlates events on one thread and writes them to a sink on
+    /// another one. A write carries the whole state of a stored event, with its count. If the event
+    /// repeats before it is written, the repeat shares the write. The states of one event reach the
+    /// sink in order. The recording retries a write if that can help.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! A circuit breaker for a store that may be unavailable.
 //!
-//! The breaker opens when the sink says that the store itself is unavailable ([`SinkError::unavailable`]),
-//! and any answer closes the breaker. While the breaker is open, the driver writes nothing except
-//! one probe after each pause. Any other failure concerns only its own key.
+//! The breaker opens when the sink says that the store itself is unavailable
+//! ([`SinkError::unavailable`]), and any answer closes the breaker. While the breaker is open, the
+//! driver writes nothing except one probe after each pause. Any other failure concerns only its own
+//! key.
 //!
 //! [`SinkError::unavailable`]: crate::SinkError::unavailable
 

@@ -77,7 +77,8 @@ impl<'b> RecordingBuilder<'b> {
         }
     }
 
-    /// Sets the name in statistics and errors, and of the thread. Default `recording`, then
+    /// Sets the name in statistics and errors, and of the recording's thread. The threads that call
+    /// the sink have the same name with `-1`, `-2` and so on behind it. Default `recording`, then
     /// `recording-2` and so on.
     ///
     /// # Examples
@@ -98,7 +99,8 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
-    /// as the broadcaster's.
+    /// as the broadcaster's. A repeat of an event whose write is pending takes no room, except with
+    /// [`WriteOrder::Bus`].
     ///
     /// # Examples
     ///
@@ -206,8 +208,9 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets which of the errors that the sink calls temporary are worth another attempt: those for
-    /// which `worth` returns `true`. If `worth` returns `false`, the event is given up at once, and
+    /// Sets which of the errors that the sink calls temporary ([`SinkError::retry`],
+    /// [`SinkError::unavailable`]) are worth another attempt: those for which `worth` returns
+    /// `true`. If `worth` returns `false`, the event is given up at once, and
     /// counts as exhausted. By default all temporary errors are worth it. `worth` runs on the
     /// recording's thread. If it panics, the event is tried again.
     ///
@@ -226,10 +229,10 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at the
-    /// sink's first error that says so ([`SinkError::unavailable`]), and when a call of the sink has
-    /// taken longer than one second, which a fake clock does not measure. The hook runs on the
-    /// recording's thread. A panic of the hook is caught and counted.
+    /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at
+    /// the sink's first error that says so ([`SinkError::unavailable`]), and when a call of the
+    /// sink has taken longer than one second, which a fake clock does not measure. The hook runs on
+    /// the recording's thread. A panic of the hook is caught and counted.
     ///
     /// The statistics say the same: [`RecordingStats::unavailable_since`] and
     /// [`RecordingStats::last_failure`].

@@ -1,4 +1,4 @@
-//! Stores with an asynchronous client, and the bridge from them to a recording's thread.
+//! Stores with an asynchronous client, and the bridge from them to the threads of a recording.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -274,7 +274,7 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 /// | smol | `\|future\| smol::block_on(future)` |
 /// | futures | `\|future\| futures::executor::block_on(future)` |
 ///
-/// - With tokio, the future runs on the recording's thread, and sees the runtime of the handle:
+/// - With tokio, the future runs on a thread of the recording, and sees the runtime of the handle:
 ///   `tokio::time`, `tokio::net` and `tokio::spawn` work.
 /// - With smol, I/O and timers run on a thread that smol starts itself.
 /// - With futures there are no I/O and no timers, so this is for clients that have threads of their

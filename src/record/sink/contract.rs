@@ -11,11 +11,16 @@ use super::order::WriteOrder;
 
 /// A store for events.
 ///
-/// The threads of a recording call the sink: one thread, unless
-/// [`workers`](crate::record::RecordingBuilder::workers) asks for more. A thread that records or
-/// distributes events never calls the sink. The sink may therefore take as long as it needs, and
-/// other recordings do not notice. If the sink panics, the recording gives the event up as if the
-/// sink had rejected it.
+/// The workers of a recording call the sink: one thread, unless
+/// [`workers`](crate::record::RecordingBuilder::workers) asks for more. Threads that record,
+/// distribute or correlate events never call the sink. The sink may therefore take as long as it
+/// needs, and other recordings do not notice. The recording itself counts repeats meanwhile, and
+/// reports a call that takes longer than one second as an [`Outage`](crate::record::Outage). If the
+/// sink panics, the recording gives the event up as if the sink had rejected it.
+///
+/// The sink gets states, not occurrences: events that come while an earlier write of the same key
+/// is pending share that write. A sink that needs every change returns [`WriteOrder::Bus`] from
+/// [`write_order`](Self::write_order).
 ///
 /// An `Arc` of a sink is a sink, and so is a `Box<dyn EventSink>`. In an `Arc` one store can serve
 /// several recordings and be read meanwhile.
