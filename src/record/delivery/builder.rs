@@ -251,8 +251,8 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the order in which the sink gets the writes, and whether it gets all of them. By default
-    /// the sink decides ([`EventSink::write_order`]).
+    /// Sets the order in which the sink gets the writes, and whether it gets all of them. By
+    /// default the sink decides ([`EventSink::write_order`]).
     ///
     /// # Examples
     ///

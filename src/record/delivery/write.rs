@@ -51,8 +51,8 @@ impl Ticket {
 }
 
 impl Write {
-    /// Returns the write that a decision asks for, with its key. Returns `None` if the decision asks
-    /// for none. `events` is 1, or 0 for a summary.
+    /// Returns the write that a decision asks for, with its key. Returns `None` if the decision
+    /// asks for none. `events` is 1, or 0 for a summary.
     pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<(CorrelationKey, Self)> {
         let (event, key, is_new) = match decision {
             Correlation::Create { event, key } => (event, key, true),

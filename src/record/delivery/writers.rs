@@ -122,7 +122,8 @@ impl Writers {
         writer.unparker.unpark();
     }
 
-    /// Returns when the longest call of the sink that still runs began. Returns `None` if none runs.
+    /// Returns when the longest call of the sink that still runs began. Returns `None` if none
+    /// runs.
     pub(super) fn longest_call(&self) -> Option<(Duration, Timestamp)> {
         self.writers.iter().filter(|writer| writer.batch.is_none()).map(|writer| writer.since).min()
     }

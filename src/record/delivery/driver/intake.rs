@@ -12,8 +12,8 @@ use super::super::writers::BATCH;
 use super::Driver;
 
 impl Driver {
-    /// Takes in events, until a batch of them is ready or there are no more. Sets `is_over` if there
-    /// will be no more events. Returns whether there were any.
+    /// Takes in events, until a batch of them is ready or there are no more. Sets `is_over` if
+    /// there will be no more events. Returns whether there were any.
     pub(super) fn read_events(&mut self, is_over: &mut bool) -> bool {
         let mut taken = 0;
         while taken < BATCH && !self.reader.is_full() {

@@ -49,7 +49,8 @@ impl Driver {
         }
     }
 
-    /// Returns since when the sink has not answered, if that is longer than a sink that works needs.
+    /// Returns since when the sink has not answered, if that is longer than a sink that works
+    /// needs.
     fn silent_since(&self) -> Option<Timestamp> {
         let (at, since) = self.writers.longest_call()?;
         self.has_lasted(at, SILENCE).then_some(since)
