@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cpu_time::ThreadTime;
+use eventcast::correlator::EventCorrelator;
 use eventcast::record::RecordingHandle;
 use eventcast::{CorrelatorOptions, EventBroadcaster, OverflowPolicy};
-use eventcast_benches::recorded::pods;
+use eventcast_benches::recorded::{events_about, pods};
 use eventcast_benches::threads::Others;
 
 use crate::ledger::Ledger;
@@ -31,7 +33,12 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
         let name = format!("store away, repeats of {keys} waiting keys, processor");
         time.map(|time| Figure::new(name, time.as_secs_f64() * 1e6 / events as f64, "us"))
     };
+    let alone = |keys: &u64| {
+        let name = format!("the correlator alone, repeats of {keys} objects, processor");
+        Figure::new(name, correlated(*keys, events).as_secs_f64() * 1e6 / events as f64, "us")
+    };
     let mut figures: Vec<_> = rounds.iter().map(rate).chain(rounds.iter().filter_map(processor)).collect();
+    figures.extend(sizes.iter().map(alone));
     if let [(_, few), .., (_, many)] = &rounds[..] {
         let ratio = many.0.as_secs_f64() / few.0.as_secs_f64();
         figures.push(Figure::new("store away, rate with the fewest by the most", ratio, "times"));
@@ -90,6 +97,25 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     assert_eq!((stats.created, stats.updated, stats.lost()), (keys, 2 * keys + events, 0), "{stats}");
     ledger.checked(&pods, |at| 3 + events / keys + u64::from(at < events % keys));
     (elapsed, processor)
+}
+
+/// Returns the processor time of correlating as many repeats, without a recording. It grows with the
+/// number of objects, because their entries do not stay in the processor's caches.
+fn correlated(keys: u64, events: u64) -> Duration {
+    let about = events_about(&pods(keys));
+    let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
+    let correlator = EventCorrelator::new(options).expect("the options are in range");
+    for event in &about {
+        correlator.correlate(event);
+    }
+    let before = ThreadTime::now();
+    for number in 0..events {
+        correlator.correlate(&about[(number % keys) as usize]);
+    }
+    let elapsed = before.elapsed();
+    let stats = correlator.stats();
+    assert_eq!((stats.created, stats.updated), (keys, events));
+    elapsed
 }
 
 /// Waits until the recording has taken in this many events, and returns how many of them still

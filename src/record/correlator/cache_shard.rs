@@ -64,8 +64,8 @@ impl<K: Clone + Eq, V> CacheShard<'_, K, V> {
         (key, value)
     }
 
-    /// Returns the value of an entry, and makes the entry the most recently used one. Returns `None`
-    /// if there is no such entry.
+    /// Returns the value of an entry, and makes the entry the most recently used one. Returns
+    /// `None` if there is no such entry.
     pub(super) fn get(&mut self, hash: u64, is: impl Fn(&K) -> bool) -> Option<&mut V> {
         let table = self.map.shards()[self.index].read();
         let (_, place) = table.get(hash, |(key, _)| key.hash == hash && is(&key.key))?;

@@ -40,7 +40,7 @@ use aggregator::{Aggregator, Group};
 use cache::{Caches, EventCache, Shard};
 use counters::CorrelatorCounters;
 use key::{Base, BudgetKey, Hashes, Key, Lookup, base_fields, text_hash};
-use observer::Seen;
+use observer::{Observed, Occurrence, Seen};
 use options::SkipFn;
 use spam_filter::{Bucket, BucketRules};
 
@@ -95,8 +95,8 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// event.message = "restarting".into();
 /// event.count = 1;
 ///
-/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!() };
-/// // ... is stored, and the store answers with what it stored:
+/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!()
+/// }; // ... is stored, and the store answers with what it stored:
 /// correlator.confirm(key, &created);
 ///
 /// let Correlation::Update { event: updated, .. } = correlator.correlate(&event) else { panic!() };
@@ -110,19 +110,6 @@ pub struct EventCorrelator {
     on_skip: Option<SkipFn>,
     caches: Caches,
     counters: CorrelatorCounters,
-}
-
-/// The answer of the second stage.
-struct Observed {
-    key: Arc<Key>,
-    is_folded: bool,
-    occurrence: Occurrence,
-}
-
-enum Occurrence {
-    /// The first occurrence, with its name if the correlator made the event.
-    First(Option<Text>),
-    Repeat(Stored),
 }
 
 impl EventCorrelator {
@@ -139,7 +126,8 @@ impl EventCorrelator {
     /// use eventcast::CorrelatorOptions;
     ///
     /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
-    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
+    /// let error =
+    /// EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
     /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
     /// ```
     #[doc(alias = "NewEventCorrelator")]
@@ -255,15 +243,15 @@ impl EventCorrelator {
     /// use eventcast::correlator::{Correlation, EventCorrelator};
     /// use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink};
     ///
-    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?, MemorySink::new());
-    /// let mut event = Event::default();
+    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?,
+    /// MemorySink::new()); let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
     /// event.count = 1;
-    /// let Correlation::Create { event: new, key } = correlator.correlate(&event) else { panic!() };
-    /// correlator.confirm(key, &store.create(&new)?);
+    /// let Correlation::Create { event: new, key } = correlator.correlate(&event) else { panic!()
+    /// }; correlator.confirm(key, &store.create(&new)?);
     ///
-    /// let Correlation::Update { event: again, .. } = correlator.correlate(&event) else { panic!() };
-    /// assert_eq!(again.metadata.resource_version(), "1");
+    /// let Correlation::Update { event: again, .. } = correlator.correlate(&event) else { panic!()
+    /// }; assert_eq!(again.metadata.resource_version(), "1");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "UpdateState")]
@@ -276,12 +264,13 @@ impl EventCorrelator {
         });
     }
 
-    /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name `decided`,
-    /// if the correlator still counts on that event. Returns the name that the event has from now on.
+    /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name
+    /// `decided`, if the correlator still counts on that event. Returns the name that the event has
+    /// from now on.
     ///
     /// An answer may come when the correlator has forgotten the event, or counts on another one.
-    /// Decisions with higher counts may be on their way then, so the answer must not bring the event
-    /// back.
+    /// Decisions with higher counts may be on their way then, so the answer must not bring the
+    /// event back.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         let keeps_name = self.keeps_name(key);
         self.caches.with(key.0.hash, |shard| match named(key, [decided, &stored.name], &mut shard.events) {
@@ -462,16 +451,6 @@ impl EventCorrelator {
             Correlation::Create { event: summary, key }
         };
         Correlation::Summarized { summary: Box::new(summary), event: Box::new(event) }
-    }
-}
-
-impl Occurrence {
-    fn carry_over_to(self, event: &mut Event) {
-        match self {
-            Self::First(None) => {}
-            Self::First(Some(name)) => event.metadata.name = name,
-            Self::Repeat(stored) => observer::carry_over(stored, event),
-        }
     }
 }
 

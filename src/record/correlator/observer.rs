@@ -1,7 +1,9 @@
 //! The second stage of a correlator, which counts an event that comes again instead of storing
 //! another one.
 
+use super::key::Key;
 use crate::record::event::{Event, Stored, Text, Timestamp};
+use crate::sync::Arc;
 
 /// The known state of an event that has been seen, as it should be in the store.
 pub(super) struct Seen(Stored);
@@ -64,10 +66,33 @@ impl Seen {
 }
 
 /// Gives a repeat the name, version, first time and count of the stored event.
-pub(super) fn carry_over(stored: Stored, event: &mut Event) {
+fn carry_over(stored: Stored, event: &mut Event) {
     let Stored { name, resource_version, count, first_timestamp } = stored;
     event.count = count;
     event.first_timestamp = first_timestamp;
     event.metadata.name = name;
     event.metadata.set_resource_version(resource_version);
+}
+
+/// The answer of the second stage.
+pub(super) struct Observed {
+    pub(super) key: Arc<Key>,
+    pub(super) is_folded: bool,
+    pub(super) occurrence: Occurrence,
+}
+
+pub(super) enum Occurrence {
+    /// The first occurrence, with its name if the correlator made the event.
+    First(Option<Text>),
+    Repeat(Stored),
+}
+
+impl Occurrence {
+    pub(super) fn carry_over_to(self, event: &mut Event) {
+        match self {
+            Self::First(None) => {}
+            Self::First(Some(name)) => event.metadata.name = name,
+            Self::Repeat(stored) => carry_over(stored, event),
+        }
+    }
 }

@@ -1,16 +1,16 @@
 //! The pending writes of a recording: what the store has yet to be told.
 //!
 //! A write carries the whole state of a stored event, with its count. Only the newest state of each
-//! event therefore matters, and each key has at most one pending write. A later decision for the key
-//! replaces what the write carries, wherever the write is:
+//! event therefore matters, and each key has at most one pending write. A later decision for the
+//! key replaces what the write carries, wherever the write is:
 //!
 //! - It waits for its turn.
 //! - It waits for its next attempt.
 //! - It waits behind a write of the same key that the sink has.
 //!
-//! The keys are divided among the writers. Each writer has a lane, which holds its keys in the order
-//! in which they became pending. A writer gets its next batch only after it has answered the last
-//! one, so the writes of a key come to the sink one after the other, with counts that grow.
+//! The keys are divided among the writers. Each writer has a lane, which holds its keys in the
+//! order in which they became pending. A writer gets its next batch only after it has answered the
+//! last one, so the writes of a key come to the sink one after the other, with counts that grow.
 //!
 //! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
 //! events, and a write that waits for its next attempt holds up the lane.
@@ -165,8 +165,8 @@ impl PendingWrites {
                 if is_same && write.ticket.is_update {
                     return self.replace(at, write);
                 }
-                // The correlator has forgotten the stored event, and begins another one. The earlier
-                // one gets its last state on its own.
+                // The correlator has forgotten the stored event, and begins another one. The
+                // earlier one gets its last state on its own.
                 self.unlist(at);
             }
         }
@@ -207,7 +207,8 @@ impl PendingWrites {
 
     // ── to the sink ──
 
-    /// Moves up to `most` writes of a lane into the batch, in their order. `note` sees each of them.
+    /// Moves up to `most` writes of a lane into the batch, in their order. `note` sees each of
+    /// them.
     pub(super) fn take_batch(
         &mut self,
         lane: usize,
@@ -223,7 +224,8 @@ impl PendingWrites {
 
     /// Moves one write into the batch, to see whether the store is there again: one that is ready,
     /// or else one that waits, each time another one. An event at which the store hangs can
-    /// therefore not keep the breaker open. Returns the write's lane, or `None` if there is no write.
+    /// therefore not keep the breaker open. Returns the write's lane, or `None` if there is no
+    /// write.
     pub(super) fn take_probe(
         &mut self,
         ops: &mut Vec<SinkOp>,
@@ -333,7 +335,8 @@ impl PendingWrites {
         room
     }
 
-    /// Gives a new name to a stored event, and to its later writes where they are writes of their own.
+    /// Gives a new name to a stored event, and to its later writes where they are writes of their
+    /// own.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
         let state = &mut self.keys[at as usize];
         let old = std::mem::replace(&mut state.name, name.clone());

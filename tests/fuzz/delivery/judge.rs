@@ -136,8 +136,8 @@ impl Evidence<'_> {
             of_events.count() as u64
         };
         prop_assert_eq!(count(Outcome::Running), 0);
-        // An event that is there already counts as stored by the earlier attempt, if that stored its
-        // newest state.
+        // An event that is there already counts as stored by the earlier attempt, if that stored
+        // its newest state.
         let (done, exists) = (count(Outcome::Done), count(Outcome::Exists));
         let written = done..=done + exists;
         prop_assert!(written.contains(&self.stats.written()), "{:?} written: {:?}", written, self.stats);
@@ -172,8 +172,8 @@ impl Evidence<'_> {
         if self.options.order == WriteOrder::Bus { self.check_order(&decisions) } else { Ok(()) }
     }
 
-    /// Every event is counted on some stored event of its key, unless the hook was told of its loss.
-    /// A key may have several, because the correlator forgets.
+    /// Every event is counted on some stored event of its key, unless the hook was told of its
+    /// loss. A key may have several, because the correlator forgets.
     fn check_counts(&self) -> Result<(), TestCaseError> {
         if !self.options.counts_each() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Recordings against a plain model of what a store must know at the end. Random programs record a
-//! few events again and again into a sink that fails in every way, while the clock moves, and end at
-//! any moment. The sink notes each operation. Afterwards every event has its outcome, and the store
-//! has the newest state of each event that nobody was told is lost.
+//! few events again and again into a sink that fails in every way, while the clock moves, and end
+//! at any moment. The sink notes each operation. Afterwards every event has its outcome, and the
+//! store has the newest state of each event that nobody was told is lost.
 //!
 //! A failure prints the number of its program, which `EVENTCAST_CASE` tries alone. The number
 //! repeats the program and not the timing, because a recording has threads of its own.

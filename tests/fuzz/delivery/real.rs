@@ -157,7 +157,7 @@ impl<'p> Run<'p> {
             Step::Answers(answers) => self.script.answer(answers),
             Step::Away(is_away) => self.script.set_away(*is_away),
             Step::Release => self.script.release(),
-            Step::Advance(seconds) => drop(self.advance(Duration::from_secs(*seconds))),
+            Step::Advance(seconds) => self.advance(Duration::from_secs(*seconds)),
             Step::Flush => self.flush(),
             Step::Settle => return self.settle(),
         }

@@ -95,6 +95,7 @@ impl Op {
 }
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 struct State {
     says_which: bool,
     is_determined: bool,
@@ -205,10 +206,8 @@ impl Script {
             let counts = format!("{} after {before}", event.count);
             state.wrong.push(format!("the sink sees {subject:?} go back: {counts}"));
         }
-        let answer = match state.is_away {
-            true => Answer::Unavailable,
-            false => state.answers.pop_front().unwrap_or(Answer::Ok),
-        };
+        let answer =
+            if state.is_away { Answer::Unavailable } else { state.answers.pop_front().unwrap_or(Answer::Ok) };
         let answer = if answer == Answer::Hang && state.is_free { Answer::Ok } else { answer };
         state.ops.push(Op { id, subject, event: event.clone(), answer, outcome: Outcome::Running });
         let number = state.ops.len() - 1;

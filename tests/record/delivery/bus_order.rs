@@ -44,7 +44,7 @@ fn an_operation_that_fails_holds_up_all_behind_it() {
     for (done, pause) in [(2, PAUSE), (5, Duration::from_secs(30))] {
         until(|| sink.calls().len() == done && recording.stats().watcher.offered == 6);
         clock.wait_for_waiters(1);
-        clock.advance(pause - Duration::from_millis(1));
+        clock.advance(pause.saturating_sub(Duration::from_millis(1)));
         assert_eq!(sink.calls().len(), done, "nothing overtakes the one that failed");
         clock.advance(Duration::from_millis(1));
     }

@@ -45,7 +45,8 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
         }
     }
     until(|| are_folded(EVENTS));
-    // Two events of the first object take room: one that the sink has, and one that waits behind it.
+    // Two events of the first object take room: one that the sink has, and one that waits behind
+    // it.
     assert_eq!(recording.stats().watcher.queued, OBJECTS + 1);
     assert_eq!(sink.calls().len(), 1, "the sink hangs");
     drop(gate);
@@ -124,15 +125,19 @@ fn a_worker_that_hangs_holds_up_its_own_keys_only() {
     let recording =
         events.recording().name("four").correlator(without_budget()).workers(4).start(sink.clone()).unwrap();
     let all: Vec<String> = (0..OBJECTS).map(|number| format!("web-{number}")).collect();
-    all.iter().for_each(|name| record(&events, name, "Started"));
+    for name in &all {
+        record(&events, name, "Started");
+    }
     events.flush(LONG).unwrap();
     let of = |name: &String| threads.lock().unwrap()[name].clone();
     let (behind, free): (Vec<_>, Vec<_>) = all.iter().partition(|name| of(name) == of(&all[0]));
-    assert!(!free.is_empty() && all.iter().map(of).flatten().collect::<HashSet<_>>().len() == 4);
+    assert!(!free.is_empty() && all.iter().flat_map(of).collect::<HashSet<_>>().len() == 4);
 
     record(&events, "web-0", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
-    all[1..].iter().for_each(|name| record(&events, name, "Started"));
+    for name in &all[1..] {
+        record(&events, name, "Started");
+    }
     let count_of = |name: &String| {
         let stored = sink.store.events().into_iter().find(|event| event.involved_object.name == **name);
         stored.unwrap().count

@@ -12,8 +12,8 @@ use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, reco
 
 use super::{PAUSE, broadcaster, calls_of, without_budget};
 
-/// While the store is away, each probe is about another key, and has the newest state of it. A probe
-/// costs no attempt, and repeats take no room.
+/// While the store is away, each probe is about another key, and has the newest state of it. A
+/// probe costs no attempt, and repeats take no room.
 #[test]
 fn a_probe_has_the_newest_state_of_another_key_each_time() {
     const KEYS: [&str; 3] = ["A", "B", "C"];

@@ -1,6 +1,7 @@
 //! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
-//! hang and lose answers, any number of workers, every policy, user code that panics and calls back,
-//! and the end at any moment. The test checks each round to the last event, against counts that it keeps itself.
+//! hang and lose answers, any number of workers, every policy, user code that panics and calls
+//! back, and the end at any moment. The test checks each round to the last event, against counts
+//! that it keeps itself.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
 //! first one. A failure names the seed of its round.
@@ -257,8 +258,8 @@ impl Hostile {
         Ok(event.clone())
     }
 
-    /// Performs an operation, which must be the only one of its key. Its count is not lower than the
-    /// one of any operation before, whatever became of that.
+    /// Performs an operation, which must be the only one of its key. Its count is not lower than
+    /// the one of any operation before, whatever became of that.
     fn once(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         struct Leave<'s>(&'s Hostile, String);
         impl Drop for Leave<'_> {
