@@ -99,8 +99,8 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     (elapsed, processor)
 }
 
-/// Returns the processor time of correlating as many repeats, without a recording. It grows with the
-/// number of objects, because their entries do not stay in the processor's caches.
+/// Returns the processor time of correlating as many repeats, without a recording. It grows with
+/// the number of objects, because their entries do not stay in the processor's caches.
 fn correlated(keys: u64, events: u64) -> Duration {
     let about = events_about(&pods(keys));
     let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
