@@ -51,7 +51,6 @@ pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
 }
 
 fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) -> Option<&'a str> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = (64 - nanoseconds.leading_zeros()).div_ceil(4).max(1) as usize;
     let len = object.len() + 1 + digits;
     let (name, _) = buffer.split_at_mut_checked(len)?;
@@ -59,10 +58,16 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     start.copy_from_slice(object.as_bytes());
     let (dot, number) = end.split_first_mut()?;
     *dot = b'.';
-    for (place, digit) in number.iter_mut().rev().enumerate() {
-        *digit = DIGITS[(nanoseconds >> (4 * place) & 0xF) as usize];
-    }
+    write_hex(nanoseconds, number);
     std::str::from_utf8(name).ok()
+}
+
+/// Writes the last digits of a number in hexadecimal, as many as `digits` has room for, at most 16.
+pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (place, digit) in digits.iter_mut().rev().enumerate() {
+        *digit = DIGITS[(number >> (4 * place) & 0xF) as usize];
+    }
 }
 
 /// Returns whether `name` is a DNS subdomain, of any length: labels with dots between them.

@@ -69,6 +69,22 @@ impl Text {
         Self(SmolStr::new(text))
     }
 
+    /// Returns a number in decimal digits.
+    pub(crate) fn decimal(mut number: u64) -> Self {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        // The default is never used: digits are valid UTF-8.
+        Self::copied(std::str::from_utf8(&digits[at..]).unwrap_or_default())
+    }
+
     /// Returns a text of `first` and `second`, one after the other.
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();

@@ -114,8 +114,8 @@ fn is_qualified(text: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns an event that [`check`] has let through in the form in which a store keeps it.
-pub(super) fn admit(mut event: Event) -> Event {
+/// Gives an event that [`check`] has let through the form in which a store keeps it.
+pub(super) fn admit(event: &mut Event) {
     if event.metadata.namespace.is_empty() {
         event.metadata.namespace = match &event.involved_object.namespace {
             none if none.is_empty() => Text::from_static("default"),
@@ -131,7 +131,6 @@ pub(super) fn admit(mut event: Event) -> Event {
         series.last_observed_time = series.last_observed_time.and_then(whole_micros);
         event.set_series(series);
     }
-    event
 }
 
 /// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a
@@ -184,7 +183,12 @@ pub(super) fn beginning_of_uids(created_at: u64) -> String {
 /// Returns the uid of the `number`th event that a store has created. The uid is unique, and in a
 /// test with a fake clock it is the same in every run.
 pub(super) fn uid(beginning: &str, number: u64) -> Text {
-    Text::joined(beginning, &format!("{number:012x}"))
+    let mut digits = [0; 12];
+    name::write_hex(number, &mut digits);
+    match std::str::from_utf8(&digits) {
+        Ok(digits) if number >> 48 == 0 => Text::joined(beginning, digits),
+        _ => Text::joined(beginning, &format!("{number:012x}")),
+    }
 }
 
 /// Completes `generateName`. Returns `beginning` followed by a number: the first one above

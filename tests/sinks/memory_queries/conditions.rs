@@ -70,6 +70,24 @@ fn since_is_about_the_last_time_that_an_event_was_seen() {
 }
 
 #[test]
+fn an_event_is_found_by_the_object_that_it_is_about_now() {
+    let store = MemorySink::new();
+    for name in ["a", "b", "c"] {
+        store.create(&event(name, "Pod", "web-0")).unwrap();
+    }
+    store.update(&event("b", "Pod", "web-1")).unwrap();
+    let about = |name: &str| EventQuery::new().object(ObjectReference::new("pod", name));
+    assert_eq!(names(&store.find(&about("web-0"))), ["a", "c"]);
+    assert_eq!(names(&store.find(&about("web-1"))), ["b"]);
+    assert_eq!(names(&store.find(&about("web-2"))), [""; 0]);
+    store.update(&event("b", "Pod", "web-0")).unwrap();
+    assert_eq!(names(&store.find(&about("web-0"))), ["a", "c", "b"], "in the order of the writes");
+    assert_eq!(names(&store.find(&about("web-0").first(2))), ["a", "c"]);
+    assert_eq!(names(&store.find(&about("web-0").limit(2))), ["c", "b"]);
+    assert_eq!(names(&store.find(&about("web-1"))), [""; 0]);
+}
+
+#[test]
 fn a_limit_takes_what_was_written_last() {
     let store = MemorySink::new();
     let first = event("a", "Pod", "web-0");

@@ -199,6 +199,20 @@ fn all_events_are_found_while_all_of_them_are_written() {
                 }
             });
         }
+        // Ten events come to be about the object of a query, and go again.
+        scope.spawn(|| {
+            for round in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                for number in (1..30).step_by(3) {
+                    let mut event = many(number + round % 2);
+                    event.metadata.name = many(number).metadata.name;
+                    store.update(&event).unwrap();
+                }
+            }
+        });
+        let web_1 = EventQuery::new().object(ObjectReference::new("pod", "web-1"));
         let readings = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..20 {
                 let found = store.find(&EventQuery::new());
@@ -207,6 +221,14 @@ fn all_events_are_found_while_all_of_them_are_written() {
                     found.iter().map(|event| &event.metadata.name).collect();
                 assert_eq!((found.len(), names.len()), (MANY, MANY));
                 assert_eq!(store.find(&EventQuery::new().limit(700)).len(), 700);
+                let found = store.find(&web_1);
+                assert!(found.is_sorted_by_key(version));
+                let names: std::collections::HashSet<_> =
+                    found.iter().map(|event| event.metadata.name.to_string()).collect();
+                assert_eq!(found.len(), names.len());
+                assert!((0..MANY).step_by(3).all(|number| names.contains(&format!("e-{number}"))));
+                assert_eq!(store.find(&web_1.clone().limit(300)).len(), 300);
+                assert_eq!(store.find(&web_1.clone().first(300)).len(), 300);
             }
         }));
         is_over.store(true, Ordering::Relaxed);

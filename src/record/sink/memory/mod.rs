@@ -6,7 +6,8 @@
 //! events that have expired.
 
 mod read;
-mod write_order;
+mod slab;
+mod versions;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,7 +26,7 @@ use super::{EventSink, SinkError, SinkOp, api_rules};
 
 pub use read::MemoryEvents;
 
-use write_order::WriteOrder;
+use slab::{Birth, EventSlab};
 
 /// Options of a [`MemorySink`].
 ///
@@ -187,15 +188,13 @@ pub struct MemorySink {
 struct MemoryStore {
     options: MemorySinkOptions,
     clock: Clock,
-    /// The beginning of all uids: the moment of creation, in the form of a random UUID.
-    uid_prefix: String,
     state: Mutex<MemoryState>,
 }
 
 struct MemoryState {
     /// The number of the last write, or 0 before the first.
     version: u64,
-    events: WriteOrder,
+    events: EventSlab,
     stats: MemorySinkStats,
 }
 
@@ -274,9 +273,11 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        let uid_prefix = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
-        let state = MemoryState { version: 0, events: WriteOrder::new(), stats: MemorySinkStats::default() };
-        Self { shared: Arc::new(MemoryStore { options, clock, uid_prefix, state: Mutex::new(state) }) }
+        // The uids begin with the moment of the store's creation.
+        let uids = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
+        let state =
+            MemoryState { version: 0, events: EventSlab::new(uids), stats: MemorySinkStats::default() };
+        Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
     }
 
     fn now(&self) -> Timestamp {
@@ -291,22 +292,15 @@ impl MemorySink {
     /// Removes the events that have expired, and calls `make` to change what remains, all at one
     /// moment.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
-        let MemoryStore { options, clock, uid_prefix, state } = &*self.shared;
+        let MemoryStore { options, clock, state } = &*self.shared;
         let mut state = state.lock();
         let now = clock.deadline(Duration::ZERO);
-        while state.events.oldest().is_some_and(|oldest| oldest.expires.is_some_and(|at| now >= Some(at))) {
+        while state.events.next_expiry().is_some_and(|at| now >= Some(at)) {
             state.events.remove_oldest();
             state.stats.expired += 1;
         }
         let expires = now.and_then(|now| now.checked_add(options.ttl));
-        make(&mut Change {
-            state: &mut state,
-            max_events: options.max_events,
-            uid_prefix,
-            clock,
-            today: None,
-            expires,
-        })
+        make(&mut Change { state: &mut state, max_events: options.max_events, clock, today: None, expires })
     }
 }
 
@@ -314,7 +308,6 @@ impl MemorySink {
 struct Change<'a> {
     state: &'a mut MemoryState,
     max_events: usize,
-    uid_prefix: &'a str,
     clock: &'a Clock,
     /// The time of day in whole seconds, read when it is first needed.
     today: Option<Timestamp>,
@@ -333,11 +326,7 @@ impl Change<'_> {
             SinkOp::Patch(event) => self.patch(event)?,
             SinkOp::Taken => return Err(SinkError::taken()),
         };
-        Ok(self.at(slot).into())
-    }
-
-    fn at(&self, slot: u32) -> &Event {
-        &self.state.events.at(slot).event
+        Ok(self.state.events.stored(slot))
     }
 
     /// Returns an error if the event cannot be created.
@@ -348,14 +337,14 @@ impl Change<'_> {
             None => Ok(()),
             Some(slot) => {
                 let taken = SinkError::already_exists(described(namespace, name));
-                Err(taken.with_stored(self.at(slot).clone()))
+                Err(taken.with_stored(self.state.events.whole(slot)))
             }
         }
     }
 
     /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
-    fn create(&mut self, event: Event) -> u32 {
-        let mut event = admit(event);
+    fn create(&mut self, mut event: Event) -> u32 {
+        admit(&mut event);
         let metadata = &mut event.metadata;
         if metadata.name.is_empty() {
             metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
@@ -365,17 +354,19 @@ impl Change<'_> {
 
     fn update(&mut self, event: &Event) -> Result<u32, SinkError> {
         check(event, false)?;
-        let mut event = admit(event.clone());
+        let mut event = event.clone();
+        admit(&mut event);
         let metadata = &mut event.metadata;
         let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) else {
             return Ok(self.insert(event));
         };
-        api_rules::take_over(metadata, self.at(slot))?;
-        // An update that changes nothing is not a write.
-        let is_write = event != *self.at(slot);
+        let old = self.state.events.whole(slot);
+        api_rules::take_over(metadata, &old)?;
         self.state.stats.updated += 1;
-        if is_write {
-            self.rewrite(slot, |stored| *stored = event);
+        // An update that changes nothing is not a write.
+        if event != old {
+            self.state.events.replace(slot, event);
+            self.written(slot);
         }
         Ok(slot)
     }
@@ -386,7 +377,7 @@ impl Change<'_> {
         let Some(slot) = self.state.events.find(namespace, name) else {
             return Err(SinkError::not_found(described(namespace, name)));
         };
-        let old = &self.state.events.at(slot).event;
+        let old = self.state.events.at_mut(slot);
         // A patch leaves some values out, see `EventPatch::new`. These stay as they were.
         let count = if event.count == 0 { old.count } else { event.count };
         let message = if event.message.is_empty() { &old.message } else { &event.message };
@@ -397,37 +388,30 @@ impl Change<'_> {
         let is_write = (count, message, last) != (old.count, &old.message, old.last_timestamp);
         self.state.stats.updated += 1;
         if is_write {
-            let message = message.clone();
-            self.rewrite(slot, |stored| {
-                (stored.count, stored.message, stored.last_timestamp) = (count, message, last);
-            });
+            (old.message, old.count, old.last_timestamp) = (message.clone(), count, last);
+            self.written(slot);
         }
         Ok(slot)
     }
 
     /// Adds an event whose name is free, and returns its slot. In a full store the event that was
     /// written longest ago makes room.
-    fn insert(&mut self, mut event: Event) -> u32 {
+    fn insert(&mut self, event: Event) -> u32 {
         if self.state.events.len() >= self.max_events {
-            self.state.events.remove_oldest();
+            self.state.events.free_oldest();
             self.state.stats.evicted += 1;
         }
         let version = self.next_version();
         self.state.stats.created += 1;
         let clock = self.clock;
         let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
-        event.metadata.set_uid(api_rules::uid(self.uid_prefix, self.state.stats.created));
-        event.metadata.set_creation_timestamp(today);
-        event.metadata.set_resource_version(version.to_string());
-        self.state.events.push(event, version, self.expires)
+        let birth = Birth { number: self.state.stats.created, at: today };
+        self.state.events.push(event, birth, version, self.expires)
     }
 
-    fn rewrite(&mut self, slot: u32, change: impl FnOnce(&mut Event)) {
+    fn written(&mut self, slot: u32) {
         let version = self.next_version();
-        self.state.events.rewrite(slot, version, self.expires, |event| {
-            change(event);
-            event.metadata.set_resource_version(version.to_string());
-        });
+        self.state.events.written(slot, version, self.expires);
     }
 
     fn next_version(&mut self) -> u64 {
@@ -449,16 +433,16 @@ impl EventSink for MemorySink {
         self.change(|change| {
             change.check_new(event)?;
             let slot = change.create(event.clone());
-            Ok(change.at(slot).clone())
+            Ok(change.state.events.whole(slot))
         })
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.change(|change| change.update(event).map(|slot| change.at(slot).clone()))
+        self.change(|change| change.update(event).map(|slot| change.state.events.whole(slot)))
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.change(|change| change.patch(event).map(|slot| change.at(slot).clone()))
+        self.change(|change| change.patch(event).map(|slot| change.state.events.whole(slot)))
     }
 
     /// Takes the events that it creates.

@@ -58,10 +58,10 @@ impl fmt::Debug for MemoryEvents {
 fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
     let mut page = Page { found: Vec::new(), last: after, version: state.version, is_end: true };
     let mut events = state.events.after(after);
-    for (version, event) in events.by_ref().take(PAGE) {
+    for (version, slot) in events.by_ref().take(PAGE) {
         page.last = version;
-        if query.matches(event) {
-            page.found.push(event.clone());
+        if query.matches(state.events.at(slot)) {
+            page.found.push(state.events.whole(slot));
         }
     }
     page.is_end = events.next().is_none();
@@ -73,17 +73,27 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
-    for (_, event) in events.by_ref().take(PAGE) {
+    for (_, slot) in events.by_ref().take(PAGE) {
         if found.len() == limit {
             break;
         }
-        if query.matches(event) {
-            found.push(event.clone());
+        if query.matches(state.events.at(slot)) {
+            found.push(state.events.whole(slot));
         }
     }
     let is_whole = found.len() == limit || events.next().is_none();
     found.reverse();
     is_whole.then_some(found)
+}
+
+/// Events with the numbers of their last writes, in no order. Each comes from another slot.
+type Found = Vec<(u64, Event)>;
+
+/// Adds the events in these slots that the query finds.
+fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32>, found: &mut Found) {
+    let events = &state.events;
+    let is_wanted = |slot: &u32| events.version(*slot) > query.after && query.matches(events.at(*slot));
+    found.extend(slots.filter(is_wanted).map(|slot| (events.version(slot), events.whole(slot))));
 }
 
 impl MemorySink {
@@ -152,9 +162,9 @@ impl MemorySink {
             let looked_at = self.with(|state| {
                 let page = state.events.before(before).take(PAGE);
                 let mut last = None;
-                for (version, event) in page.take_while(|(version, _)| *version > query.after) {
+                for (version, slot) in page.take_while(|(version, _)| *version > query.after) {
                     last = Some(version);
-                    left -= usize::from(query.matches(event));
+                    left -= usize::from(query.matches(state.events.at(slot)));
                     if left == 0 {
                         break;
                     }
@@ -196,8 +206,9 @@ impl MemorySink {
     /// If the store has to look at 256 events or fewer, the result shows all of them as they were
     /// at one moment. Otherwise writes continue in between, and the result shows each event as it
     /// was when the reading came to it. Every event that is there all the time comes once, however
-    /// often it is written. With [`first`](EventQuery::first) the method reads as
-    /// [`stream`](Self::stream) does.
+    /// often it is written. For a query with the name of an object, the store looks only at the
+    /// events about objects of that name. Without such a name, and with
+    /// [`first`](EventQuery::first), the method reads as [`stream`](Self::stream) does.
     ///
     /// # Examples
     ///
@@ -218,28 +229,55 @@ impl MemorySink {
     /// ```
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
         let limit = match query.count {
-            Count::First(_) => return self.stream(query).collect(),
+            Count::First(_) if query.name.is_empty() => return self.stream(query).collect(),
             Count::Last(events) => events,
-            Count::All => usize::MAX,
+            Count::All | Count::First(_) => usize::MAX,
         };
-        if let Some(found) = self.with(|state| newest(state, query, limit)) {
-            return found;
+        if query.name.is_empty() || limit < usize::MAX {
+            if let Some(found) = self.with(|state| newest(state, query, limit)) {
+                return found;
+            }
         }
-        // This loop reads slot by slot, because an event keeps its slot when it is written. In the
-        // order of the writes, an event could move past the reader.
+        let mut found = self.about_object(query).unwrap_or_else(|| self.in_all_slots(query));
+        found.sort_by_cached_key(|(version, _)| *version);
+        match query.count {
+            Count::First(events) => found.truncate(events),
+            _ => drop(found.drain(..found.len().saturating_sub(limit))),
+        }
+        found.into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// Returns what the query finds among the events about objects of its name. Returns `None` if
+    /// the query has no such name, or if the event was removed at which the reading stopped for a
+    /// moment.
+    fn about_object(&self, query: &EventQuery) -> Option<Found> {
+        if query.name.is_empty() {
+            return None;
+        }
+        let mut found = Vec::new();
+        let mut next = self.with(|state| state.events.first_about(&query.name));
+        while let Some(place) = next {
+            next = self.with(|state| {
+                let mut slots = state.events.list_from(place)?;
+                look(state, query, slots.by_ref().take(PAGE), &mut found);
+                Some(slots.next().map(|slot| state.events.place(slot)))
+            })?;
+        }
+        Some(found)
+    }
+
+    /// Returns what the query finds among all events. Reads slot by slot, because an event keeps
+    /// its slot when it is written. In the order of the writes, an event could move past the
+    /// reader.
+    fn in_all_slots(&self, query: &EventQuery) -> Found {
         let mut found = Vec::new();
         let mut slot = 0;
         while self.with(|state| {
-            let entries = state.events.entries_from(slot, PAGE);
-            slot += entries.len();
-            let wanted =
-                entries.iter().filter(|entry| entry.version > query.after && query.matches(&entry.event));
-            found.extend(wanted.map(|entry| entry.event.clone()));
-            !entries.is_empty()
+            let slots = state.events.slots_from(slot, PAGE as u32);
+            slot = slots.end;
+            look(state, query, slots.clone(), &mut found);
+            !slots.is_empty()
         }) {}
-        found
-            .sort_by_cached_key(|event| event.metadata.resource_version().parse::<u64>().unwrap_or_default());
-        found.drain(..found.len().saturating_sub(limit));
         found
     }
 
@@ -261,7 +299,7 @@ impl MemorySink {
     pub fn get(&self, namespace: &str, name: &str) -> Option<Event> {
         self.with(|state| {
             let slot = state.events.find(namespace, name)?;
-            Some(state.events.at(slot).event.clone())
+            Some(state.events.whole(slot))
         })
     }
 

@@ -301,7 +301,7 @@ impl<'a> WriteBatch<'a> {
     /// Counts a write, and gives its event the number of that write.
     fn written(&mut self, event: &mut Event) {
         self.counters.version += 1;
-        event.metadata.set_resource_version(self.counters.version.to_string());
+        event.metadata.set_resource_version(Text::decimal(self.counters.version));
     }
 
     /// Returns the event of this name, or `None` if there is none. Removes an expired event of this
@@ -370,7 +370,9 @@ impl<'a> WriteBatch<'a> {
 /// event, because the transaction may yet fail.
 fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
     check(event, can_be_named)?;
-    Ok(admit(event.clone()))
+    let mut event = event.clone();
+    admit(&mut event);
+    Ok(event)
 }
 
 fn taken(event: &Event) -> SinkError {
