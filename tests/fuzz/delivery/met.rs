@@ -5,8 +5,10 @@ use std::sync::Mutex;
 
 use super::judge::Evidence;
 
-/// Everything that the programs of a run must meet at least once.
-const ALL: [&str; 25] = [
+/// Everything that the programs of a run must meet at least once. An event whose new name is taken
+/// too is not among these: it takes two such answers in a row, which a run meets about twice, and
+/// the moment decides. `record::recording::attempts` has a test of it.
+const ALL: [&str; 24] = [
     "Ok",
     "Lost",
     "Refuse",
@@ -22,7 +24,6 @@ const ALL: [&str; 25] = [
     "created",
     "updated",
     "skipped",
-    "already existed",
     "rejected",
     "exhausted",
     "abandoned",
