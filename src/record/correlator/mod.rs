@@ -95,8 +95,8 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// event.message = "restarting".into();
 /// event.count = 1;
 ///
-/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!()
-/// }; // ... is stored, and the store answers with what it stored:
+/// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!() };
+/// // ... is stored, and the store answers with what it stored:
 /// correlator.confirm(key, &created);
 ///
 /// let Correlation::Update { event: updated, .. } = correlator.correlate(&event) else { panic!() };
@@ -126,8 +126,7 @@ impl EventCorrelator {
     /// use eventcast::CorrelatorOptions;
     ///
     /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
-    /// let error =
-    /// EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
+    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
     /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
     /// ```
     #[doc(alias = "NewEventCorrelator")]
@@ -243,15 +242,15 @@ impl EventCorrelator {
     /// use eventcast::correlator::{Correlation, EventCorrelator};
     /// use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink};
     ///
-    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?,
-    /// MemorySink::new()); let mut event = Event::default();
+    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?, MemorySink::new());
+    /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
     /// event.count = 1;
-    /// let Correlation::Create { event: new, key } = correlator.correlate(&event) else { panic!()
-    /// }; correlator.confirm(key, &store.create(&new)?);
+    /// let Correlation::Create { event: new, key } = correlator.correlate(&event) else { panic!() };
+    /// correlator.confirm(key, &store.create(&new)?);
     ///
-    /// let Correlation::Update { event: again, .. } = correlator.correlate(&event) else { panic!()
-    /// }; assert_eq!(again.metadata.resource_version(), "1");
+    /// let Correlation::Update { event: again, .. } = correlator.correlate(&event) else { panic!() };
+    /// assert_eq!(again.metadata.resource_version(), "1");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "UpdateState")]
