@@ -62,11 +62,7 @@ fn memory(events: &[Event]) {
         let repeats: Vec<SinkOp> = events.iter().map(repeat).collect();
         println!("repeat {} ns", each(timed(|| apply_in_batches(&store, repeats)), events.len()));
     }
-    let about =
-        |number: usize| EventQuery::new().object(&events[number * 7919 % events.len()].involved_object);
-    let mut found = 0;
-    let elapsed = timed(|| (0..100).for_each(|number| found += store.find(&about(number)).len()));
-    println!("find {} µs, {} events", elapsed.as_micros() / 100, found / 100);
+    find(events, |query| store.find(query).len());
     let mut more = events_of(2 * events.len() as u64, 2 * events.len() as u64);
     let more: Vec<SinkOp> = more.drain(events.len()..).map(SinkOp::Create).collect();
     let count = more.len();
