@@ -29,10 +29,7 @@
 //! | `RecorderCounters::empty_reason`, `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
-//! | `CounterCell::filtered`, `CounterCell::summaries` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
-//! | `Bounded::len` | adding thread, under its shard's lock | release RMW | `take_surplus` | acquire RMW | the bound of the shard |
-//! | `Bounded::bounds` | holder of the shard's lock | relaxed, before `len` | `lowest` | relaxed, after `len` | no data: a lower bound |
-//! | `Bounded::evicted` | evicting thread | relaxed RMW | `stats` | relaxed | a count |
+//! | `CounterCell::filtered`, `CounterCell::summaries`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //!
 //! </details>

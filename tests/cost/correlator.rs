@@ -109,8 +109,8 @@ fn what_is_new_allocates_its_keys() {
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
     }
-    // Three allocations for each event: the key, and two for its beginning, which the spam filter's
-    // budget shares.
+    // Three allocations for each event: the key, its beginning, and the entries of all three caches
+    // under that beginning.
     let mut sum = 0;
     for i in 4096..5096 {
         let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));

@@ -30,13 +30,13 @@ pub(super) struct Aggregator {
 pub(super) struct Group {
     /// The first message with its hash. Most groups never have a second one, and so need no table.
     first: Option<(u64, Text)>,
-    more: HashTable<(u64, Text)>,
+    more: Option<Box<HashTable<(u64, Text)>>>,
     last: Timestamp,
 }
 
 impl Group {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { first: None, more: HashTable::new(), last: now }
+        Self { first: None, more: None, last: now }
     }
 }
 
@@ -67,7 +67,7 @@ impl Aggregator {
         // `>`, not `>=`, because an event exactly the interval later still belongs to the group.
         if now.duration_since(group.last) > self.options.max_interval {
             group.first = None;
-            group.more.clear();
+            group.more = None;
         }
         group.last = now;
         let same = |(other, text): &(u64, Text)| *other == hash && text == message;
@@ -82,10 +82,11 @@ impl Aggregator {
             return false;
         }
         // The two are the first message and the one that has just come.
-        if group.more.len() + 2 >= self.options.max_events {
-            return group.more.find(hash, same).is_none();
+        let more = group.more.get_or_insert_default();
+        if more.len() + 2 >= self.options.max_events {
+            return more.find(hash, same).is_none();
         }
-        if let Entry::Vacant(vacant) = group.more.entry(hash, same, |(hash, _)| *hash) {
+        if let Entry::Vacant(vacant) = more.entry(hash, same, |(hash, _)| *hash) {
             vacant.insert((hash, message.clone()));
         }
         false

@@ -1,237 +1,253 @@
-//! The memory of a correlator: three bounded caches, cut into shards for many threads.
+//! The memory of a correlator: three bounded caches in one sharded map.
 //!
-//! Each cache is a sharded map. The shards with the same number belong together: one lock beside
-//! them guards the entries of all three. All keys that are made of an event's own fields lie under
-//! the number of its source, object and type ([`shard_of`]). A decision therefore takes that lock
-//! once, and two threads meet only if their objects share one of the [`SHARDS`]. A thread that
-//! holds the lock may take the lock of one map's shard with that number, and releases it before it
-//! takes the next. No thread holds two locks of one kind, so no threads wait in a circle.
+//! The map leads from each base to the entries of all three caches there. A decision therefore
+//! takes the lock of one shard once, and two threads meet only if their objects share one of the
+//! [`SHARDS`]. Which entries are forgotten, [`room`](super::room) says.
 //!
-//! The bounds hold across shards, and so does the order in which entries are forgotten:
-//!
-//! * Each cache counts its entries in `len`. A thread that has added an entry then checks, with no
-//!   lock held, whether there are too many. If so, the thread takes the surplus out of `len`, and
-//!   then an entry out of a shard. A cache therefore holds at most `capacity` entries, plus those
-//!   that threads have added and not yet made room for.
-//! * In a shard the entries are linked in the order of their uses, and each use has a stamp. Each
-//!   shard publishes a lower bound for the stamp of its oldest entry. A thread that looks for a
-//!   victim goes to the shard with the lowest bound and makes the bound exact. If the bound is
-//!   still the lowest, the shard's oldest entry is the victim.
-//! * On one thread the victim is exactly the least recently used entry. Threads take their stamps
-//!   in blocks (`sync::stamp`), without asking each other. Between shards that several threads use,
-//!   the order may therefore be wrong for about the latest hundred uses.
+//! A thread that holds a shard's lock may take a stripe's lock, never the other way round, and no
+//! thread holds two locks of one kind. So no threads wait in a circle.
 
-use super::cache_shard::{CacheShard, Map};
-use super::key::{BudgetKey, Key};
-use super::shards::{SHARDS, shard_of};
-use super::slab::{NEVER, Slab, Slot};
+use super::base::{Base, BaseRef};
+use super::few::Few;
+use super::key::{Key, KeyRef, are, copied};
+use super::room::{BUDGETS, CACHES, EVENTS, GROUPS, Mark, Room, Taken, Uses, Victim};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, CachePadded, DashMap, Mutex, stamp, thread};
+use crate::record::event::Text;
+use crate::sync::{Arc, DashMap, SharedValue, stamp};
+
+/// The number of shards. They are enough for two threads seldom to meet.
+const SHARDS: usize = 128;
+
+/// The number of entries that one decision spares because threads of other stripes have used them.
+const SPARES: usize = 16;
 
 pub(super) struct Caches {
-    shards: Box<[CachePadded<Mutex<Slabs>>]>,
-    groups: Bounded<Arc<Key>>,
-    events: Bounded<Arc<Key>>,
-    budgets: Bounded<BudgetKey>,
+    /// The entries of each base, by the base's hash. The cache reaches the map only through its
+    /// shards, and compares the bases itself. Two bases with one hash are two entries of the map.
+    map: DashMap<u64, Box<Entries>, ahash::RandomState>,
+    room: Room,
 }
 
-/// The entries of one shard in all three caches.
-struct Slabs {
-    groups: Slab<Arc<Key>, Group>,
-    events: Slab<Arc<Key>, Seen>,
-    budgets: Slab<BudgetKey, Bucket>,
+/// The entries of one base in all three caches.
+struct Entries {
+    base: Base,
+    budgets: Few<Bucket, BUDGETS>,
+    groups: Few<GroupEntry, GROUPS>,
+    events: Few<EventEntry, EVENTS>,
 }
 
-pub(super) type EventCache<'a> = CacheShard<'a, Arc<Key>, Seen>;
-
-/// One shard's part of all three caches.
-pub(super) struct Shard<'a> {
-    pub(super) groups: CacheShard<'a, Arc<Key>, Group>,
-    pub(super) events: EventCache<'a>,
-    pub(super) budgets: CacheShard<'a, BudgetKey, Bucket>,
+struct GroupEntry {
+    fields: [Text; 3],
+    group: Group,
 }
 
-/// The keys of one cache, its capacity, and the bounds that lead to its oldest entries.
-struct Bounded<K> {
-    map: Map<K>,
-    capacity: usize,
-    len: CachePadded<AtomicUsize>,
-    evicted: AtomicU64,
-    bounds: Box<[AtomicU64]>,
+pub(super) struct EventEntry {
+    pub(super) key: Arc<Key>,
+    pub(super) seen: Seen,
+}
+
+/// The entries of one base, for a caller that holds the lock of their shard.
+pub(super) struct Turn<'a> {
+    entries: &'a mut Entries,
+    uses: Uses<'a>,
+}
+
+/// An entry of the map.
+type Slot = (u64, SharedValue<Box<Entries>>);
+
+/// The entries that a thread has added to the caches and has not made room for.
+struct Debt {
+    owed: [usize; CACHES],
+    victims: [Option<Victim>; CACHES],
+    /// The stamp of the uses that added the entries.
+    now: u64,
 }
 
 impl Caches {
     pub(super) fn new(capacity: usize) -> Self {
         // The system seeds the hasher, because the names of objects come from outside.
         let hasher = ahash::RandomState::new();
-        let slabs = || Slabs { groups: Slab::new(), events: Slab::new(), budgets: Slab::new() };
-        Self {
-            shards: (0..SHARDS).map(|_| CachePadded::new(Mutex::new(slabs()))).collect(),
-            groups: Bounded::new(capacity, hasher.clone()),
-            events: Bounded::new(capacity, hasher.clone()),
-            budgets: Bounded::new(capacity, hasher),
-        }
+        Self { map: DashMap::with_hasher_and_shard_amount(hasher, SHARDS), room: Room::new(capacity) }
     }
 
     /// Returns the hasher of all keys.
     pub(super) fn hasher(&self) -> &ahash::RandomState {
-        self.events.map.hasher()
+        self.map.hasher()
     }
 
-    /// Runs `work` on the shard of `hash`, under the shard's lock. `work` must be short, and call
-    /// no code of the user's. If `work` adds entries to a full cache, old entries are removed
-    /// before this returns.
-    pub(super) fn with<R>(&self, hash: u64, work: impl FnOnce(&mut Shard<'_>) -> R) -> R {
-        let index = shard_of(hash);
-        let (result, [groups, events, budgets]) = {
-            let mut slabs = self.shards[index].lock();
-            // Taken under the lock. With a stamp from before the wait for the lock, a later use in
-            // this shard could have a much lower number than an earlier one.
-            let stamp = stamp();
-            let Slabs { groups, events, budgets } = &mut *slabs;
-            let mut shard = Shard {
-                groups: self.groups.part(index, groups, stamp),
-                events: self.events.part(index, events, stamp),
-                budgets: self.budgets.part(index, budgets, stamp),
-            };
-            let result = work(&mut shard);
-            let Shard { groups, events, budgets } = &shard;
-            (result, [self.groups.added(groups), self.events.added(events), self.budgets.added(budgets)])
-        };
-        if groups + events + budgets > 0 {
-            self.make_room(&self.groups, groups, |slabs| &mut slabs.groups);
-            self.make_room(&self.events, events, |slabs| &mut slabs.events);
-            self.make_room(&self.budgets, budgets, |slabs| &mut slabs.budgets);
-        }
-        result
-    }
-
-    /// Returns how many entries were forgotten.
-    pub(super) fn evicted(&self) -> u64 {
-        // Relaxed: counts.
-        let Self { groups, events, budgets, .. } = self;
-        [&groups.evicted, &events.evicted, &budgets.evicted]
-            .iter()
-            .map(|evicted| evicted.load(Ordering::Relaxed))
-            .sum()
-    }
-
-    /// Removes the oldest entries if there are too many, at most one for each that was added.
-    fn make_room<K: Clone + Eq, V>(
+    /// Runs `work` on the entries of a base, under the lock of its shard. `work` must be short, and
+    /// call no code of the user's. If `work` adds entries to a full cache, old entries are removed
+    /// before this returns. Returns how many they were, too.
+    pub(super) fn with<R>(
         &self,
-        cache: &Bounded<K>,
-        added: usize,
-        slab: fn(&mut Slabs) -> &mut Slab<K, V>,
-    ) {
-        for _ in 0..added {
-            if cache.take_surplus() {
-                self.forget_one(cache, slab);
+        hash: u64,
+        base: BaseRef<'_>,
+        work: impl FnOnce(&mut Turn<'_>) -> R,
+    ) -> (R, u64) {
+        let (result, debt) = {
+            let mut table = self.map.shards()[self.map.determine_shard(hash as usize)].write();
+            let mut stripe = self.room.own();
+            // Taken under the lock. With a stamp from before the wait for the lock, a later use
+            // could have a much lower number than an earlier one.
+            let uses = Uses { stripe: &mut stripe, base: hash, stamp: stamp(), added: [0; CACHES] };
+            let same = |(key, entries): &Slot| *key == hash && base.is(&entries.get().base);
+            if let Some((_, entries)) = table.get_mut(hash, same) {
+                Turn { entries: entries.get_mut(), uses }.run(work)
+            } else {
+                let mut entries = Box::new(Entries::of(base.to_base()));
+                let answer = Turn { entries: &mut entries, uses }.run(work);
+                if !entries.is_empty() {
+                    table.insert_entry(hash, (hash, SharedValue::new(entries)), |(key, _)| *key);
+                }
+                answer
             }
+        };
+        let forgotten = if debt.owed == [0; CACHES] { 0 } else { self.make_room(debt) };
+        (result, forgotten)
+    }
+
+    /// Removes the oldest entries until there is room for those that were added. Returns how many
+    /// they were.
+    fn make_room(&self, mut debt: Debt) -> u64 {
+        let (mut forgotten, mut spares) = (0, SPARES);
+        while let Some(cache) = (0..CACHES).find(|&cache| debt.owed[cache] > 0) {
+            if debt.victims[cache].is_none() {
+                debt.victims[cache] = self.room.settle(cache, &mut debt.owed[cache], debt.now);
+            }
+            if let Some(victim) = debt.victims[cache].take() {
+                forgotten += self.forget(&victim, &mut debt, &mut spares);
+            }
+        }
+        forgotten
+    }
+
+    /// Removes a victim, and those of other caches that are at its base, if they have not been used
+    /// since their turn came. Returns how many were removed.
+    fn forget(&self, victim: &Victim, debt: &mut Debt, spares: &mut usize) -> u64 {
+        let hash = victim.base;
+        let mut table = self.map.shards()[self.map.determine_shard(hash as usize)].write();
+        let is_there = |(key, entries): &Slot| *key == hash && entries.get().mark(victim).is_some();
+        let Some((_, entries)) = table.get_mut(hash, is_there) else { return 0 };
+        let entries = entries.get_mut();
+        let mut victims = [None; CACHES];
+        for (mine, other) in victims.iter_mut().zip(&mut debt.victims) {
+            *mine = other.take_if(|other| other.is_beside(victim));
+        }
+        victims[victim.cache] = Some(*victim);
+        let taken = {
+            let mut stripe = self.room.stripe(victim.stripe);
+            victims.map(|victim| {
+                let victim = victim?;
+                Some((victim, stripe.take(&victim, entries.mark(&victim)?)))
+            })
+        };
+        let mut forgotten = 0;
+        for (victim, taken) in taken.iter().flatten() {
+            match (taken, entries.mark_mut(victim)) {
+                (Taken::No, _) => {}
+                (Taken::Used, Some(mark)) if *spares > 0 => {
+                    *spares -= 1;
+                    self.room.own().adopt(victim, mark);
+                }
+                _ => {
+                    entries.remove(victim);
+                    debt.owed[victim.cache] -= 1;
+                    forgotten += 1;
+                }
+            }
+        }
+        if entries.is_empty() {
+            table.remove_entry(hash, |(key, entries)| *key == hash && entries.get().is_empty());
+        }
+        forgotten
+    }
+}
+
+impl Entries {
+    fn of(base: Base) -> Self {
+        Self { base, budgets: Few::default(), groups: Few::default(), events: Few::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.budgets.is_empty() && self.groups.is_empty() && self.events.is_empty()
+    }
+
+    fn mark(&self, victim: &Victim) -> Option<&Mark> {
+        match victim.cache {
+            BUDGETS => self.budgets.mark(victim),
+            GROUPS => self.groups.mark(victim),
+            _ => self.events.mark(victim),
         }
     }
 
-    fn forget_one<K: Clone + Eq, V>(&self, cache: &Bounded<K>, slab: fn(&mut Slabs) -> &mut Slab<K, V>) {
-        // While only one thread uses the cache, it looks at every shard at most once. Other threads
-        // may use entries faster than this one looks at them. After the last look this thread
-        // therefore removes an entry even if it was used a moment ago.
-        let mut looks = 2 * SHARDS;
-        loop {
-            let Some((index, runner_up)) = cache.lowest() else {
-                // The entry that this thread must remove is still in some shard. `lowest` reads one
-                // shard's bound after the other, and other threads emptied the shards ahead of it
-                // while they filled the ones behind it.
-                thread::yield_now();
-                continue;
-            };
-            looks = looks.saturating_sub(1);
-            // The entry is dropped after the lock is released.
-            let forgotten: Option<Slot<K, V>> = {
-                let mut slabs = self.shards[index].lock();
-                let mut part = cache.part(index, slab(&mut slabs), NEVER);
-                let goes = part.slab.oldest_use() <= runner_up || looks == 0;
-                let forgotten = if goes { part.forget_oldest() } else { None };
-                cache.publish(&part);
-                forgotten
-            };
-            if forgotten.is_some() {
-                // Relaxed: nothing is read on the strength of a counter.
-                cache.evicted.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
+    fn mark_mut(&mut self, victim: &Victim) -> Option<&mut Mark> {
+        match victim.cache {
+            BUDGETS => self.budgets.mark_mut(victim),
+            GROUPS => self.groups.mark_mut(victim),
+            _ => self.events.mark_mut(victim),
+        }
+    }
+
+    fn remove(&mut self, victim: &Victim) {
+        match victim.cache {
+            BUDGETS => self.budgets.remove(victim),
+            GROUPS => self.groups.remove(victim),
+            _ => self.events.remove(victim),
         }
     }
 }
 
-impl<K: Clone + Eq> Bounded<K> {
-    fn new(capacity: usize, hasher: ahash::RandomState) -> Self {
-        Self {
-            map: DashMap::with_hasher_and_shard_amount(hasher, SHARDS),
-            capacity,
-            len: CachePadded::new(AtomicUsize::new(0)),
-            evicted: AtomicU64::new(0),
-            bounds: (0..SHARDS).map(|_| AtomicU64::new(NEVER)).collect(),
-        }
-    }
-
-    /// Returns one shard's part. `slab` is the locked slab of the shard with this number.
-    fn part<'a, V>(&'a self, index: usize, slab: &'a mut Slab<K, V>, stamp: u64) -> CacheShard<'a, K, V> {
-        CacheShard { map: &self.map, index, slab, stamp, added: 0 }
-    }
-
-    /// Counts the entries that were added, and returns their number. The caller holds the shard's
-    /// lock.
-    fn added<V>(&self, part: &CacheShard<'_, K, V>) -> usize {
-        if part.added > 0 {
-            // A bound that was published for other entries is still a lower bound.
-            // Relaxed: only a thread that holds the shard's lock writes it, and the caller holds
-            // that lock.
-            if self.bounds[part.index].load(Ordering::Relaxed) == NEVER {
-                self.publish(part);
-            }
-            // Release: pairs with the Acquire in `take_surplus`, so that a thread that counts this
-            // entry also sees the bound of its shard.
-            self.len.fetch_add(part.added, Ordering::Release);
-        }
-        part.added
-    }
-
-    /// Publishes the bound of a shard. The caller holds the shard's lock, so bounds are published
-    /// in their order.
-    fn publish<V>(&self, part: &CacheShard<'_, K, V>) {
-        // Relaxed: an old bound is a lower one, and only costs a look at the shard. The Release in
-        // `added` publishes a new entry's bound.
-        self.bounds[part.index].store(part.slab.oldest_use(), Ordering::Relaxed);
-    }
-
-    /// Takes one entry out of `len` if there are too many. Returns whether it did. If so, this
-    /// thread must remove an entry from a shard.
-    fn take_surplus(&self) -> bool {
-        // Acquire: pairs with the Release in `added`.
-        let mut len = self.len.load(Ordering::Acquire);
-        while len > self.capacity {
-            // Acquire, both: as above.
-            match self.len.compare_exchange_weak(len, len - 1, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return true,
-                Err(found) => len = found,
+impl Turn<'_> {
+    /// Runs `work`, and takes the room that the thread's stripe has for what `work` adds.
+    fn run<R>(mut self, work: impl FnOnce(&mut Self) -> R) -> (R, Debt) {
+        let result = work(&mut self);
+        let Uses { stripe, stamp: now, added: mut owed, .. } = self.uses;
+        let mut victims = [None; CACHES];
+        for (cache, (victim, owed)) in victims.iter_mut().zip(&mut owed).enumerate() {
+            if *owed > 0 {
+                *victim = stripe.settle(cache, owed, now);
             }
         }
-        false
+        (result, Debt { owed, victims, now })
     }
 
-    /// Returns the shard with the lowest bound, and the lowest bound of the others. Returns `None`
-    /// if it finds no shard with an entry.
-    fn lowest(&self) -> Option<(usize, u64)> {
-        let (mut first, mut second, mut index) = (NEVER, NEVER, None);
-        for (i, bound) in self.bounds.iter().enumerate() {
-            // Relaxed: the Acquire in `take_surplus` orders it.
-            let bound = bound.load(Ordering::Relaxed);
-            if bound < first {
-                (second, first, index) = (first, bound, Some(i));
-            } else if bound < second {
-                second = bound;
-            }
-        }
-        index.map(|index| (index, second))
+    /// Returns the hash of the base.
+    pub(super) fn hash(&self) -> u64 {
+        self.uses.base
     }
+
+    pub(super) fn bucket(&mut self, make: impl FnOnce() -> Bucket) -> &mut Bucket {
+        self.entries.budgets.entry(self.uses.base, &mut self.uses, |_| true, make)
+    }
+
+    pub(super) fn group(&mut self, key: KeyRef<'_>, make: impl FnOnce() -> Group) -> &mut Group {
+        let is = |entry: &GroupEntry| are(&entry.fields, key.fields);
+        let make = || GroupEntry { fields: copied(key.fields), group: make() };
+        &mut self.entries.groups.entry(key.hash, &mut self.uses, is, make).group
+    }
+
+    /// Returns the entry of an event. If it is missing, it is made, with a key of its own.
+    pub(super) fn event(&mut self, key: KeyRef<'_>) -> &mut EventEntry {
+        let Entries { base, events, .. } = &mut *self.entries;
+        let hash = self.uses.base;
+        let make = || EventEntry { key: key.to_key(hash, base), seen: Seen::nothing() };
+        events.entry(key.hash, &mut self.uses, |entry| key.is(&entry.key), make)
+    }
+
+    /// Returns the entry of a key that exists already. If it is missing, it is made with this key.
+    pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
+        let make = || EventEntry { key: key.clone(), seen: Seen::nothing() };
+        let is = |entry: &EventEntry| is_same(key, &entry.key);
+        &mut self.entries.events.entry(key.hash, &mut self.uses, is, make).seen
+    }
+
+    /// Returns the entry of a key if there is one.
+    pub(super) fn find_event(&mut self, key: &Arc<Key>) -> Option<&mut Seen> {
+        let is = |entry: &EventEntry| is_same(key, &entry.key);
+        Some(&mut self.entries.events.get(key.hash, &mut self.uses, is)?.seen)
+    }
+}
+
+fn is_same(key: &Arc<Key>, other: &Arc<Key>) -> bool {
+    Arc::ptr_eq(key, other) || key == other
 }

@@ -20,6 +20,7 @@ struct CounterCell {
     aggregated: AtomicU64,
     filtered: AtomicU64,
     summaries: AtomicU64,
+    evicted: AtomicU64,
 }
 
 impl CorrelatorCounters {
@@ -43,8 +44,15 @@ impl CorrelatorCounters {
         count(&self.cell().summaries);
     }
 
-    pub(super) fn sum(&self, evicted: u64) -> CorrelatorStats {
-        let mut stats = CorrelatorStats { evicted, ..CorrelatorStats::default() };
+    pub(super) fn evicted(&self, entries: u64) {
+        if entries > 0 {
+            // Relaxed: a count.
+            self.cell().evicted.fetch_add(entries, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn sum(&self) -> CorrelatorStats {
+        let mut stats = CorrelatorStats::default();
         for cell in &self.cells {
             // Relaxed, all: counts.
             stats.created += cell.created.load(Ordering::Relaxed);
@@ -52,6 +60,7 @@ impl CorrelatorCounters {
             stats.aggregated += cell.aggregated.load(Ordering::Relaxed);
             stats.filtered += cell.filtered.load(Ordering::Relaxed);
             stats.summaries += cell.summaries.load(Ordering::Relaxed);
+            stats.evicted += cell.evicted.load(Ordering::Relaxed);
         }
         stats
     }

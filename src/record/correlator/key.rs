@@ -12,65 +12,9 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use super::shards::beside;
+use super::base::{Base, BaseFields, BaseRef, base_fields, hashed};
 use crate::record::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
-
-/// The number of fields of a [`Base`].
-const FIELDS: usize = 8;
-
-/// The fields that all keys of an event have in common. No key contains the object's resource
-/// version.
-pub(super) type BaseFields<'a> = [&'a str; FIELDS];
-
-pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
-    let object = &event.involved_object;
-    [
-        &event.source.component,
-        &event.source.host,
-        &object.kind,
-        &object.namespace,
-        &object.name,
-        &object.uid,
-        &object.api_version,
-        &event.type_,
-    ]
-}
-
-/// The source, object and type of an event: one budget of the spam filter. The texts stand one
-/// after the other, so that one comparison covers them all.
-pub(super) struct Base {
-    lens: [usize; FIELDS],
-    text: Box<str>,
-}
-
-impl Base {
-    pub(super) fn of(fields: &BaseFields<'_>) -> Self {
-        let lens = fields.map(str::len);
-        Self { lens, text: fields.concat().into() }
-    }
-
-    pub(super) fn is(&self, fields: &BaseFields<'_>) -> bool {
-        if fields.map(str::len) != self.lens {
-            return false;
-        }
-        let mut rest = self.text.as_bytes();
-        fields.iter().all(|field| {
-            // The default is never used, because the lengths are those of the texts.
-            let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
-            rest = after;
-            mine == field.as_bytes()
-        })
-    }
-}
-
-impl PartialEq for Base {
-    fn eq(&self, other: &Self) -> bool {
-        self.lens == other.lens && self.text == other.text
-    }
-}
-
-impl Eq for Base {}
 
 /// An event on its way through the stages, with the parts of its keys.
 pub(super) struct Lookup<'a> {
@@ -80,8 +24,7 @@ pub(super) struct Lookup<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The hashes of an event's keys. Each field is hashed once. All hashes except the message's choose
-/// the same shard, that of the base.
+/// The hashes of an event's keys. Each field is hashed once.
 #[derive(Clone, Copy)]
 pub(super) struct Hashes {
     pub(super) base: u64,
@@ -90,14 +33,10 @@ pub(super) struct Hashes {
     pub(super) message: u64,
 }
 
-impl Hashes {
-    pub(super) fn of(event: &Event, fields: &BaseFields<'_>, state: &ahash::RandomState) -> Self {
-        let mut base = state.build_hasher();
-        // No marks separate the fields. If two keys have the same hash because of that, the lookup
-        // compares their texts.
-        for field in fields {
-            base.write(field.as_bytes());
-        }
+impl<'a> Lookup<'a> {
+    pub(super) fn of(event: &'a Event, now: Timestamp, state: &ahash::RandomState) -> Self {
+        let fields = base_fields(event);
+        let base = hashed(&fields, state);
         let mut reason = base.clone();
         reason.write(event.reason.as_bytes());
         let mut group = reason.clone();
@@ -107,8 +46,18 @@ impl Hashes {
         let mut same = reason;
         same.write_u64(message);
         same.write(event.involved_object.field_path.as_bytes());
-        let base = base.finish();
-        Self { base, group: beside(base, group.finish()), event: beside(base, same.finish()), message }
+        let hashes = Hashes { base: base.finish(), group: group.finish(), event: same.finish(), message };
+        Self { event, base: fields, hashes, now }
+    }
+
+    /// Returns the fields, besides the base, of the key by which the event is counted.
+    pub(super) fn event_fields(&self) -> [&'a Text; 3] {
+        [&self.event.reason, &self.event.message, &self.event.involved_object.field_path]
+    }
+
+    /// Returns the fields, besides the base, of the key of the event's group.
+    pub(super) fn group_fields(&self) -> [&'a Text; 3] {
+        [&self.event.reason, &self.event.reporting_controller, &self.event.reporting_instance]
     }
 }
 
@@ -118,133 +67,95 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
     hasher.finish()
 }
 
-/// A key in the caches of groups and of events.
-pub(super) struct Key {
-    /// The hash, which says where the key lies: its shard and its slot.
-    pub(super) hash: u64,
-    subject: Subject,
+/// Returns whether three texts are equal to three others.
+pub(super) fn are(mine: &[Text; 3], others: [&Text; 3]) -> bool {
+    mine.iter().zip(others).all(|(mine, other)| {
+        // Texts that are literals, or copies of each other, often lie in one place.
+        mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
+    })
 }
 
-/// The contents of a key. Keys of different kinds are never equal, so that one cache can hold
-/// several kinds.
+/// Returns copies of three texts.
+pub(super) fn copied([a, b, c]: [&Text; 3]) -> [Text; 3] {
+    // Not `map`, because the compiler then moves each text five times, in small pieces.
+    [a.clone(), b.clone(), c.clone()]
+}
+
+/// The key of an entry in the cache of events.
 #[derive(PartialEq, Eq)]
-enum Subject {
-    /// The key of an event, which is the unit of counting: equal events have the same base, reason,
-    /// message and field path.
-    Event(Arc<Base>, [Text; 3]),
-    /// The key of a group of similar events, which are equal except for their messages: the base,
-    /// the reason and the reporter.
-    Group(Arc<Base>, [Text; 3]),
-    /// The text that the user's function returned.
-    Custom(Text),
-    /// The key of the summaries of a budget.
-    Summary(BudgetKey),
+pub(super) struct Key {
+    /// The hash that finds the base.
+    pub(super) base_hash: u64,
+    /// The hash that finds the key at its base.
+    pub(super) hash: u64,
+    pub(super) base: Base,
+    kind: Kind,
+    fields: [Text; 3],
 }
 
-/// A key in the cache of budgets.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum BudgetKey {
-    /// The source, object and type of the events.
-    Base(Arc<Base>),
-    /// The text that the user's function returned.
-    Custom(Text),
+/// The kind of an event that is counted. Keys of different kinds are never equal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An event. Equal events have the same base, reason, message and field path.
+    Event,
+    /// The event that stands for a group of similar events. These have the same base, reason and
+    /// reporter, or the same text that the user's function returned.
+    Group,
+    /// The summaries of a budget.
+    Summary,
 }
 
-impl BudgetKey {
-    pub(super) fn base(&self) -> Option<&Arc<Base>> {
-        match self {
-            Self::Base(base) => Some(base),
-            Self::Custom(_) => None,
-        }
+/// The part of a [`Key`] that distinguishes it from others with the same base.
+#[derive(Clone, Copy)]
+pub(super) struct KeyRef<'a> {
+    pub(super) kind: Kind,
+    pub(super) hash: u64,
+    pub(super) fields: [&'a Text; 3],
+}
+
+static EMPTY: Text = Text::EMPTY;
+const NO_FIELDS: [&Text; 3] = [&EMPTY; 3];
+
+impl<'a> KeyRef<'a> {
+    pub(super) fn event(lookup: &Lookup<'a>) -> Self {
+        Self { kind: Kind::Event, hash: lookup.hashes.event, fields: lookup.event_fields() }
     }
 
-    pub(super) fn is_base(&self, fields: &BaseFields<'_>) -> bool {
-        self.base().is_some_and(|base| base.is(fields))
+    pub(super) fn group(lookup: &Lookup<'a>) -> Self {
+        Self { kind: Kind::Group, hash: lookup.hashes.group, fields: lookup.group_fields() }
     }
 
-    pub(super) fn is_custom(&self, text: &Text) -> bool {
-        matches!(self, Self::Custom(custom) if custom == text)
+    /// Returns the key of a group by the user's function. Its base says all.
+    pub(super) fn custom_group(hash: u64) -> Self {
+        Self { kind: Kind::Group, hash, fields: NO_FIELDS }
     }
-}
 
-fn event_fields(event: &Event) -> [&Text; 3] {
-    [&event.reason, &event.message, &event.involved_object.field_path]
-}
+    /// Returns the key of the summaries of a budget.
+    pub(super) fn summary(hash: u64) -> Self {
+        // Any number except the base's hash would do.
+        Self { kind: Kind::Summary, hash: hash.rotate_left(17), fields: NO_FIELDS }
+    }
 
-fn group_fields(event: &Event) -> [&Text; 3] {
-    [&event.reason, &event.reporting_controller, &event.reporting_instance]
-}
+    pub(super) fn is(&self, key: &Key) -> bool {
+        self.kind == key.kind && are(&key.fields, self.fields)
+    }
 
-/// Returns whether `base` is the base of the looked-up event. `known` is the event's base, if the
-/// caller has it already.
-fn is_base(base: &Arc<Base>, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
-    known.is_some_and(|known| Arc::ptr_eq(base, known)) || base.is(&lookup.base)
-}
-
-fn base_of(lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> Arc<Base> {
-    known.map_or_else(|| Arc::new(Base::of(&lookup.base)), Arc::clone)
+    pub(super) fn to_key(self, base_hash: u64, base: &Base) -> Arc<Key> {
+        let Self { kind, hash, fields } = self;
+        Arc::new(Key { base_hash, hash, base: base.clone(), kind, fields: copied(fields) })
+    }
 }
 
 impl Key {
-    pub(super) fn event(lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> Self {
-        let Lookup { event, hashes, .. } = lookup;
-        let subject = Subject::Event(base_of(lookup, known), event_fields(event).map(Text::clone));
-        Self { hash: hashes.event, subject }
-    }
-
-    pub(super) fn group(lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> Self {
-        let Lookup { event, hashes, .. } = lookup;
-        let subject = Subject::Group(base_of(lookup, known), group_fields(event).map(Text::clone));
-        Self { hash: hashes.group, subject }
-    }
-
-    pub(super) fn custom(text: Text, hash: u64) -> Self {
-        Self { hash, subject: Subject::Custom(text) }
-    }
-
-    /// Returns the key of the summaries of a budget, in the budget's shard.
-    pub(super) fn summary(budget: &BudgetKey, hash: u64) -> Self {
-        // Any number except the budget's hash would do. The budget lies in another cache, but other
-        // keys of its shard are near by in this one.
-        Self { hash: beside(hash, hash.rotate_left(17)), subject: Subject::Summary(budget.clone()) }
-    }
-
-    /// Returns whether this is the key by which the looked-up event is counted.
-    pub(super) fn is_event(&self, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
-        matches!(&self.subject, Subject::Event(base, fields)
-            if fields.each_ref() == event_fields(lookup.event) && is_base(base, lookup, known))
-    }
-
-    /// Returns whether this is the key of the group to which the looked-up event belongs.
-    pub(super) fn is_group(&self, lookup: &Lookup<'_>, known: Option<&Arc<Base>>) -> bool {
-        matches!(&self.subject, Subject::Group(base, fields)
-            if fields.each_ref() == group_fields(lookup.event) && is_base(base, lookup, known))
-    }
-
-    pub(super) fn is_custom(&self, text: &Text) -> bool {
-        matches!(&self.subject, Subject::Custom(custom) if custom == text)
-    }
-
     /// Returns whether the event that is stored under this key stands for a group.
     pub(super) fn is_of_group(&self) -> bool {
-        matches!(self.subject, Subject::Group(..) | Subject::Custom(_))
+        self.kind == Kind::Group
     }
 
-    pub(super) fn base(&self) -> Option<&Arc<Base>> {
-        match &self.subject {
-            Subject::Event(base, _) | Subject::Group(base, _) => Some(base),
-            Subject::Custom(_) | Subject::Summary(_) => None,
-        }
+    pub(super) fn base_ref(&self) -> BaseRef<'_> {
+        BaseRef::Base(&self.base)
     }
 }
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.subject == other.subject
-    }
-}
-
-impl Eq for Key {}
 
 /// A key to the entry of a correlator's memory that a decision was about. The caller passes it back
 /// to [`confirm`](super::EventCorrelator::confirm), with the store's answer.
@@ -307,11 +218,11 @@ impl Hash for CorrelationKey {
 impl fmt::Debug for CorrelationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The output leaves out the texts, which may hold what should not be in a log.
-        let kind = match self.0.subject {
-            Subject::Event(..) => "Event",
-            Subject::Group(..) => "Aggregate",
-            Subject::Custom(_) => "Custom",
-            Subject::Summary(_) => "Summary",
+        let kind = match (self.0.kind, &self.0.base) {
+            (Kind::Event, _) => "Event",
+            (Kind::Group, Base::Fields(_)) => "Aggregate",
+            (Kind::Group, Base::Custom(_)) => "Custom",
+            (Kind::Summary, _) => "Summary",
         };
         f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()
     }

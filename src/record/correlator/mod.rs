@@ -7,24 +7,25 @@
 //! * [`spam_filter`] cuts off a source that writes too much about an object.
 //!
 //! Counting comes before cutting off, so the counts include skipped events. Each stage remembers in
-//! its own [`cache_shard`], a sharded map by [`key`]s that are made of an event's fields.
-//! [`cache`] joins the shards of the three for many threads and bounds them. A decision is about
-//! one event at one moment of the clock.
+//! a [`cache`] of its own. The [`key`]s are made of an event's fields, and begin with a common
+//! [`base`]. The entries of one base lie together ([`few`]). [`room`] bounds the caches, and knows
+//! which entry to forget ([`recency`]). A decision is about one event at one moment of the clock.
 //!
 //! The stages know nothing of each other. The order in which the correlator asks them therefore
 //! does not matter, only how it combines their answers. It asks for the budget first, because the
 //! budget's key is the beginning of the other keys.
 
 mod aggregator;
+mod base;
 mod cache;
-mod cache_shard;
 mod counters;
 mod decision;
+mod few;
 mod key;
 mod observer;
 mod options;
-mod shards;
-mod slab;
+mod recency;
+mod room;
 mod spam_filter;
 mod stage_options;
 
@@ -34,15 +35,15 @@ use crate::catch::catch_panic;
 use crate::clock::{Clock, Numbers};
 use crate::error::BuildError;
 use crate::record::event::{Event, Stored, Text, Timestamp, name};
-use crate::sync::Arc;
 
 use aggregator::{Aggregator, Group};
-use cache::{Caches, EventCache, Shard};
+use base::BaseRef;
+use cache::{Caches, EventEntry, Turn};
 use counters::CorrelatorCounters;
-use key::{Base, BudgetKey, Hashes, Key, Lookup, base_fields, text_hash};
-use observer::{Observed, Occurrence, Seen};
+use key::{KeyRef, Lookup, text_hash};
+use observer::{Observed, ObservedEntry, Seen};
 use options::SkipFn;
-use spam_filter::{Bucket, BucketRules};
+use spam_filter::BucketRules;
 
 pub use decision::{Correlation, CorrelatorStats, SkipReason};
 pub use key::CorrelationKey;
@@ -73,15 +74,16 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// decreases.
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, plus the one or two entries that
-/// each thread is adding. The least recently used entry is forgotten first. If several threads use
-/// a correlator, the latest hundred or so uses of objects in different shards may count in another
-/// order. An entry has a copy of the names in its key, and shares the message of the event that
-/// made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
+/// each thread is adding. While one thread uses a correlator, the least recently used entry is
+/// forgotten first. If several threads use it, each of them forgets entries of its own first. The
+/// time since the last use of a forgotten entry is then seldom less than seven eighths of the
+/// longest one. An entry has a copy of the names in its key, and shares the message of the event
+/// that made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
 ///
 /// A decision allocates the parts of its answer, and the entries of keys that are new. Without
 /// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A
-/// thread waits for another one, for a moment, only if their objects share one of 32 shards, or if
-/// one of them makes room in the other's shard.
+/// thread waits for another one, for a moment, only if their objects share one of 128 shards, if
+/// one of them makes room in the other's shard, or if there are more than 32 threads.
 ///
 /// # Examples
 ///
@@ -190,28 +192,26 @@ impl EventCorrelator {
     /// Does what [`correlate`](Self::correlate) does, without the hook for skipped events.
     pub(crate) fn decide(&self, event: &Event) -> Correlation {
         let now = Timestamp::from(self.clock.now());
-        let base = base_fields(event);
-        let lookup = Lookup { event, base, hashes: Hashes::of(event, &base, self.caches.hasher()), now };
+        let lookup = Lookup::of(event, now, self.caches.hasher());
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
         let fold = match custom_group {
             None => Fold::ByFields,
-            Some(texts) => Fold::Done(self.fold_custom(&lookup, texts)),
+            Some(texts) => Fold::Done(self.fold_custom(&lookup, &texts)),
         };
-        let (mut budget, Observed { key, is_folded, occurrence }) =
-            self.caches.with(lookup.hashes.base, |shard| self.pass(&lookup, fold, shard));
-        let is_repeat = matches!(occurrence, Occurrence::Repeat(_));
+        let (mut budget, Observed { is_folded, is_repeat, entry }) =
+            self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |turn| {
+                self.pass(&lookup, fold, turn)
+            });
         let skip = || {
             self.counters.decided(is_folded, false, is_repeat);
             Correlation::Skip(SkipReason::SpamFilter)
         };
-        if matches!(budget, Budget::Exhausted) {
-            return skip();
-        }
+        let Some(entry) = entry else { return skip() };
         let mut event = match &self.aggregator {
             Some(aggregator) if is_folded => aggregator.combined(event, now),
             _ => event.clone(),
         };
-        occurrence.carry_over_to(&mut event);
+        let key = CorrelationKey(entry.carry_over_to(&mut event));
         // The user's function makes the key of the event as it would be stored.
         if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
             budget = self.pass_custom(&lookup, filter, &event);
@@ -220,7 +220,6 @@ impl EventCorrelator {
             }
         }
         self.counters.decided(is_folded, true, is_repeat);
-        let key = CorrelationKey(key);
         let decision =
             if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } };
         match budget {
@@ -256,11 +255,8 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
-        let (key, keeps_name) = (&key.0, self.keeps_name(&key));
-        self.caches.with(key.hash, |shard| {
-            let (_, seen) = entry_of(key, &mut shard.events);
-            seen.confirm(&stored.into(), keeps_name);
-        });
+        let keeps_name = self.keeps_name(&key);
+        self.with_base_of(&key, |turn| turn.event_of(&key.0).confirm(&stored.into(), keeps_name));
     }
 
     /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name
@@ -272,7 +268,7 @@ impl EventCorrelator {
     /// event back.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         let keeps_name = self.keeps_name(key);
-        self.caches.with(key.0.hash, |shard| match named(key, [decided, &stored.name], &mut shard.events) {
+        self.with_base_of(key, |turn| match named(key, [decided, &stored.name], turn) {
             Some(seen) => {
                 seen.confirm(&stored, keeps_name);
                 seen.name().clone()
@@ -284,8 +280,8 @@ impl EventCorrelator {
     /// Gives a new name to an event, even to one that stands for a group, because the store has
     /// another event with the name `decided`.
     pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
-        self.caches.with(key.0.hash, |shard| {
-            if let Some(seen) = named(key, [decided, decided], &mut shard.events) {
+        self.with_base_of(key, |turn| {
+            if let Some(seen) = named(key, [decided, decided], turn) {
                 seen.rename(name.clone());
             }
         });
@@ -314,56 +310,55 @@ impl EventCorrelator {
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn stats(&self) -> CorrelatorStats {
-        self.counters.sum(self.caches.evicted())
+        self.counters.sum()
     }
 
-    /// Runs the stages whose keys are made of the event's own fields. Their entries all lie in
-    /// `shard`.
-    fn pass(&self, lookup: &Lookup<'_>, fold: Fold, shard: &mut Shard<'_>) -> (Budget, Observed) {
-        let Shard { groups, events, budgets } = shard;
+    /// Runs `work` on the entries of a base, and counts the entries that were forgotten for it.
+    fn with<R>(&self, hash: u64, base: BaseRef<'_>, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+        let (result, forgotten) = self.caches.with(hash, base, work);
+        self.counters.evicted(forgotten);
+        result
+    }
+
+    fn with_base_of<R>(&self, key: &CorrelationKey, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+        self.with(key.0.base_hash, key.0.base_ref(), work)
+    }
+
+    /// Runs the stages whose keys are made of the event's own fields.
+    fn pass(&self, lookup: &Lookup<'_>, fold: Fold, turn: &mut Turn<'_>) -> (Budget, Observed) {
         let Lookup { event, hashes, now, .. } = *lookup;
-        let mut base = None;
-        let mut budget = Budget::Allowed;
-        if let Some(filter) = self.filter.as_ref().filter(|filter| !filter.has_custom_key()) {
-            let make = || (BudgetKey::Base(Arc::new(Base::of(&lookup.base))), filter.full(now));
-            let (key, bucket) = budgets.entry(hashes.base, |key| key.is_base(&lookup.base), make);
-            budget = self.budget(lookup, filter, (key, hashes.base), bucket, events);
-            base = key.base();
-        }
+        let budget = match &self.filter {
+            Some(filter) if !filter.has_custom_key() => self.budget(lookup, filter, turn),
+            _ => Budget::Allowed,
+        };
+        let is_skipped = matches!(budget, Budget::Exhausted);
         let folded = match (fold, &self.aggregator) {
             (Fold::Done(folded), _) => folded,
             (Fold::ByFields, None) => None,
             (Fold::ByFields, Some(aggregator)) => {
-                let make = || (Arc::new(Key::group(lookup, base)), Group::new(now));
-                let (key, group) = groups.entry(hashes.group, |key| key.is_group(lookup, base), make);
-                base = base.or(key.base());
+                let key = KeyRef::group(lookup);
+                let group = turn.group(key, || Group::new(now));
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
-                is_folded.then(|| self.observe_group(lookup, key, events))
+                is_folded.then(|| self.observe_group(lookup, key, turn))
             }
         };
-        let observed = folded.unwrap_or_else(|| {
-            let make = || (Arc::new(Key::event(lookup, base)), Seen::nothing());
-            let (key, seen) = events.entry(hashes.event, |key| key.is_event(lookup, base), make);
-            let occurrence = if seen.count() {
-                Occurrence::Repeat(seen.stored())
-            } else {
+        let mut observed = folded.unwrap_or_else(|| {
+            let EventEntry { key, seen } = turn.event(KeyRef::event(lookup));
+            let is_repeat = seen.count();
+            if !is_repeat {
                 seen.store(event);
-                Occurrence::First(None)
-            };
-            Observed { key: key.clone(), is_folded: false, occurrence }
+            }
+            // An event that is skipped costs no copies.
+            let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored()) };
+            Observed { is_folded: false, is_repeat, entry: (!is_skipped).then(entry) }
         });
+        observed.entry = observed.entry.filter(|_| !is_skipped);
         (budget, observed)
     }
 
-    /// Runs the last stage for a budget that has been found.
-    fn budget(
-        &self,
-        lookup: &Lookup<'_>,
-        filter: &BucketRules,
-        (key, hash): (&BudgetKey, u64),
-        bucket: &mut Bucket,
-        events: &mut EventCache<'_>,
-    ) -> Budget {
+    /// Runs the last stage.
+    fn budget(&self, lookup: &Lookup<'_>, filter: &BucketRules, turn: &mut Turn<'_>) -> Budget {
+        let bucket = turn.bucket(|| filter.full(lookup.now));
         if filter.exempts(lookup.event) {
             return Budget::Allowed;
         }
@@ -372,84 +367,75 @@ impl EventCorrelator {
             Some(0) => Budget::Allowed,
             // The summary is counted like any event.
             Some(skipped) => {
-                let key = Arc::new(Key::summary(key, hash));
-                let (_, seen) = entry_of(&key, events);
-                let occurrence = self.observe_own(lookup, seen, Numbers::take);
-                Budget::Resumed(Box::new((skipped, Observed { key, is_folded: false, occurrence })))
+                let key = KeyRef::summary(turn.hash());
+                let (is_repeat, summary) = self.observe_own(lookup, key, turn, Numbers::take);
+                Budget::Resumed(Box::new((skipped, is_repeat, summary)))
             }
         }
     }
 
     /// Runs the first two stages with the keys that the user's function made. Returns `None` if the
     /// event is not folded.
-    fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): (Text, Text)) -> Option<Observed> {
+    fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
-        let [hash, member_hash] = [&group, &member].map(|text| text_hash(text, self.caches.hasher()));
-        self.caches.with(hash, |shard| {
-            let make = || (Arc::new(Key::custom(group.clone(), hash)), Group::new(lookup.now));
-            let (key, group) = shard.groups.entry(hash, |key| key.is_custom(&group), make);
-            let is_folded = aggregator.folds(group, &member, member_hash, lookup.now);
-            is_folded.then(|| self.observe_group(lookup, key, &mut shard.events))
+        let [hash, member_hash] = [group, member].map(|text| text_hash(text, self.caches.hasher()));
+        self.with(hash, BaseRef::Custom(group), |turn| {
+            let key = KeyRef::custom_group(hash);
+            let group = turn.group(key, || Group::new(lookup.now));
+            let is_folded = aggregator.folds(group, member, member_hash, lookup.now);
+            is_folded.then(|| self.observe_group(lookup, key, turn))
         })
     }
 
     /// Runs the second stage for the event that stands for a group.
-    fn observe_group(&self, lookup: &Lookup<'_>, key: &Arc<Key>, events: &mut EventCache<'_>) -> Observed {
-        let (key, seen) = entry_of(key, events);
+    fn observe_group(&self, lookup: &Lookup<'_>, key: KeyRef<'_>, turn: &mut Turn<'_>) -> Observed {
         let number = match &self.aggregator {
             Some(aggregator) if aggregator.has_own_names() => Numbers::take,
             _ => Numbers::share,
         };
-        Observed { key: key.clone(), is_folded: true, occurrence: self.observe_own(lookup, seen, number) }
+        let (is_repeat, entry) = self.observe_own(lookup, key, turn, number);
+        Observed { is_folded: true, is_repeat, entry: Some(entry) }
     }
 
     /// Counts an event that the correlator makes itself, or names a new one. The name is made of
-    /// the moment, as in client-go, but is never one that a recorder has given to an event.
+    /// the moment, as in client-go, but is never one that a recorder has given to an event. Returns
+    /// whether it was counted.
     fn observe_own(
         &self,
         lookup: &Lookup<'_>,
-        seen: &mut Seen,
+        key: KeyRef<'_>,
+        turn: &mut Turn<'_>,
         number: fn(&Numbers, u64, u64) -> u64,
-    ) -> Occurrence {
-        if seen.count() {
-            return Occurrence::Repeat(seen.stored());
+    ) -> (bool, ObservedEntry) {
+        let EventEntry { key, seen } = turn.event(key);
+        let is_repeat = seen.count();
+        if !is_repeat {
+            let object = &lookup.event.involved_object.name;
+            let number = number(self.clock.numbers(), name::hash(object), lookup.now.name_number());
+            seen.store_own(name::plain(object, number), lookup.now);
         }
-        let object = &lookup.event.involved_object.name;
-        let number = number(self.clock.numbers(), name::hash(object), lookup.now.name_number());
-        let name = name::plain(object, number);
-        seen.store_own(name.clone(), lookup.now);
-        Occurrence::First(Some(name))
+        (is_repeat, ObservedEntry { key: key.clone(), stored: Some(seen.stored()) })
     }
 
     /// Runs the last stage with the user's key, which is made of the event as it would be stored.
     fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> Budget {
         let Some(budget) = filter.custom_key(result) else { return Budget::Allowed };
         let hash = text_hash(&budget, self.caches.hasher());
-        self.caches.with(hash, |shard| {
-            let Shard { events, budgets, .. } = shard;
-            let make = || (BudgetKey::Custom(budget.clone()), filter.full(lookup.now));
-            let (key, bucket) = budgets.entry(hash, |key| key.is_custom(&budget), make);
-            self.budget(lookup, filter, (key, hash), bucket, events)
-        })
+        self.with(hash, BaseRef::Custom(&budget), |turn| self.budget(lookup, filter, turn))
     }
 
     fn summarized(
         &self,
         lookup: &Lookup<'_>,
-        (skipped, Observed { key, occurrence, .. }): (u64, Observed),
-        event: Correlation,
+        (skipped, is_repeat, entry): (u64, bool, ObservedEntry),
+        decision: Correlation,
     ) -> Correlation {
         self.counters.summarized();
-        let is_repeat = matches!(occurrence, Occurrence::Repeat(_));
-        let mut summary = BucketRules::summary(lookup.event, skipped, lookup.now);
-        occurrence.carry_over_to(&mut summary);
-        let key = CorrelationKey(key);
-        let summary = if is_repeat {
-            Correlation::Update { event: summary, key }
-        } else {
-            Correlation::Create { event: summary, key }
-        };
-        Correlation::Summarized { summary: Box::new(summary), event: Box::new(event) }
+        let mut event = BucketRules::summary(lookup.event, skipped, lookup.now);
+        let key = CorrelationKey(entry.carry_over_to(&mut event));
+        let summary =
+            if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } };
+        Correlation::Summarized { summary: Box::new(summary), event: Box::new(decision) }
     }
 }
 
@@ -458,8 +444,8 @@ enum Budget {
     Allowed,
     Exhausted,
     /// Allowed again after events were skipped. A summary says how many: their number comes first,
-    /// then the summary's entry.
-    Resumed(Box<(u64, Observed)>),
+    /// then whether there was a summary before, and the summary's entry.
+    Resumed(Box<(u64, bool, ObservedEntry)>),
 }
 
 /// The answer of the first stage, or the way to it.
@@ -470,23 +456,9 @@ enum Fold {
     Done(Option<Observed>),
 }
 
-/// Returns the entry of a key that exists already, with its own copy of the key. If the entry is
-/// missing, it is made with this key.
-fn entry_of<'a>(key: &Arc<Key>, events: &'a mut EventCache<'_>) -> (&'a Arc<Key>, &'a mut Seen) {
-    events.entry(key.hash, |other| same(key, other), || (key.clone(), Seen::nothing()))
-}
-
 /// Returns the entry of a key, if it has one of these names.
-fn named<'a>(
-    CorrelationKey(key): &CorrelationKey,
-    names: [&Text; 2],
-    events: &'a mut EventCache<'_>,
-) -> Option<&'a mut Seen> {
-    events.get(key.hash, |other| same(key, other)).filter(|seen| names.contains(&seen.name()))
-}
-
-fn same(key: &Arc<Key>, other: &Arc<Key>) -> bool {
-    Arc::ptr_eq(key, other) || key == other
+fn named<'a>(key: &CorrelationKey, names: [&Text; 2], turn: &'a mut Turn<'_>) -> Option<&'a mut Seen> {
+    turn.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
 }
 
 impl fmt::Debug for EventCorrelator {

@@ -65,34 +65,31 @@ impl Seen {
     }
 }
 
-/// Gives a repeat the name, version, first time and count of the stored event.
-fn carry_over(stored: Stored, event: &mut Event) {
-    let Stored { name, resource_version, count, first_timestamp } = stored;
-    event.count = count;
-    event.first_timestamp = first_timestamp;
-    event.metadata.name = name;
-    event.metadata.set_resource_version(resource_version);
-}
-
 /// The answer of the second stage.
 pub(super) struct Observed {
-    pub(super) key: Arc<Key>,
     pub(super) is_folded: bool,
-    pub(super) occurrence: Occurrence,
+    pub(super) is_repeat: bool,
+    /// `None` for an event that the last stage skips.
+    pub(super) entry: Option<ObservedEntry>,
 }
 
-pub(super) enum Occurrence {
-    /// The first occurrence, with its name if the correlator made the event.
-    First(Option<Text>),
-    Repeat(Stored),
+/// The entry on which an event is counted.
+pub(super) struct ObservedEntry {
+    pub(super) key: Arc<Key>,
+    /// What the event to be stored takes over from the entry. `None` if the entry was made from the
+    /// event itself.
+    pub(super) stored: Option<Stored>,
 }
 
-impl Occurrence {
-    pub(super) fn carry_over_to(self, event: &mut Event) {
-        match self {
-            Self::First(None) => {}
-            Self::First(Some(name)) => event.metadata.name = name,
-            Self::Repeat(stored) => carry_over(stored, event),
+impl ObservedEntry {
+    /// Gives the event to be stored its name, version, first time and count. Returns the key.
+    pub(super) fn carry_over_to(self, event: &mut Event) -> Arc<Key> {
+        if let Some(Stored { name, resource_version, count, first_timestamp }) = self.stored {
+            event.count = count;
+            event.first_timestamp = first_timestamp;
+            event.metadata.name = name;
+            event.metadata.set_resource_version(resource_version);
         }
+        self.key
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::CorrelatorOptions;
 use eventcast::correlator::{Aggregation, Correlation, SpamFilter};
 use eventcast::stats::CorrelatorStats;
+use eventcast::{CorrelatorOptions, Event};
 
 use super::{PREFIX, Rig, Seen, budget, decision, event, folding, start};
 
@@ -231,4 +231,45 @@ fn threads_that_insert_and_evict_keep_the_books() {
     };
     fill(0);
     assert_eq!(fill(100), 24, "eight in each of three caches");
+}
+
+/// An event about the object with this number.
+fn about(object: u64) -> Event {
+    let mut event = event("r", "m");
+    event.involved_object.name = format!("pod-{object}").into();
+    event
+}
+
+fn on_another_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+#[test]
+fn threads_that_come_and_go_leave_a_cache_full_and_in_order() {
+    let rig = Rig::new(CorrelatorOptions::off().lru_cache_size(8));
+    for i in 0..100 {
+        assert_eq!(on_another_thread(|| rig.seen(&about(i))), Seen::Create(1));
+    }
+    assert_eq!(rig.correlator.stats().evicted, 92);
+    for i in 92..100 {
+        assert_eq!(on_another_thread(|| rig.seen(&about(i))), Seen::Update(2));
+    }
+    assert_eq!(rig.correlator.stats().evicted, 92);
+}
+
+#[test]
+fn what_another_thread_used_last_stays() {
+    let rig = Rig::new(CorrelatorOptions::off().lru_cache_size(8));
+    for i in 0..8 {
+        assert_eq!(rig.seen(&about(i)), Seen::Create(1));
+    }
+    on_another_thread(|| {
+        assert_eq!(rig.seen(&about(0)), Seen::Update(2));
+        assert_eq!(rig.seen(&about(8)), Seen::Create(1), "1 is forgotten");
+    });
+    assert_eq!(rig.seen(&about(0)), Seen::Update(3));
+    assert_eq!(rig.seen(&about(2)), Seen::Update(2));
+    assert_eq!(rig.seen(&about(1)), Seen::Create(1), "3 is forgotten");
+    assert_eq!(rig.seen(&about(8)), Seen::Update(2));
+    assert_eq!(rig.correlator.stats().evicted, 2);
 }

@@ -1,0 +1,121 @@
+//! The part that all keys of an event have in common: its source, object and type.
+
+use std::hash::{BuildHasher, Hasher};
+
+use crate::record::event::{Event, Text};
+use crate::sync::Arc;
+
+/// The number of fields of a [`Base`].
+const FIELDS: usize = 8;
+/// The number of bytes that say how long a field is.
+const LEN: usize = size_of::<u32>();
+/// The number of bytes in front of the texts.
+const HEAD: usize = FIELDS * LEN;
+/// The number of bytes up to which a base is put together without an allocation of its own.
+const SHORT: usize = 512;
+
+/// The fields that all keys of an event have in common. No key contains the object's resource
+/// version.
+pub(super) type BaseFields<'a> = [&'a str; FIELDS];
+
+pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
+    let object = &event.involved_object;
+    [
+        &event.source.component,
+        &event.source.host,
+        &object.kind,
+        &object.namespace,
+        &object.name,
+        &object.uid,
+        &object.api_version,
+        &event.type_,
+    ]
+}
+
+/// What all keys in one place of the caches have in common. The spam filter has a budget for each.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Base {
+    /// The source, object and type of events: the length of each text, and then the texts, so that
+    /// one comparison covers them all.
+    Fields(Arc<[u8]>),
+    /// The text that a function of the user's returned.
+    Custom(Text),
+}
+
+/// A base that is looked for.
+#[derive(Clone, Copy)]
+pub(super) enum BaseRef<'a> {
+    Fields(&'a BaseFields<'a>),
+    Custom(&'a Text),
+    Base(&'a Base),
+}
+
+impl BaseRef<'_> {
+    pub(super) fn is(self, base: &Base) -> bool {
+        match (self, base) {
+            (Self::Fields(fields), Base::Fields(bytes)) => are(fields, bytes),
+            (Self::Custom(text), Base::Custom(custom)) => custom == text,
+            (Self::Base(Base::Fields(a)), Base::Fields(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Base(other), base) => other == base,
+            _ => false,
+        }
+    }
+
+    pub(super) fn to_base(self) -> Base {
+        match self {
+            Self::Fields(fields) => Base::Fields(joined(fields)),
+            Self::Custom(text) => Base::Custom(text.clone()),
+            Self::Base(base) => base.clone(),
+        }
+    }
+}
+
+fn head(fields: &BaseFields<'_>) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    for (len, field) in head.chunks_exact_mut(LEN).zip(fields) {
+        len.copy_from_slice(&(field.len() as u32).to_ne_bytes());
+    }
+    head
+}
+
+fn are(fields: &BaseFields<'_>, bytes: &[u8]) -> bool {
+    let Some((lens, mut rest)) = bytes.split_at_checked(HEAD) else { return false };
+    fields.iter().zip(lens.chunks_exact(LEN)).all(|(field, len)| *len == (field.len() as u32).to_ne_bytes())
+        && fields.iter().all(|field| {
+            let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
+            rest = after;
+            // Most events have fields that are empty, and a comparison of nothing is a call, too.
+            field.is_empty() || mine == field.as_bytes()
+        })
+}
+
+fn joined(fields: &BaseFields<'_>) -> Arc<[u8]> {
+    let len = HEAD + fields.iter().map(|field| field.len()).sum::<usize>();
+    let mut short = [0; SHORT];
+    let Some(bytes) = short.get_mut(..len) else {
+        let mut bytes = head(fields).to_vec();
+        for field in fields {
+            bytes.extend_from_slice(field.as_bytes());
+        }
+        return bytes.into();
+    };
+    let (lens, mut rest) = bytes.split_at_mut(HEAD);
+    lens.copy_from_slice(&head(fields));
+    for field in fields {
+        let (mine, after) = rest.split_at_mut(field.len());
+        mine.copy_from_slice(field.as_bytes());
+        rest = after;
+    }
+    (&*bytes).into()
+}
+
+/// The hasher of the fields, and the one after them.
+pub(super) fn hashed<S: BuildHasher>(fields: &BaseFields<'_>, state: &S) -> S::Hasher {
+    let mut hasher = state.build_hasher();
+    // No marks separate the fields. If two keys have the same hash because of that, the lookup
+    // compares their texts.
+    for field in fields {
+        hasher.write(field.as_bytes());
+    }
+    hasher
+}
