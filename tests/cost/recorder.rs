@@ -11,7 +11,7 @@ use eventcast::sink::WriteOrder;
 use eventcast::testing::FakeClock;
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, Recorded, Recorder,
-    SinkError, Text,
+    RetryPolicy, SinkError, Text,
 };
 
 use crate::bus::SLICES_AT_A_TIME;
@@ -99,6 +99,9 @@ fn what_is_refused_allocates_no_more() {
     }
 }
 
+/// The name of an object whose events the sink does not store.
+const LOST: &str = "lost";
+
 /// A sink that answers with the event that it was given, and notes how many allocations its thread
 /// has made so far.
 struct Echo(Arc<Mutex<Vec<u64>>>);
@@ -109,6 +112,9 @@ impl EventSink for Echo {
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        if event.involved_object.name == LOST {
+            return Err(SinkError::retry("busy"));
+        }
         self.0.lock().unwrap().push(so_far());
         Ok(event.clone())
     }
@@ -137,6 +143,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     let options = CorrelatorOptions::default().on_skip(move |_| thread.here());
     let options = options.spam_filter(SpamFilter::default().burst(burst));
     let recording = broadcaster.recording().correlator(options).order(order);
+    let recording = recording.retry(RetryPolicy::default().attempts(1));
     let recording = recording.start(Echo(calls.clone())).unwrap();
     let mut count = 0;
     let mut record = |recorder: &Recorder, object: &ObjectReference, message: &str| {
@@ -154,8 +161,11 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     for _ in 0..=burst {
         record(&begin, &ObjectReference::new("Pod", "web-1"), LITERAL);
     }
+    // The recording remembers the texts of a failure, which must not cost later events anything.
+    record(&begin, &ObjectReference::new("Pod", LOST), LITERAL);
     let before = recording.stats();
     assert_eq!(before.skipped, 1, "the hook has run");
+    assert!(before.last_failure.is_some() && before.last_refusal.is_some());
     let each = |(object, message): &(&ObjectReference, String)| {
         thread.allocations(|| record(&recorder, object, message))
     };
@@ -164,6 +174,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     let writer = calls[burst as usize..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     let stats = recording.stats();
     assert_eq!(stats.coalesced, 0, "each is a write of its own");
+    assert_eq!(stats.last_failure, before.last_failure, "it stays");
     Costs {
         recording: each,
         writer,

@@ -59,6 +59,7 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
     pub(super) retry_if: Option<RetryIf>,
+    /// The counters so far. The texts about failures are those that have not been published yet.
     pub(super) tally: RecordingStats,
     /// The published counters: all except those that the watcher keeps itself.
     pub(super) stats: Arc<Mutex<RecordingStats>>,
@@ -169,7 +170,12 @@ impl Driver {
     fn publish_progress(&mut self) {
         let correlator = self.correlator.stats();
         (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);
-        self.stats.lock().clone_from(&self.tally);
+        let mut stats = self.stats.lock();
+        // The texts are moved, because copies in every round would be two allocations.
+        let last_refusal = self.tally.last_refusal.take().or_else(|| stats.last_refusal.take());
+        let last_failure = self.tally.last_failure.take().or_else(|| stats.last_failure.take());
+        *stats = RecordingStats { last_refusal, last_failure, ..self.tally.clone() };
+        drop(stats);
         self.reader.give_back(std::mem::take(&mut self.decided));
         self.reader.set_handled(self.pending.position());
         self.pending.tidy();
