@@ -40,7 +40,7 @@ fn a_write_is_replaced_wherever_it_is() {
         }
     }
     // The event at the sink and one for each of the three pending writes take room.
-    until(|| recording.stats().watcher.offered == 12 && recording.stats().watcher.queued == 4);
+    until(|| recording.stats().watcher.offered == 12 && recording.stats().watcher.lag == 4);
     turnstile.let_one_pass();
     until(|| recording.stats().watcher.queued == 1);
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_creation_that_was_done_after_all_becomes_a_change() {
         calls.recv_timeout(LONG).unwrap();
         clock.wait_for_waiters(1);
         (0..4).for_each(|_| record(&events, "web-0", "Started"));
-        until(|| recording.stats().watcher.offered == 5 && recording.stats().watcher.queued == 1);
+        until(|| recording.stats().watcher.offered == 5 && recording.stats().watcher.lag == 1);
         clock.advance(PAUSE);
         events.flush(LONG).unwrap();
         let calls = sink.calls.lock().unwrap().clone();
@@ -184,7 +184,7 @@ fn events_that_share_a_write_are_refused_together() {
     for call in 0..2 {
         turnstile.wait();
         (0..3).for_each(|_| record(&events, "web-0", "Started"));
-        until(|| recording.stats().watcher.offered == 4 + 3 * call && recording.stats().watcher.queued == 2);
+        until(|| recording.stats().watcher.offered == 4 + 3 * call && recording.stats().watcher.lag == 2);
         turnstile.let_one_pass();
     }
     drop(turnstile);

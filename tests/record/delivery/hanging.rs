@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::EventBroadcaster;
-use eventcast::record::LossReason;
+use eventcast::record::{LossReason, Outage};
+use eventcast::sink::{SinkOp, Stored};
+use eventcast::{Event, EventBroadcaster, EventSink, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, gate, record, until};
 
@@ -35,7 +36,7 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
     gate.entered.recv_timeout(LONG).unwrap();
     let are_folded = |offered: u64| {
         let watcher = recording.stats().watcher;
-        watcher.offered == offered && watcher.queued <= OBJECTS + 1
+        watcher.offered == offered && watcher.lag <= OBJECTS + 1
     };
     for number in 1..EVENTS {
         record(&events, &format!("web-{}", number % OBJECTS), "BackOff");
@@ -47,7 +48,7 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
     until(|| are_folded(EVENTS));
     // Two events of the first object take room: one that the sink has, and one that waits behind
     // it.
-    assert_eq!(recording.stats().watcher.queued, OBJECTS + 1);
+    assert_eq!(recording.stats().watcher.lag, OBJECTS + 1);
     assert_eq!(sink.calls().len(), 1, "the sink hangs");
     drop(gate);
     events.flush(LONG).unwrap();
@@ -85,7 +86,7 @@ fn a_hot_key_behind_a_slow_sink_costs_a_write_for_each_call() {
         }
         until(|| {
             let watcher = recording.stats().watcher;
-            watcher.offered == 1 + EACH * call && watcher.queued == 2
+            watcher.offered == 1 + EACH * call && watcher.lag == 2
         });
         turnstile.let_one_pass();
         calls.recv_timeout(LONG).unwrap();
@@ -151,6 +152,69 @@ fn a_worker_that_hangs_holds_up_its_own_keys_only() {
     assert_balanced(&recording.stats());
 }
 
+/// A sink whose first call takes until a message comes, and that notes the size of each batch.
+struct SlowAtFirst {
+    sizes: Arc<Mutex<Vec<usize>>>,
+    go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl EventSink for SlowAtFirst {
+    fn create(&self, _: &Event) -> Result<Event, SinkError> {
+        unreachable!("a recording calls `apply`")
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        self.sizes.lock().unwrap().push(batch.len());
+        if self.sizes.lock().unwrap().len() == 1 {
+            self.go.lock().unwrap().recv_timeout(LONG).unwrap();
+        }
+        batch.iter().map(|op| Ok(Stored::from(op.event()))).collect()
+    }
+}
+
+/// The clock is the system's, because a call takes real time. The first call takes until the hook
+/// says that it takes too long, so nothing here depends on the speed of the machine.
+#[test]
+fn a_batch_after_a_slow_one_has_half_as_many_operations() {
+    const EVENTS: usize = 40;
+    let events = EventBroadcaster::new().unwrap();
+    let (gate, pass) = gate();
+    // This runs on the recording's thread, which has to find all events in its queue.
+    let options = without_budget().aggregate_key(move |event| {
+        pass();
+        (event.involved_object.name.clone(), event.message.clone())
+    });
+    let (tx, go) = mpsc::channel();
+    let on_outage = move |outage: &Outage<'_>| {
+        if !outage.is_over() {
+            let _ = tx.send(());
+        }
+    };
+    let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let sink = SlowAtFirst { sizes: sizes.clone(), go: Mutex::new(go) };
+    let recording = events.recording().correlator(options).on_outage(on_outage).start(sink).unwrap();
+    // This watcher gets each event after the recording, which was registered first.
+    let mut witness = events.watch_builder().watch().unwrap();
+    for number in 0..EVENTS {
+        record(&events, &format!("web-{number}"), "Started");
+    }
+    gate.entered.recv_timeout(LONG).unwrap();
+    for _ in 0..EVENTS {
+        witness.recv_timeout(LONG).unwrap();
+    }
+    drop(gate);
+    events.flush(LONG).unwrap();
+    let sizes = sizes.lock().unwrap();
+    assert_eq!(sizes[..2], [16, 8], "{sizes:?}");
+    assert!(sizes.windows(2).all(|pair| pair[1] <= 2 * pair[0]), "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<usize>(), EVENTS);
+    assert_eq!(recording.stats().created, EVENTS as u64);
+}
+
 /// A deadline passes while the sink hangs. The loss of a write is the loss of all events for which
 /// it stands, and the hook gets the newest of them.
 #[test]
@@ -177,7 +241,7 @@ fn events_that_share_a_write_are_given_up_together() {
     for reason in ["A", "B", "B", "A", "B", "A"] {
         record(&events, "web-0", reason);
     }
-    until(|| recording.stats().watcher.offered == 7 && recording.stats().watcher.queued == 3);
+    until(|| recording.stats().watcher.offered == 7 && recording.stats().watcher.lag == 3);
     let closing = events.clone();
     let shutdown = thread::spawn(move || closing.shutdown_timeout(Duration::from_secs(5)));
     clock.wait_for_waiters(1);

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::{EventBroadcaster, RetryPolicy, SinkError};
+use eventcast::record::Outage;
+use eventcast::{EventBroadcaster, RetryPolicy, SinkError, Timestamp};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, until};
 
@@ -37,7 +38,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
             offered += 1;
             until(|| {
                 let watcher = recording.stats().watcher;
-                watcher.offered == offered && watcher.queued <= KEYS.len() as u64
+                watcher.offered == offered && watcher.lag <= KEYS.len() as u64
             });
         }
         clock.advance(PAUSE);
@@ -59,6 +60,72 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     let mut counts: Vec<i32> = sink.store.events().iter().map(|event| event.count).collect();
     counts.sort_unstable();
     assert_eq!(counts, [9, 9, 10]);
+}
+
+/// The hook is called once when an outage begins, and once when it ends. A failure of one event is
+/// not an outage. The statistics say the same.
+#[test]
+fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
+    type Answer = fn() -> Result<(), SinkError>;
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(|| Ok(())));
+    let answering = answer.clone();
+    let (sink, calls) = Scripted::new(&clock, move |_, _| answering.lock().unwrap()());
+    let (tx, outages) = mpsc::channel();
+    let hook = move |outage: &Outage<'_>| {
+        let cause = outage.cause().map(str::to_owned);
+        tx.send((outage.is_over(), outage.since(), cause, outage.recording().to_owned())).unwrap();
+    };
+    let builder = events.recording().name("audit").correlator(without_budget()).on_outage(hook);
+    let recording = builder.start(sink).unwrap();
+    // Records an event, and waits until it has been tried.
+    let try_one = |reason: &str| {
+        let before = Timestamp::from(clock.clock().now());
+        record(&events, "web-0", reason);
+        calls.recv_timeout(LONG).unwrap();
+        before
+    };
+    try_one("Stored");
+    *answer.lock().unwrap() = || Err(SinkError::retry("500"));
+    try_one("Failed");
+    clock.wait_for_waiters(1);
+    assert!(outages.try_recv().is_err(), "only one event has failed");
+
+    let two: [(&str, Answer); 2] = [
+        ("first", || Err(SinkError::unavailable("first"))),
+        ("second", || Err(SinkError::unavailable("second"))),
+    ];
+    for (cause, error) in two {
+        // The next event has another time.
+        clock.advance(Duration::from_millis(1));
+        *answer.lock().unwrap() = error;
+        let since = try_one(cause);
+        let text = Some(format!("unavailable: {cause}"));
+        assert_eq!(outages.recv_timeout(LONG).unwrap(), (false, since, text, "audit".to_owned()));
+        for _ in 0..3 {
+            clock.wait_for_waiters(1);
+            assert_eq!(recording.stats().unavailable_since, Some(since));
+            clock.advance(PAUSE);
+            calls.recv_timeout(LONG).unwrap();
+        }
+        clock.wait_for_waiters(1);
+        assert!(outages.try_recv().is_err(), "the store is still unavailable");
+
+        *answer.lock().unwrap() = || Ok(());
+        clock.advance(PAUSE);
+        assert_eq!(outages.recv_timeout(LONG).unwrap(), (true, since, None, "audit".to_owned()));
+        until(|| recording.stats().unavailable_since.is_none());
+        // The event that was not the probe is due.
+        clock.advance(PAUSE);
+        events.flush(LONG).unwrap();
+        while calls.try_recv().is_ok() {}
+    }
+    assert!(events.shutdown().complete);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.lost(), stats.panics), (4, 0, 0));
+    assert_balanced(&stats);
+    assert!(outages.try_recv().is_err());
 }
 
 /// Two bad and ten healthy events a second for four minutes, with the default policy. The healthy

@@ -285,7 +285,7 @@ fn a_store_that_is_found_away_at_the_very_end_holds_nothing_up() {
         record(&events, "web-0", reason);
     }
     // A repeat takes no room.
-    until(|| recording.stats().watcher.offered == 9 && recording.stats().watcher.queued == 5);
+    until(|| recording.stats().watcher.offered == 9 && recording.stats().watcher.lag == 5);
     events.close();
     assert_eq!(witness.events().count(), 9);
     drop(gate);

@@ -62,7 +62,7 @@ fn what_comes_for_a_key_that_waits_is_counted_and_written_in_one_go() {
     // counted.
     for i in 2..=100 {
         record(&events, "web-0", "Started");
-        until(|| recording.stats().watcher.offered == i && recording.stats().watcher.queued <= 2);
+        until(|| recording.stats().watcher.offered == i && recording.stats().watcher.lag <= 2);
     }
     is_back.store(true, Ordering::SeqCst);
     clock.advance(Duration::from_secs(10));
@@ -147,7 +147,7 @@ fn written_behind_a_call(order: WriteOrder, queued: u64) -> Vec<String> {
     for reason in ["B", "A", "B", "B", "C", "A", "D", "D", "E"] {
         record(&events, "web-0", reason);
     }
-    until(|| recording.stats().watcher.offered == 10 && recording.stats().watcher.queued == queued);
+    until(|| recording.stats().watcher.offered == 10 && recording.stats().watcher.lag == queued);
     drop(gate);
     events.flush(LONG).unwrap();
     assert_balanced(&recording.stats());
