@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::sink::{AsyncEventSink, Blocking, SinkErrorKind, SinkOp, Stored};
+use eventcast::sink::{AsyncEventSink, Blocking, SinkErrorKind, SinkOp, Stored, WriteOrder};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
 use futures::channel::oneshot;
 use test_support::LONG;
@@ -232,4 +232,44 @@ fn an_operation_that_is_not_waited_for_may_be_tried_again() {
     // Nobody knows which of them were done.
     assert!(answers.len() == 2 && answers.iter().all(|answer| answer.as_ref().is_err()));
     assert_eq!(format!("{sink:?}"), "Blocking { sink: ByName, .. }");
+}
+
+/// A store that appends: it notes the count of each event that it gets.
+#[derive(Default)]
+struct Journal(Mutex<Vec<i32>>);
+
+impl AsyncEventSink for Journal {
+    async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        smol::future::yield_now().await;
+        self.0.lock().unwrap().push(event.count);
+        Ok(event.clone())
+    }
+
+    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event).await
+    }
+
+    fn write_order(&self) -> WriteOrder {
+        WriteOrder::Bus
+    }
+}
+
+#[test]
+fn a_store_that_appends_gets_every_write_in_order() {
+    let journal = Arc::new(Journal::default());
+    let sink = Arc::new(Blocking::new(journal.clone(), |future| smol::block_on(future)));
+    let events = EventBroadcaster::new().unwrap();
+    let error = events.recording().workers(2).start(sink.clone()).unwrap_err();
+    assert!(error.to_string().contains("1 thread with WriteOrder::Bus"), "{error}");
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    for _ in 0..20 {
+        record(&events, "web-0", "Started");
+    }
+    assert!(events.shutdown().complete);
+    assert_eq!(*journal.0.lock().unwrap(), (1..=20).collect::<Vec<_>>());
+    assert_eq!((recording.stats().written(), recording.stats().coalesced), (20, 0));
+
+    let (other, _) = Remote::new(|| async {});
+    let other = Blocking::new(other, |future| smol::block_on(future));
+    assert_eq!(other.write_order(), WriteOrder::PerKey, "by default");
 }

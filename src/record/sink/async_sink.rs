@@ -11,6 +11,7 @@ use crate::sync::Arc;
 
 use super::contract::{EventSink, SinkOp};
 use super::error::SinkError;
+use super::order::WriteOrder;
 
 /// A store for events whose methods return futures: the contract of [`EventSink`], for a client
 /// that is asynchronous. A [`Blocking`] makes a sink of it.
@@ -147,6 +148,39 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         self.update(event)
     }
 
+    /// Returns the order in which a recording should give the store its writes, as
+    /// [`EventSink::write_order`] does. A store that appends returns [`WriteOrder::Bus`]. Default
+    /// [`WriteOrder::PerKey`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{AsyncEventSink, Blocking, WriteOrder};
+    /// use eventcast::{Event, EventSink, SinkError};
+    ///
+    /// struct Journal;
+    ///
+    /// impl AsyncEventSink for Journal {
+    ///     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     fn write_order(&self) -> WriteOrder {
+    ///         WriteOrder::Bus
+    ///     }
+    /// }
+    ///
+    /// let sink = Blocking::new(Journal, |future| smol::block_on(future));
+    /// assert_eq!(sink.write_order(), WriteOrder::Bus);
+    /// ```
+    fn write_order(&self) -> WriteOrder {
+        WriteOrder::PerKey
+    }
+
     /// Performs several operations in order, and returns one answer for each, as
     /// [`EventSink::apply`] does. The default implementation performs them one by one, and
     /// continues after one that fails or panics.
@@ -257,6 +291,10 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
         (**self).patch(event)
+    }
+
+    fn write_order(&self) -> WriteOrder {
+        (**self).write_order()
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
@@ -424,6 +462,10 @@ where
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.wait_for_one(self.sink.patch(event))
+    }
+
+    fn write_order(&self) -> WriteOrder {
+        self.sink.write_order()
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
