@@ -51,6 +51,7 @@ pub(super) struct PendingWrites {
     keys: Vec<KeyState>,
     /// The places without a key.
     free: Vec<KeyIndex>,
+    /// The place of the newest write of each key.
     by_key: HashTable<KeyIndex>,
     lanes: Box<[Lane]>,
     /// The writes that wait for their next attempt.
@@ -87,8 +88,9 @@ struct KeyState {
     place: Place,
     /// The write that the sink has, without its event.
     sent: Option<Ticket>,
-    /// Whether later decisions for this key belong to this stored event.
-    is_listed: bool,
+    /// The next write of the same key. Only in the order of the bus, in which the writes of a key
+    /// end one after the other, so that the place is still that of the next write.
+    next: Option<KeyIndex>,
 }
 
 /// The place of a pending write.
@@ -156,35 +158,33 @@ impl PendingWrites {
     /// Adds a new write. Returns the number of events whose room is free, because an earlier write
     /// stands for them.
     pub(super) fn admit(&mut self, key: CorrelationKey, write: Write) -> u64 {
-        let is_listed = self.order == WriteOrder::PerKey;
-        if is_listed {
-            let keys = &self.keys;
-            let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key));
-            if let Some(at) = found.copied() {
-                let is_same = write.event.metadata.name == self.keys[at as usize].name;
-                if is_same && write.ticket.is_update {
-                    return self.replace(at, write);
-                }
-                // The correlator has forgotten the stored event, and begins another one. The
-                // earlier one gets its last state on its own.
-                self.unlist(at);
+        let keys = &self.keys;
+        let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
+        if let Some(at) = found {
+            let is_same = write.event.metadata.name == self.keys[at as usize].name;
+            if self.order == WriteOrder::PerKey && is_same && write.ticket.is_update {
+                return self.replace(at, write);
             }
+            // This write is one of its own, because of the order, or because the correlator has
+            // forgotten the stored event and begins another one.
+            self.unlist(at);
         }
         let hash = key.hash();
         let place = Place::Nowhere;
         let name = write.event.metadata.name.clone();
-        let state = KeyState { key: Some(key), name, pending: None, place, sent: None, is_listed };
+        let state = KeyState { key: Some(key), name, pending: None, place, sent: None, next: None };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
             // The index fits, because a watcher's queue holds at most 2^24 events.
             None => self.keys.push(state),
         }
-        if is_listed {
-            let keys = &self.keys;
-            let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, CorrelationKey::hash);
-            self.by_key.insert_unique(hash, at, hash_of);
+        if let Some(earlier) = found.filter(|_| self.order == WriteOrder::Bus) {
+            self.keys[earlier as usize].next = Some(at);
         }
+        let keys = &self.keys;
+        let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, CorrelationKey::hash);
+        self.by_key.insert_unique(hash, at, hash_of);
         self.replace(at, write)
     }
 
@@ -336,18 +336,19 @@ impl PendingWrites {
     }
 
     /// Gives a new name to a stored event, and to its later writes where they are writes of their
-    /// own.
+    /// own. This takes as long as there are such writes.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
-        let state = &mut self.keys[at as usize];
-        let old = std::mem::replace(&mut state.name, name.clone());
-        if self.order == WriteOrder::Bus {
-            let key = state.key.clone();
-            for later in self.keys.iter_mut().filter(|state| state.key == key && state.name == old) {
-                later.name.clone_from(name);
-                if let Some(write) = &mut later.pending {
-                    write.event.metadata.name.clone_from(name);
-                }
+        let old = self.keys[at as usize].name.clone();
+        let mut next = Some(at);
+        while let Some(state) = next.and_then(|at| self.keys.get_mut(at as usize)) {
+            if state.name != old {
+                break;
             }
+            state.name.clone_from(name);
+            if let Some(write) = &mut state.pending {
+                write.event.metadata.name.clone_from(name);
+            }
+            next = state.next;
         }
     }
 
@@ -390,12 +391,9 @@ impl PendingWrites {
 
     /// Makes later decisions for the key begin anew.
     fn unlist(&mut self, at: KeyIndex) {
-        let state = &mut self.keys[at as usize];
-        if std::mem::take(&mut state.is_listed) {
-            let hash = state.key.as_ref().map_or(0, CorrelationKey::hash);
-            if let Ok(entry) = self.by_key.find_entry(hash, |&other| other == at) {
-                entry.remove();
-            }
+        let hash = self.key(at).map_or(0, |(key, _)| key.hash());
+        if let Ok(entry) = self.by_key.find_entry(hash, |&other| other == at) {
+            entry.remove();
         }
     }
 }

@@ -8,7 +8,7 @@ use eventcast::sink::WriteOrder;
 use eventcast::testing::FakeClock;
 use eventcast::{BusOptions, EventBroadcaster, RetryPolicy, SinkError};
 
-use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, record, until};
+use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, gate, record, until};
 
 use super::{PAUSE, calls_of, without_budget};
 
@@ -78,6 +78,42 @@ fn an_operation_that_is_given_up_holds_up_nothing() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 4, 2));
+}
+
+/// The changes of an event that wait behind its creation get its new name, and no others do.
+#[test]
+fn a_new_name_is_that_of_the_changes_behind_it_too() {
+    let clock = clock();
+    let events = with_two_attempts(&clock);
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |number, _| {
+        if number > 0 {
+            return Ok(());
+        }
+        pass();
+        Err(SinkError::already_exists("taken"))
+    });
+    let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
+    let recording = builder.start(sink.clone()).unwrap();
+    record(&events, "web-0", "A");
+    gate.entered.recv_timeout(LONG).unwrap();
+    for reason in ["B", "A", "B", "A", "A"] {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.queued == 6);
+    drop(gate);
+    events.flush(LONG).unwrap();
+    let expected =
+        ["create A x1", "create A x1", "create B x1", "patch A x2", "patch B x2", "patch A x3", "patch A x4"];
+    assert_eq!(calls_of(&sink), expected);
+    let calls = sink.calls();
+    let name = |call: usize| event_of(&calls[call]).metadata.name.clone();
+    assert_ne!(name(1), name(0));
+    assert_eq!([3, 5, 6].map(name), [1, 1, 1].map(name));
+    assert_eq!(name(4), name(2));
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.recreated), (2, 4, 0));
 }
 
 /// While the store is away, the first operation is the probe, each time, and keeps its attempts.
