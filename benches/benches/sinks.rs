@@ -2,7 +2,8 @@
 //!
 //! - On its own, with events created one by one and in batches.
 //! - Behind a recording that creates each event.
-//! - Behind a recording that folds the events.
+//! - Behind recordings that count repeats and that fold similar events. Several events may share a
+//!   write.
 //!
 //! With the feature `sqlite` also the store in a file, in batches.
 //!
