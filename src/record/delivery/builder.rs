@@ -78,7 +78,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the name in statistics and errors, and of the recording's thread. The threads that call
-    /// the sink have the same name with `-1`, `-2` and so on behind it. Default `recording`, then
+    /// the sink have the same name with `1/`, `2/` and so on before it. Default `recording`, then
     /// `recording-2` and so on.
     ///
     /// # Examples

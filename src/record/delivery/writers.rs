@@ -75,7 +75,8 @@ impl Writers {
                 waker: waker.clone(),
             };
             let unparker = parker.unparker();
-            let thread = thread::spawn(format!("{name}-{}", number + 1), move || writer.run(&parker))?;
+            // The number comes first, because Linux cuts the name of a thread at 15 bytes.
+            let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
             this.writers.push(WriterHandle {
                 batch: Some(Batch::default()),
                 limit: FIRST_BATCH,

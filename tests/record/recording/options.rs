@@ -1,5 +1,8 @@
 //! Options, names and errors.
 
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use eventcast::error::WatchError;
@@ -71,6 +74,35 @@ fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
     let text = serde_json::to_string(&recordings).unwrap();
     assert_eq!(serde_json::from_str::<Vec<eventcast::stats::RecordingStats>>(&text).unwrap(), recordings);
     assert_eq!(recordings[6].to_string(), "recording-70: created 1, updated 0, skipped 0");
+}
+
+/// The second recording and the second worker of the first one could have the same name.
+#[test]
+fn the_threads_of_two_recordings_have_different_names() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (tx, names) = mpsc::channel();
+    for _ in 0..2 {
+        let note = |tx: &mpsc::Sender<_>| tx.send(thread::current().name().unwrap().to_owned()).unwrap();
+        let (deciding, writing) = (tx.clone(), tx.clone());
+        let options = CorrelatorOptions::default().aggregate_key(move |event| {
+            note(&deciding);
+            (event.reason.clone(), event.message.clone())
+        });
+        let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+            note(&writing);
+            Ok(())
+        });
+        events.recording().correlator(options).workers(2).start(sink).unwrap();
+    }
+    for number in 0..60 {
+        record(&events, &format!("web-{number}"), "Started");
+    }
+    assert!(events.shutdown().complete);
+    let names: BTreeSet<String> = names.try_iter().collect();
+    let expected =
+        ["1/recording", "1/recording-2", "2/recording", "2/recording-2", "recording", "recording-2"];
+    assert!(names.iter().eq(&expected), "{names:?}");
 }
 
 #[test]
