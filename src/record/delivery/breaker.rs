@@ -21,8 +21,6 @@ pub(super) struct CircuitBreaker {
     rounds: u32,
     /// The time when the next probe is due.
     until: Duration,
-    /// Whether the probe is on its way.
-    is_probing: bool,
     /// Whether the store answered in this round.
     has_answered: bool,
     /// Whether the store left an attempt of this round without an answer.
@@ -47,7 +45,6 @@ impl CircuitBreaker {
         if opens || self.since.is_some() {
             self.since.get_or_insert(now);
             self.attempts += 1;
-            self.is_probing = false;
             self.has_missed = true;
             self.wait = self.wait.max(wait);
         }
@@ -87,16 +84,14 @@ impl CircuitBreaker {
         self.attempts
     }
 
-    pub(super) fn state(&self, has_passed: impl Fn(Duration) -> bool) -> BreakerState {
+    /// Returns what may be written now. `is_idle` says whether no attempt runs.
+    pub(super) fn state(&self, is_idle: bool, has_passed: impl Fn(Duration) -> bool) -> BreakerState {
         match self.since {
             None => BreakerState::Closed,
-            Some(_) if self.is_probing => BreakerState::Open(None),
-            Some(_) if has_passed(self.until) => BreakerState::HalfOpen,
-            Some(_) => BreakerState::Open(Some(self.until)),
+            Some(_) if !has_passed(self.until) => BreakerState::Open(Some(self.until)),
+            // The attempts that still run may bring the answer.
+            Some(_) if !is_idle => BreakerState::Open(None),
+            Some(_) => BreakerState::HalfOpen,
         }
-    }
-
-    pub(super) fn probe(&mut self) {
-        self.is_probing = true;
     }
 }

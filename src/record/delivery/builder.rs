@@ -351,7 +351,6 @@ impl<'b> RecordingBuilder<'b> {
                 breaker: CircuitBreaker::default(),
                 alerts: Alerts::new(on_outage),
                 is_ending: false,
-                answered: Vec::with_capacity(workers),
                 name,
                 clock: recordings.clock.clone(),
                 retry,

@@ -30,7 +30,7 @@ use super::alerts::Alerts;
 use super::breaker::{BreakerState, CircuitBreaker};
 use super::pending::PendingWrites;
 use super::retry::{RetryIf, RetryPolicy};
-use super::writers::{Batch, Writers};
+use super::writers::{BATCH, Writers};
 
 /// The longest time that a batch should take. If a batch takes longer, the writer's next one has
 /// half as many operations, otherwise it may have twice as many. The driver therefore hears from a
@@ -53,8 +53,6 @@ pub(super) struct Driver {
     pub(super) alerts: Alerts,
     /// Whether the end had begun when this round began.
     pub(super) is_ending: bool,
-    /// An empty list into which the driver takes the answered batches, kept for its allocated room.
-    pub(super) answered: Vec<(usize, Batch)>,
     pub(super) name: String,
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
@@ -116,53 +114,34 @@ impl Driver {
 
     /// Gives work to the free writers. Returns whether it gave any.
     fn give_work(&mut self) -> bool {
-        match self.breaker_state() {
-            BreakerState::Closed => {}
-            BreakerState::HalfOpen => return self.probe(),
+        // All writers get what is ready, or one writer gets one event, to see whether the store is
+        // there again. The breaker is half open only while all writers are free.
+        let (writers, most, is_probe) = match self.breaker_state() {
+            BreakerState::Closed => (0..self.writers.len(), BATCH, false),
+            BreakerState::HalfOpen => {
+                let Some(writer) = self.pending.choose_probe() else { return false };
+                (writer..writer + 1, 1, true)
+            }
             BreakerState::Open(_) => return false,
-        }
+        };
         if !self.pending.has_ready() {
             return false;
         }
         let mut any = false;
-        let is_last = self.is_ending;
-        for writer in 0..self.writers.len() {
-            let Some((ops, most)) = self.writers.batch(writer) else { continue };
-            let retried = &mut self.tally.retried;
-            self.pending.take_batch(writer, most, ops, |ticket| {
-                (ticket.is_last, ticket.is_probe) = (is_last, false);
+        for writer in writers {
+            let Some((batch, limit)) = self.writers.batch(writer) else { continue };
+            let (is_last, retried) = (self.is_ending, &mut self.tally.retried);
+            self.pending.take_batch(writer, limit.min(most), batch, |ticket| {
+                (ticket.is_last, ticket.is_probe) = (is_last, is_probe);
                 *retried += u64::from(std::mem::take(&mut ticket.is_retry));
             });
-            if !ops.is_empty() {
-                self.give(writer);
+            if !batch.ops.is_empty() {
+                let since = (self.moment_after(Duration::ZERO), Timestamp::from(self.clock.now()));
+                self.writers.give(writer, since);
                 any = true;
             }
         }
         any
-    }
-
-    /// Has the sink write one event, to see whether the store is there again. Returns `false` if
-    /// there is no event to try.
-    fn probe(&mut self) -> bool {
-        // The breaker is half open only while all writers are free.
-        let mut ops = Vec::new();
-        let retried = &mut self.tally.retried;
-        let lane = self.pending.take_probe(&mut ops, |ticket| {
-            ticket.is_probe = true;
-            *retried += u64::from(std::mem::take(&mut ticket.is_retry));
-        });
-        let Some(lane) = lane else { return false };
-        if let Some((batch, _)) = self.writers.batch(lane) {
-            batch.append(&mut ops);
-        }
-        self.breaker.probe();
-        self.give(lane);
-        true
-    }
-
-    fn give(&mut self, writer: usize) {
-        let since = (self.moment_after(Duration::ZERO), Timestamp::from(self.clock.now()));
-        self.writers.give(writer, since);
     }
 
     /// Publishes what has been decided. The outcomes come first, so that each delivered event has
@@ -201,11 +180,7 @@ impl Driver {
         if self.is_ending {
             return BreakerState::Closed;
         }
-        match self.breaker.state(|at| self.has_passed(at)) {
-            // The attempts that still run may bring the answer.
-            BreakerState::HalfOpen if !self.writers.is_idle() => BreakerState::Open(None),
-            breaker_state => breaker_state,
-        }
+        self.breaker.state(self.writers.is_idle(), |at| self.has_passed(at))
     }
 
     fn moment_after(&self, pause: Duration) -> Duration {

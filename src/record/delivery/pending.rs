@@ -21,19 +21,16 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::write::{Ticket, Write};
+use super::write::{Batch, KeyIndex, Ticket, Write};
 use crate::record::correlator::CorrelationKey;
 use crate::record::event::{Event, Text};
-use crate::record::sink::{SinkOp, WriteOrder};
+use crate::record::sink::WriteOrder;
 
 /// The number of keys whose room is kept while nothing is pending.
 const KEPT: usize = 1024;
 
 /// A pending write takes at most this many bytes beside its event.
-const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 200);
-
-/// The place of a key in the list of keys.
-pub(super) type KeyIndex = u32;
+const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 128);
 
 /// The place of a write in the order, and the place of its key. A summary has the position of the
 /// event behind it.
@@ -72,10 +69,8 @@ struct Lane {
     new: VecDeque<Entry>,
     /// The writes that have been put back.
     again: BTreeSet<Entry>,
-    /// The writes that the sink has, in the order of the batch.
-    sent: Vec<KeyIndex>,
-    /// The lowest position of these. `None` if the sink has none.
-    sent_position: Option<u64>,
+    /// The lowest position of the writes that the sink has. `None` if it has none.
+    sent: Option<u64>,
 }
 
 struct KeyState {
@@ -85,23 +80,13 @@ struct KeyState {
     name: Text,
     /// The newest state that the sink has not been given.
     pending: Option<Write>,
-    place: Place,
-    /// The write that the sink has, without its event.
-    sent: Option<Ticket>,
+    /// The time of the pending write's next attempt, if it waits for that. `None` if it is ready.
+    due: Option<Duration>,
+    /// Whether the sink has a write of this key.
+    is_sent: bool,
     /// The next write of the same key. Only in the order of the bus, in which the writes of a key
     /// end one after the other, so that the place is still that of the next write.
     next: Option<KeyIndex>,
-}
-
-/// The place of a pending write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// There is no pending write.
-    Nowhere,
-    /// In its lane.
-    Ready,
-    /// Among those that wait until this time.
-    Waiting(Duration),
 }
 
 impl PendingWrites {
@@ -147,7 +132,7 @@ impl PendingWrites {
     pub(super) fn position(&mut self) -> Option<u64> {
         let mut first = self.waiting.first().map(|(position, ..)| *position);
         for lane in &mut self.lanes {
-            let firsts = [lane.sent_position, lane.next(&self.keys).map(|(position, ..)| position)];
+            let firsts = [lane.sent, lane.next(&self.keys).map(|(position, ..)| position)];
             first = firsts.into_iter().chain([first]).flatten().min();
         }
         first
@@ -170,9 +155,8 @@ impl PendingWrites {
             self.unlist(at);
         }
         let hash = key.hash();
-        let place = Place::Nowhere;
         let name = write.event.metadata.name.clone();
-        let state = KeyState { key: Some(key), name, pending: None, place, sent: None, next: None };
+        let state = KeyState { key: Some(key), name, pending: None, due: None, is_sent: false, next: None };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
@@ -196,7 +180,7 @@ impl PendingWrites {
             return pending.absorb(write);
         }
         self.lanes[lane].new.push_back(entry(&write.ticket, at));
-        (state.pending, state.place) = (Some(write), Place::Ready);
+        state.pending = Some(write);
         self.ready += 1;
         0
     }
@@ -213,45 +197,37 @@ impl PendingWrites {
         &mut self,
         lane: usize,
         most: usize,
-        ops: &mut Vec<SinkOp>,
+        batch: &mut Batch,
         mut note: impl FnMut(&mut Ticket),
     ) {
-        while ops.len() < most && self.has_ready() {
+        while batch.ops.len() < most && self.has_ready() {
             let Some((.., at)) = self.lanes[lane].next(&self.keys) else { break };
-            self.send(lane, at, ops, &mut note);
+            let Some(write) = self.take(at) else { break };
+            self.keys[at as usize].is_sent = true;
+            let (mut ticket, op) = write.into_op();
+            note(&mut ticket);
+            // The positions grow, so the first one is the lowest.
+            self.lanes[lane].sent.get_or_insert(ticket.position);
+            batch.ops.push(op);
+            batch.tickets.push((at, ticket));
         }
     }
 
-    /// Moves one write into the batch, to see whether the store is there again: one that is ready,
-    /// or else one that waits, each time another one. An event at which the store hangs can
-    /// therefore not keep the breaker open. Returns the write's lane, or `None` if there is no
-    /// write.
-    pub(super) fn take_probe(
-        &mut self,
-        ops: &mut Vec<SinkOp>,
-        mut note: impl FnMut(&mut Ticket),
-    ) -> Option<usize> {
+    /// Chooses a write that is to show whether the store is there again, and makes it the first of
+    /// its lane. Takes one that is ready, or else one that waits, each time another one. An event
+    /// at which the store hangs can therefore not keep the breaker open. Returns the write's lane,
+    /// or `None` if there is no write.
+    pub(super) fn choose_probe(&mut self) -> Option<usize> {
         let keys = &self.keys;
         let ready = self.lanes.iter_mut().find_map(|lane| lane.next(keys)).filter(|_| self.has_ready());
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
         self.probed = ready.or_else(waiting)?;
         let (.., at) = self.probed;
-        let lane = self.lane_of(at);
-        self.send(lane, at, ops, &mut note);
-        Some(lane)
-    }
-
-    fn send(&mut self, lane: usize, at: KeyIndex, ops: &mut Vec<SinkOp>, note: &mut impl FnMut(&mut Ticket)) {
-        let Some(write) = self.take(at) else { return };
-        let (mut ticket, op) = write.into_op();
-        note(&mut ticket);
-        let lane = &mut self.lanes[lane];
-        let position = lane.sent_position.map_or(ticket.position, |first| first.min(ticket.position));
-        lane.sent_position = Some(position);
-        lane.sent.push(at);
-        self.keys[at as usize].sent = Some(ticket);
-        ops.push(op);
+        if ready.is_none() {
+            self.retry(at);
+        }
+        Some(self.lane_of(at))
     }
 
     /// Takes the pending write of a key from wherever it is.
@@ -260,49 +236,34 @@ impl PendingWrites {
         let state = &mut self.keys[at as usize];
         let write = state.pending.take()?;
         let entry = entry(&write.ticket, at);
-        match std::mem::replace(&mut state.place, Place::Nowhere) {
-            Place::Waiting(due) => {
-                self.waiting.remove(&entry);
-                self.due.remove(&(due, at));
-            }
-            Place::Ready => {
-                self.ready -= 1;
-                let Lane { new, again, .. } = &mut self.lanes[lane];
-                // Anywhere else than at the front, its entry is out of date from now on.
-                if new.front() == Some(&entry) {
-                    new.pop_front();
-                } else {
-                    again.remove(&entry);
-                }
-            }
-            Place::Nowhere => {}
+        if let Some(due) = state.due.take() {
+            self.waiting.remove(&entry);
+            self.due.remove(&(due, at));
+            return Some(write);
+        }
+        self.ready -= 1;
+        let Lane { new, again, .. } = &mut self.lanes[lane];
+        // Anywhere else than at the front, its entry is out of date from now on.
+        if new.front() == Some(&entry) {
+            new.pop_front();
+        } else {
+            again.remove(&entry);
         }
         Some(write)
     }
 
     // ── back from the sink ──
 
-    /// Returns the writes that the sink had, in the order of the batch. The caller passes the list
-    /// back to [`reuse`](Self::reuse).
-    pub(super) fn take_sent(&mut self, lane: usize) -> Vec<KeyIndex> {
-        self.lanes[lane].sent_position = None;
-        std::mem::take(&mut self.lanes[lane].sent)
-    }
-
-    /// Keeps a list of [`take_sent`](Self::take_sent) for its allocated room.
-    pub(super) fn reuse(&mut self, lane: usize, mut sent: Vec<KeyIndex>) {
-        sent.clear();
-        self.lanes[lane].sent = sent;
-    }
-
-    pub(super) fn take_ticket(&mut self, at: KeyIndex) -> Option<Ticket> {
-        self.keys[at as usize].sent.take()
+    /// Notes that the sink has answered all that it had of a lane.
+    pub(super) fn answered(&mut self, lane: usize) {
+        self.lanes[lane].sent = None;
     }
 
     /// Ends the write that the sink had. `stored` holds the name and the version that the stored
     /// event has now, for the pending write of the key. `None` if the write was given up.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
         let state = &mut self.keys[at as usize];
+        state.is_sent = false;
         match (&mut state.pending, stored) {
             (Some(pending), Some((name, version))) => {
                 state.name.clone_from(&name);
@@ -322,13 +283,11 @@ impl PendingWrites {
         let state = &mut self.keys[at as usize];
         // The event may have got another name while the sink had the write.
         write.event.metadata.name.clone_from(&state.name);
-        state.pending = Some(write);
+        (state.pending, state.due, state.is_sent) = (Some(write), until, false);
         if let Some(until) = until {
-            state.place = Place::Waiting(until);
             self.waiting.insert(entry);
             self.due.insert((until, at));
         } else {
-            state.place = Place::Ready;
             self.lanes[lane].again.insert(entry);
             self.ready += 1;
         }
@@ -360,7 +319,13 @@ impl PendingWrites {
     /// Makes those writes ready that are due, as `is_due` says.
     pub(super) fn retry_due(&mut self, is_due: impl Fn(Duration) -> bool) {
         while let Some(&(_, at)) = self.due.first().filter(|(due, _)| is_due(*due)) {
-            let Some(write) = self.take(at) else { break };
+            self.retry(at);
+        }
+    }
+
+    /// Makes a write ready that waits for its next attempt.
+    fn retry(&mut self, at: KeyIndex) {
+        if let Some(write) = self.take(at) {
             self.put_back(at, write, None);
         }
     }
@@ -372,7 +337,7 @@ impl PendingWrites {
         for at in 0..self.keys.len() as KeyIndex {
             if let Some(write) = self.take(at) {
                 left.push(write);
-                if self.keys[at as usize].sent.is_none() {
+                if !self.keys[at as usize].is_sent {
                     self.remove(at);
                 }
             }
@@ -403,8 +368,8 @@ impl Lane {
     fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
         while let Some(&first) = self.new.front() {
             let (.., at) = first;
-            let KeyState { pending, place, .. } = &keys[at as usize];
-            let write = pending.as_ref().filter(|_| *place == Place::Ready);
+            let KeyState { pending, due, .. } = &keys[at as usize];
+            let write = pending.as_ref().filter(|_| due.is_none());
             if write.is_some_and(|write| entry(&write.ticket, at) == first) {
                 break;
             }

@@ -2,7 +2,25 @@
 
 use crate::record::correlator::{Correlation, CorrelationKey};
 use crate::record::event::{Event, Text, Timestamp};
-use crate::record::sink::SinkOp;
+use crate::record::sink::{SinkError, SinkOp, Stored};
+
+/// The place of a key in the list of pending writes.
+pub(super) type KeyIndex = u32;
+
+/// Operations that the sink gets together, and its answers.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) ops: Vec<SinkOp>,
+    /// The same writes without their events, each with the place of its key.
+    pub(super) tickets: Vec<(KeyIndex, Ticket)>,
+    /// The answers, in the order of the operations. In the order of the bus there are fewer if one
+    /// failed: the sink was not given those behind it.
+    pub(super) answers: Vec<Result<Stored, SinkError>>,
+    /// Whether the sink panicked at the whole batch, so that any operation may have been done
+    /// before the one attempt that was answered.
+    pub(super) is_unsure: bool,
+    pub(super) panics: u64,
+}
 
 /// An event that is to be in the store, with the known facts about the attempts.
 pub(super) struct Write {
@@ -11,6 +29,7 @@ pub(super) struct Write {
 }
 
 /// Everything about a write except the event, which the sink has meanwhile.
+#[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
     /// The position of the first event for which the write stands.
@@ -26,7 +45,7 @@ pub(super) struct Ticket {
     /// find it.
     pub(super) is_update: bool,
     /// Whether the next attempt creates the event.
-    creates: bool,
+    pub(super) creates: bool,
     /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
     /// The count of the first attempt to create the event that ended without an answer that says
@@ -44,12 +63,6 @@ pub(super) struct Ticket {
     pub(super) failing_since: Option<Timestamp>,
 }
 
-impl Ticket {
-    pub(super) fn creates(&self) -> bool {
-        self.creates
-    }
-}
-
 impl Write {
     /// Returns the write that a decision asks for, with its key. Returns `None` if the decision
     /// asks for none. `events` is 1, or 0 for a summary.
@@ -59,37 +72,10 @@ impl Write {
             Correlation::Update { event, key } => (event, key, false),
             Correlation::Skip(_) | Correlation::Summarized { .. } => return None,
         };
-        let ticket = Ticket {
-            position,
-            events,
-            in_hand: events,
-            is_new,
-            is_update: !is_new,
-            creates: is_new,
-            failed: 0,
-            unsure: None,
-            is_renamed: false,
-            is_retry: false,
-            is_last: false,
-            is_probe: false,
-            failing_since: None,
-        };
-        let mut write = Self { event, ticket };
-        if is_new {
-            write.forget_version();
-        }
-        Some((key, write))
-    }
-
-    /// Clears the version, for an event that is not, or no longer, in the store.
-    fn forget_version(&mut self) {
-        self.event.metadata.set_resource_version("");
-    }
-
-    /// Makes the next attempt create the event, with its count.
-    pub(super) fn turn_to_create(&mut self) {
-        self.ticket.creates = true;
-        self.forget_version();
+        let (is_update, creates) = (!is_new, is_new);
+        let ticket =
+            Ticket { position, events, in_hand: events, is_new, is_update, creates, ..Ticket::default() };
+        Some((key, Self { event, ticket }))
     }
 
     /// Makes the next attempt of an update a patch again.
@@ -136,9 +122,13 @@ impl Write {
     }
 
     pub(super) fn into_op(self) -> (Ticket, SinkOp) {
-        let Self { event, ticket } = self;
-        let op = if ticket.creates { SinkOp::Create(event) } else { SinkOp::Patch(event) };
-        (ticket, op)
+        let Self { mut event, ticket } = self;
+        if !ticket.creates {
+            return (ticket, SinkOp::Patch(event));
+        }
+        // The event is not, or no longer, in the store.
+        event.metadata.set_resource_version("");
+        (ticket, SinkOp::Create(event))
     }
 
     pub(super) fn back(ticket: Ticket, mut op: SinkOp) -> Self {

@@ -1,5 +1,6 @@
 //! The writers: the threads that call the sink. The recording's own thread never does.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bus::BulkWaker;
@@ -8,29 +9,18 @@ use crate::record::event::Timestamp;
 use crate::record::sink::{EventSink, SinkError, SinkOp, Stored, WriteOrder};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
+use super::write::Batch;
+
 /// The largest number of operations that the sink gets at once.
 pub(super) const BATCH: usize = 256;
 
 /// The size of the first batch. It is small, so that a slow sink answers soon.
 const FIRST_BATCH: usize = 16;
 
-/// Operations that the sink gets together, and its answers.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) ops: Vec<SinkOp>,
-    /// The answers, in the order of the operations. In the order of the bus there are fewer if one
-    /// failed: the sink was not given those behind it.
-    pub(super) answers: Vec<Result<Stored, SinkError>>,
-    /// Whether the sink panicked at the whole batch, so that any operation may have been done
-    /// before the one attempt that was answered.
-    pub(super) is_unsure: bool,
-    pub(super) panics: u64,
-}
-
 /// The writers as the driver sees them. The last of their threads to end drops the sink.
 pub(super) struct Writers {
     writers: Vec<WriterHandle>,
-    finished: Arc<Mutex<Vec<(usize, Batch)>>>,
+    finished: Arc<Mutex<VecDeque<(usize, Batch)>>>,
 }
 
 struct WriterHandle {
@@ -61,7 +51,7 @@ impl Writers {
         waker: &BulkWaker,
     ) -> std::io::Result<Self> {
         let sink = Arc::new(sink);
-        let finished = Arc::new(Mutex::new(Vec::with_capacity(count)));
+        let finished = Arc::new(Mutex::new(VecDeque::with_capacity(count)));
         // If a thread cannot start, the drop of this ends those that have started.
         let mut this = Self { writers: Vec::with_capacity(count), finished };
         for number in 0..count {
@@ -93,21 +83,11 @@ impl Writers {
         self.writers.len()
     }
 
-    /// Returns the empty operations of a writer's next batch, and how many there may be. Returns
+    /// Returns a writer's next batch, which is empty, and how many operations it may have. Returns
     /// `None` while the writer is at work.
-    pub(super) fn batch(&mut self, writer: usize) -> Option<(&mut Vec<SinkOp>, usize)> {
-        let WriterHandle { batch, limit, .. } = self.writers.get_mut(writer)?;
-        Some((&mut batch.as_mut()?.ops, *limit))
-    }
-
-    /// Adjusts the size of a writer's batches after one of `len` operations.
-    pub(super) fn adjust(&mut self, writer: usize, len: usize, is_slow: bool) {
-        let limit = &mut self.writers[writer].limit;
-        if is_slow {
-            *limit = (len / 2).max(1);
-        } else if len >= *limit {
-            *limit = (*limit * 2).min(BATCH);
-        }
+    pub(super) fn batch(&mut self, writer: usize) -> Option<(&mut Batch, usize)> {
+        let WriterHandle { batch, limit, .. } = &mut self.writers[writer];
+        Some((batch.as_mut()?, *limit))
     }
 
     /// Returns whether no writer is at work.
@@ -117,7 +97,7 @@ impl Writers {
 
     /// Gives a writer its batch.
     pub(super) fn give(&mut self, writer: usize, since: (Duration, Timestamp)) {
-        let Some(writer) = self.writers.get_mut(writer) else { return };
+        let writer = &mut self.writers[writer];
         writer.since = since;
         writer.job.lock().batch = writer.batch.take();
         writer.unparker.unpark();
@@ -134,17 +114,21 @@ impl Writers {
         self.writers[writer].since.0
     }
 
-    /// Moves the answered batches into an empty list. The caller gives each one back.
-    pub(super) fn take(&self, answered: &mut Vec<(usize, Batch)>) {
-        std::mem::swap(&mut *self.finished.lock(), answered);
+    /// Takes an answered batch. The caller gives it back.
+    pub(super) fn take_answered(&self) -> Option<(usize, Batch)> {
+        self.finished.lock().pop_front()
     }
 
-    /// Gives back an answered batch, for its allocated room. The writer is free again.
-    pub(super) fn give_back(&mut self, writer: usize, mut batch: Batch) {
-        // Operations without an answer were put back, so what is left here was done.
-        batch.ops.clear();
-        batch.answers.clear();
-        self.writers[writer].batch = Some(Batch { is_unsure: false, panics: 0, ..batch });
+    /// Takes back a batch that had `len` operations, for its allocated room, and adjusts the size
+    /// of the writer's next one.
+    pub(super) fn give_back(&mut self, writer: usize, batch: Batch, len: usize, is_slow: bool) {
+        let WriterHandle { batch: next, limit, .. } = &mut self.writers[writer];
+        *next = Some(Batch { is_unsure: false, panics: 0, ..batch });
+        if is_slow {
+            *limit = (len / 2).max(1);
+        } else if len >= *limit {
+            *limit = (*limit * 2).min(BATCH);
+        }
     }
 
     /// Returns a function that returns whether there are answers.
@@ -174,7 +158,7 @@ struct Writer<S> {
     number: usize,
     order: WriteOrder,
     job: Arc<Mutex<Job>>,
-    finished: Arc<Mutex<Vec<(usize, Batch)>>>,
+    finished: Arc<Mutex<VecDeque<(usize, Batch)>>>,
     waker: BulkWaker,
 }
 
@@ -200,7 +184,7 @@ impl<S: EventSink> Writer<S> {
                         WriteOrder::PerKey => batch.perform(&*self.sink),
                         WriteOrder::Bus => batch.perform_in_order(&*self.sink),
                     }
-                    self.finished.lock().push((self.number, batch));
+                    self.finished.lock().push_back((self.number, batch));
                     self.waker.wake();
                 }
                 None if is_closed => break,

@@ -8,56 +8,50 @@ use crate::record::loss::{Loss, LossReason};
 use crate::record::sink::{SinkError, SinkErrorKind, Stored};
 use crate::record::stats::SinkFailure;
 
-use super::super::pending::KeyIndex;
-use super::super::write::{Ticket, Write};
-use super::super::writers::Batch;
+use super::super::write::{Batch, KeyIndex, Ticket, Write};
 use super::{Driver, LONG_CALL};
 
 impl Driver {
     /// Takes in the answers of the sink. Returns whether there are any.
     pub(super) fn take_answers(&mut self) -> bool {
-        let mut answered = std::mem::take(&mut self.answered);
-        self.writers.take(&mut answered);
-        let any = !answered.is_empty();
-        for (writer, mut batch) in answered.drain(..) {
-            self.settle(writer, &mut batch);
-            self.writers.give_back(writer, batch);
+        let mut any = false;
+        while let Some((writer, batch)) = self.writers.take_answered() {
+            self.settle(writer, batch);
+            any = true;
         }
-        // The list is kept for its allocated room.
-        self.answered = answered;
         self.end_round();
         any
     }
 
     /// Gives each write of an answered batch its outcome, or puts it back.
-    fn settle(&mut self, writer: usize, batch: &mut Batch) {
+    fn settle(&mut self, writer: usize, mut batch: Batch) {
         self.tally.panics += batch.panics;
-        let is_slow = self.has_lasted(self.writers.since(writer), LONG_CALL);
-        self.writers.adjust(writer, batch.ops.len(), is_slow);
-        let sent = self.pending.take_sent(writer);
+        self.pending.answered(writer);
+        let len = batch.ops.len();
         let mut answers = batch.answers.drain(..);
-        for (at, op) in sent.iter().zip(batch.ops.drain(..)) {
-            let Some(ticket) = self.pending.take_ticket(*at) else { continue };
+        for ((at, ticket), op) in batch.tickets.drain(..).zip(batch.ops.drain(..)) {
             match answers.next() {
-                Some(Ok(stored)) => self.stored(*at, &ticket, stored),
+                Some(Ok(stored)) => self.stored(at, &ticket, stored),
                 Some(Err(error)) => {
                     let mut write = Write::back(ticket, op);
                     if batch.is_unsure {
                         write.doubt();
                     }
-                    self.refused(*at, write, error);
+                    self.refused(at, write, error);
                 }
                 // The sink was not given this one, because one before it failed.
-                None => self.decided += self.pending.put_back(*at, Write::back(ticket, op), None),
+                None => self.decided += self.pending.put_back(at, Write::back(ticket, op), None),
             }
         }
-        self.pending.reuse(writer, sent);
+        drop(answers);
+        let is_slow = self.has_lasted(self.writers.since(writer), LONG_CALL);
+        self.writers.give_back(writer, batch, len, is_slow);
     }
 
     fn stored(&mut self, at: KeyIndex, ticket: &Ticket, stored: Stored) {
         self.breaker.answered();
         self.decided += ticket.in_hand;
-        let creates = ticket.creates();
+        let creates = ticket.creates;
         // If a write stands for several events, the first may have created the stored event.
         let counter =
             if ticket.is_new || creates { &mut self.tally.created } else { &mut self.tally.updated };
@@ -79,13 +73,13 @@ impl Driver {
         }
         let reason = match error.kind() {
             SinkErrorKind::Retry | SinkErrorKind::Unavailable => return self.failed(at, write, error),
-            SinkErrorKind::NotFound if !write.ticket.creates() => {
+            SinkErrorKind::NotFound if !write.ticket.creates => {
                 self.discard(error);
-                write.turn_to_create();
+                write.ticket.creates = true;
                 self.decided += self.pending.put_back(at, write, None);
                 return;
             }
-            SinkErrorKind::AlreadyExists if write.ticket.creates() => return self.taken(at, write, error),
+            SinkErrorKind::AlreadyExists if write.ticket.creates => return self.taken(at, write, error),
             SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
             SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
         };
