@@ -113,11 +113,20 @@ impl EventSink for Echo {
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         if event.involved_object.name == LOST {
+            wait_in_a_lock();
             return Err(SinkError::retry("busy"));
         }
         self.0.lock().unwrap().push(so_far());
         Ok(event.clone())
     }
+}
+
+/// Makes this thread wait, for no time, as it would for a lock that another thread has. A thread
+/// allocates its place among those that wait when it first does so, and whether one of the
+/// library's threads does is a matter of chance.
+fn wait_in_a_lock() {
+    let lock = parking_lot::Mutex::new(());
+    parking_lot::Condvar::new().wait_for(&mut lock.lock(), Duration::ZERO);
 }
 
 /// The costs of events that are recorded one after the other.
@@ -140,7 +149,10 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len() + burst as usize)));
     let thread = Followed::new();
     // This hook runs on the recording's thread, and changes nothing there.
-    let options = CorrelatorOptions::default().on_skip(move |_| thread.here());
+    let options = CorrelatorOptions::default().on_skip(move |_| {
+        wait_in_a_lock();
+        thread.here();
+    });
     let options = options.spam_filter(SpamFilter::default().burst(burst));
     let recording = broadcaster.recording().correlator(options).order(order);
     let recording = recording.retry(RetryPolicy::default().attempts(1));
