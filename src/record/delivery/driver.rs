@@ -172,7 +172,7 @@ impl Driver {
         let silent = self.silence_begins();
         let due = due.into_iter().chain(silent).min();
         let takes = !is_over && !self.reader.is_full();
-        self.reader.wait(due, takes, stage, self.writers.watch());
+        self.reader.wait(due, takes, stage, || self.writers.has_answers());
     }
 
     fn breaker_state(&self) -> BreakerState {

@@ -33,7 +33,7 @@ struct WriterHandle {
     since: (Duration, Timestamp),
     job: Arc<Mutex<Job>>,
     unparker: Unparker,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: thread::JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Writers {
                 since: (Duration::ZERO, Timestamp::UNIX_EPOCH),
                 job,
                 unparker,
-                thread: Some(thread),
+                thread,
             });
         }
         Ok(this)
@@ -131,10 +131,9 @@ impl Writers {
         }
     }
 
-    /// Returns a function that returns whether there are answers.
-    pub(super) fn watch(&self) -> impl Fn() -> bool + use<> {
-        let finished = self.finished.clone();
-        move || !finished.lock().is_empty()
+    /// Returns whether there are answers.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.finished.lock().is_empty()
     }
 }
 
@@ -145,9 +144,9 @@ impl Drop for Writers {
             writer.job.lock().is_closed = true;
             writer.unparker.unpark();
         }
-        for writer in &mut self.writers {
+        for writer in self.writers.drain(..) {
             // A writer catches the panics of its sink, so there is no error to handle.
-            let _ = writer.thread.take().map(thread::JoinHandle::join);
+            let _ = writer.thread.join();
         }
     }
 }
