@@ -195,7 +195,21 @@ pub(crate) enum Wake {
     Task(Waker),
 }
 
+/// The number of turns for which one thread is woken. A thread that has been woken usually goes on
+/// publishing, and to wake it costs as much as tens of events. Waiters that are left asleep lose
+/// nothing, because the dispatcher passes the turns on before it sleeps.
+const TURNS_OF_A_THREAD: usize = 32;
+
 impl Wake {
+    /// Returns how many turns the waiter uses. To wake a task is cheap, and a task may use its turn
+    /// late, so it gets one.
+    fn turns(&self) -> usize {
+        match self {
+            Self::Thread(_) => TURNS_OF_A_THREAD,
+            Self::Task(_) => 1,
+        }
+    }
+
     fn wake(self) {
         match self {
             Self::Thread(unparker) => unparker.unpark(),
@@ -231,7 +245,8 @@ impl WaitQueue {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes up to `count` waiters, those first that have waited longest. The caller has made the
+    /// Wakes waiters for up to this many turns, those first that have waited longest, and at least
+    /// one. A task uses one turn, and a thread [`TURNS_OF_A_THREAD`]. The caller has made the
     /// condition true in one of two ways:
     ///
     /// - If it took no lock: it has fenced afterwards.
@@ -239,9 +254,9 @@ impl WaitQueue {
     ///   takes the lock after the caller finds the condition true. A waiter that takes the lock
     ///   before the caller already has its place in the queue, and the caller sees this place here.
     #[inline]
-    pub(crate) fn wake(&self, count: usize) {
+    pub(crate) fn wake(&self, turns: usize) {
         if self.is_waited_for() {
-            self.wake_some(count);
+            self.wake_some(turns);
         }
     }
 
@@ -250,15 +265,19 @@ impl WaitQueue {
     }
 
     #[cold]
-    fn wake_some(&self, count: usize) {
-        let chosen: Vec<_> = {
+    fn wake_some(&self, mut turns: usize) {
+        let mut chosen = Vec::new();
+        {
             let mut waiters = self.waiters.lock();
-            let chosen = std::iter::from_fn(|| waiters.entries.pop_first()).take(count).collect();
+            while turns > 0 {
+                let Some((_, wake)) = waiters.entries.pop_first() else { break };
+                turns = turns.saturating_sub(wake.turns());
+                chosen.push(wake);
+            }
             // Relaxed: only written under the lock.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
-            chosen
-        };
-        for (_, wake) in chosen {
+        }
+        for wake in chosen {
             wake.wake();
         }
     }
