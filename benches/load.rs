@@ -9,6 +9,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cpu_time::ThreadTime;
+
 /// An event of 64 bytes: its number, its publisher, and words that fill it up. The words are plain
 /// numbers, because one rival takes nothing else.
 pub type Payload = [u64; 8];
@@ -74,6 +76,8 @@ pub struct Contender<L: Load> {
 pub struct Arrived<S> {
     /// The time from the moment when all threads are there to the end of the last.
     pub elapsed: Duration,
+    /// The processor time of the publishers' threads. `None` if they have none of their own.
+    pub publishing: Option<Duration>,
     /// The final state of each reader.
     pub seen: Vec<S>,
 }
@@ -157,6 +161,8 @@ impl See for Check {
 pub struct Outcome {
     /// The time from the first event to the end of the last reader.
     pub elapsed: Duration,
+    /// The processor time of the publishers' threads, if they have their own.
+    pub publishing: Option<Duration>,
     /// The number of events that came, for all readers together.
     pub delivered: u64,
     /// The number of events that did not come.
@@ -167,7 +173,8 @@ impl Arrived<Check> {
     /// Returns the sums, after checking them.
     #[must_use]
     pub fn outcome(self, flood: &Flood) -> Outcome {
-        let mut outcome = Outcome { elapsed: self.elapsed, ..Outcome::default() };
+        let Self { elapsed, publishing, .. } = self;
+        let mut outcome = Outcome { elapsed, publishing, ..Outcome::default() };
         for check in self.seen {
             let (delivered, lost) = check.finish(flood.each);
             outcome.delivered += delivered;
@@ -213,17 +220,18 @@ where
             .map(|(id, publisher)| {
                 scope.spawn(move || {
                     barrier.wait();
+                    let before = ThreadTime::now();
                     publisher(id);
+                    before.elapsed()
                 })
             })
             .collect();
         barrier.wait();
         let start = Instant::now();
-        for publisher in publishers {
-            publisher.join().expect("a publisher panicked");
-        }
+        let publishing =
+            publishers.into_iter().map(|publisher| publisher.join().expect("a publisher panicked")).sum();
         finish();
         let seen = readers.into_iter().map(|reader| reader.join().expect("a reader panicked")).collect();
-        Arrived { elapsed: start.elapsed(), seen }
+        Arrived { elapsed: start.elapsed(), publishing: Some(publishing), seen }
     })
 }

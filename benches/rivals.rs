@@ -27,9 +27,12 @@ pub fn contenders() -> Vec<Contender<Flood>> {
         one("crossbeam channel per watcher", "lossless; parks", |load| !one_to_one(load), crossbeam),
         one("flume channel per watcher", "lossless; parks", any, flume),
         one("kanal channel per watcher", "lossless; parks", any, kanal),
+        one("crossfire channel per watcher", "lossless; parks", any, crossfire),
+        one("rtrb ring per watcher, yielding", "lossless; burns a core each", one_publisher, rtrb),
         one("bus", "lossless; wakes by the clock", one_publisher, bus),
         one("tokio broadcast", "loses the oldest; parks", any, tokio_broadcast),
         one("async-broadcast", "lossless; parks", any, async_broadcast),
+        one("postage broadcast", "lossless; parks", any, postage_broadcast),
         one("disruptor, busy spin", "lossless; burns a core each", any, |load| disruptor(load, BusySpin)),
         one("disruptor, spin-loop hint", "lossless; burns a core each", any, |load| {
             disruptor(load, BusySpinWithSpinLoopHint)
@@ -100,6 +103,76 @@ channel_per_watcher!(kanal, kanal::bounded::<Payload>, |rx: kanal::Receiver<Payl
     }
     seen
 });
+
+channel_per_watcher!(
+    crossfire_mpsc,
+    crossfire::mpsc::bounded_blocking::<Payload>,
+    |rx: crossfire::Rx<crossfire::mpsc::Array<Payload>>, mut seen: L::Seen| {
+        while let Ok(payload) = rx.recv() {
+            seen.see(&payload);
+        }
+        seen
+    }
+);
+
+/// A channel of `crossfire` for each watcher: one for a single sender if there is one publisher.
+pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
+    if load.publishers() > 1 {
+        return crossfire_mpsc(load);
+    }
+    let (senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
+        .map(|_| {
+            let (tx, rx) = crossfire::spsc::bounded_blocking::<Payload>(QUEUE);
+            let reader = move |mut seen: L::Seen| {
+                while let Ok(payload) = rx.recv() {
+                    seen.see(&payload);
+                }
+                seen
+            };
+            (tx, reader)
+        })
+        .unzip();
+    let publisher = move |id: usize| {
+        load.publish(id, |payload| {
+            for sender in &senders {
+                assert!(sender.send(payload).is_ok());
+            }
+        });
+    };
+    run(load, vec![publisher], readers, || ())
+}
+
+/// A ring of `rtrb` for each watcher. The rings have no way to wait, so both sides yield.
+pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
+    let (mut senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
+        .map(|_| {
+            let (tx, mut rx) = rtrb::RingBuffer::<Payload>::new(QUEUE);
+            let reader = move |mut seen: L::Seen| {
+                loop {
+                    // Asked before the look at the ring, because the last event may come in
+                    // between.
+                    let is_over = rx.is_abandoned();
+                    match rx.pop() {
+                        Ok(payload) => seen.see(&payload),
+                        Err(_) if is_over => return seen,
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+            };
+            (tx, reader)
+        })
+        .unzip();
+    let publisher = move |id: usize| {
+        load.publish(id, |payload| {
+            for sender in &mut senders {
+                while sender.push(payload).is_err() {
+                    thread::yield_now();
+                }
+            }
+        });
+    };
+    run(load, vec![publisher], readers, || ())
+}
 
 /// Runs a round with two raw crossbeam channels, and a thread between them that only passes events
 /// on. Any bus with a dispatcher has to do at least this much.
@@ -180,6 +253,31 @@ pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
         .map(|_| {
             let tx = tx.clone();
             move |id: usize| load.publish(id, |payload| assert!(tx.broadcast_blocking(payload).is_ok()))
+        })
+        .collect();
+    run(load, publishers, readers, || drop(tx))
+}
+
+/// Runs a round with `postage::broadcast` between threads, by its blocking calls.
+pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
+    use postage::prelude::{Sink, Stream};
+    let (tx, rx) = postage::broadcast::channel::<Payload>(QUEUE);
+    let readers = (0..load.watchers())
+        .map(|_| {
+            let mut rx = tx.subscribe();
+            move |mut seen: L::Seen| {
+                while let Some(payload) = rx.blocking_recv() {
+                    seen.see(&payload);
+                }
+                seen
+            }
+        })
+        .collect();
+    drop(rx);
+    let publishers = (0..load.publishers())
+        .map(|_| {
+            let mut tx = tx.clone();
+            move |id: usize| load.publish(id, |payload| assert!(tx.blocking_send(payload).is_ok()))
         })
         .collect();
     run(load, publishers, readers, || drop(tx))

@@ -130,11 +130,12 @@ fn versus_measures_every_contender() {
     let arguments = ["--quick", "--no-idle", "--case", "1 to 4", "--json"];
     let document: Value = serde_json::from_str(&printed(VERSUS, &arguments)).unwrap();
     let rows = document["cases"][0]["rows"].as_array().unwrap();
-    assert_eq!((rows[0]["name"].as_str(), rows.len()), (Some("eventcast"), 17));
+    assert_eq!((rows[0]["name"].as_str(), rows.len()), (Some("eventcast"), 20));
     for row in rows {
         let (name, lost) = (row["name"].as_str().unwrap(), row["lost"].as_f64().unwrap());
         assert!(lost == 0.0 || name == "tokio broadcast", "{name} lost {lost}");
         assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["publisher_nanos_per_event"].as_f64().unwrap() > 0.0, "{row}");
     }
 }
 

@@ -64,7 +64,9 @@ const THREADS: &[Case] = &[
     Case { name: "1 to 1", publishers: 1, watchers: 1 },
     Case { name: "1 to 4", publishers: 1, watchers: 4 },
     Case { name: "1 to 16", publishers: 1, watchers: 16 },
+    Case { name: "4 to 1", publishers: 4, watchers: 1 },
     Case { name: "4 to 4", publishers: 4, watchers: 4 },
+    Case { name: "64 to 1", publishers: 64, watchers: 1 },
 ];
 const TASKS: &[Case] = &[
     Case { name: "1 to 1, tasks", publishers: 1, watchers: 1 },

@@ -28,11 +28,14 @@ pub(crate) struct Figures {
     delivered: u64,
     lost: u64,
     cpu: Duration,
+    /// The part of it that the publishers' threads took, if they have their own.
+    publishing: Option<Duration>,
 }
 
 impl Figures {
     pub(crate) fn new(name: &'static str, manner: &'static str) -> Self {
-        Self { name, manner, rates: Vec::new(), events: 0, delivered: 0, lost: 0, cpu: Duration::ZERO }
+        let (rates, cpu) = (Vec::new(), Duration::ZERO);
+        Self { name, manner, rates, events: 0, delivered: 0, lost: 0, cpu, publishing: None }
     }
 
     pub(crate) fn add(&mut self, events: u64, outcome: Outcome, cpu: Duration) {
@@ -41,6 +44,9 @@ impl Figures {
         self.delivered += outcome.delivered;
         self.lost += outcome.lost;
         self.cpu += cpu;
+        if let Some(publishing) = outcome.publishing {
+            *self.publishing.get_or_insert_default() += publishing;
+        }
     }
 
     fn median(&self) -> f64 {
@@ -50,6 +56,11 @@ impl Figures {
     /// Returns the processor seconds for a million events.
     fn cpu_per_million(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.events as f64
+    }
+
+    /// Returns the nanoseconds of a publisher's processor time for an event.
+    fn nanos_of_publisher(&self) -> Option<f64> {
+        Some(self.publishing?.as_secs_f64() * 1e9 / self.events as f64)
     }
 
     fn lost_share(&self) -> f64 {
@@ -64,8 +75,17 @@ pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
     let mut out = String::new();
     for table in tables {
         let ours = table.rows.first().map_or(0.0, Figures::median);
-        let head =
-            ["", "M deliveries/s", "least", "most", "ours / this", "lost", "CPU s per M events", "manner"];
+        let head = [
+            "",
+            "M deliveries/s",
+            "least",
+            "most",
+            "ours / this",
+            "lost",
+            "CPU s per M events",
+            "publisher, ns an event",
+            "manner",
+        ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for figures in &table.rows {
             let rates = sorted(&figures.rates);
@@ -78,6 +98,7 @@ pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
                 format!("{:.2}", ours / figures.median()),
                 format!("{:.1} %", 100.0 * figures.lost_share()),
                 format!("{:.2}", figures.cpu_per_million()),
+                figures.nanos_of_publisher().map_or_else(|| "-".to_owned(), |nanos| format!("{nanos:.0}")),
                 figures.manner.to_owned(),
             ]);
         }
@@ -114,6 +135,7 @@ fn json_of(tables: &[Table], idle: &[Idle]) -> String {
                         "events": figures.events,
                         "lost": figures.lost_share(),
                         "cpu_seconds_per_million_events": figures.cpu_per_million(),
+                        "publisher_nanos_per_event": figures.nanos_of_publisher(),
                     })
                 })
                 .collect();

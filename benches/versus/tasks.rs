@@ -38,7 +38,7 @@ where
         for reader in readers {
             seen.push(reader.await.expect("a reader panicked"));
         }
-        Arrived { elapsed: start.elapsed(), seen }
+        Arrived { elapsed: start.elapsed(), publishing: None, seen }
     })
 }
 
