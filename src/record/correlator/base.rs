@@ -32,7 +32,7 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
     ]
 }
 
-/// What all keys in one place of the caches have in common. The spam filter has a budget for each.
+/// The common part of all keys in one place of the caches. The spam filter has a budget for each.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Base {
     /// The source, object and type of events: the length of each text, and then the texts, so that

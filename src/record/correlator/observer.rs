@@ -76,8 +76,8 @@ pub(super) struct Observed {
 /// The entry on which an event is counted.
 pub(super) struct ObservedEntry {
     pub(super) key: Arc<Key>,
-    /// What the event to be stored takes over from the entry. `None` if the entry was made from the
-    /// event itself.
+    /// The fields that the event to be stored takes over from the entry. `None` if the entry was
+    /// made from the event itself.
     pub(super) stored: Option<Stored>,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Recency {
     free: Links,
 }
 
-/// What the order knows of an entry.
+/// An entry, as the order knows it.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     /// The hashes by which the entry is found.

@@ -1,8 +1,8 @@
 //! The room in the caches, and the order in which entries are forgotten to make room.
 //!
-//! What is shared by all threads lies in stripes, and each thread works in one of them. Two threads
-//! therefore seldom touch each other's memory. Every stripe has a lock, and nothing here is read or
-//! written without one:
+//! All threads share this state. It lies in stripes, and each thread works in one of them. Two
+//! threads therefore seldom touch each other's memory. Every stripe has a lock, and a thread reads
+//! and writes nothing here without one:
 //!
 //! * A stripe knows the entries that its threads have added, in the order of their uses. A use by
 //!   one of these threads moves an entry to the newest end. A thread of another stripe only leaves
@@ -51,12 +51,12 @@ struct Part {
     recency: Recency,
     /// The number of entries that may be added with none forgotten.
     free: usize,
-    /// What the stripe knows of the other stripes. `None` if they may have room.
+    /// The last look at the other stripes. `None` if they may have room.
     others: Option<Others>,
 }
 
-/// What a thread saw when it last looked at the other stripes. The stamps of a stripe's entries
-/// only become later, so these ones stay lower bounds.
+/// A look at the other stripes. The stamps of a stripe's entries only become later, so these ones
+/// stay lower bounds.
 #[derive(Clone, Copy)]
 struct Others {
     /// The stripe with the least recently used entry, and the stamp of that entry.
@@ -66,7 +66,7 @@ struct Others {
     rest: u64,
 }
 
-/// What an entry knows of its place in the order.
+/// An entry's own record of its place in the order.
 pub(super) struct Mark {
     /// The stamp of the last use.
     stamp: u64,
