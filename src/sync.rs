@@ -13,6 +13,10 @@
 //! * Most models have a gate of one cell, and threads that wake only for a reason. `Detail` in
 //!   `sync/model.rs` sets this for a model, and docs/verification.md says which models have more
 //!   cells and spurious wake-ups.
+//! * A token of one step stands in for [`parker`]. The real one has a model of its own,
+//!   `direct::a_token_against_a_park`. There a lock stands in for crossbeam's `AtomicCell`.
+//! * An exchange of one flag stands in for the `TryMutex`, whose waiting side yields. loom's own
+//!   lock would wait where `try_lock` must fail.
 //! * Time does not pass. A timeout of zero has expired, and any other never expires (`clock.rs`).
 //! * Spinning is off, because a spin explores nothing that parking does not. An awaited handler
 //!   yields after two deliveries.
@@ -21,9 +25,13 @@
 mod model;
 #[cfg(all(feature = "select", eventcast_loom))]
 mod model_select;
+#[cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
+pub(crate) mod parker;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 mod signal;
 
+#[cfg(eventcast_loom)]
+pub use self::model::park;
 #[cfg(eventcast_loom)]
 pub(crate) use self::model::*;
 #[cfg(all(feature = "select", eventcast_loom))]
@@ -31,6 +39,8 @@ pub use self::model_select::Select;
 #[cfg(all(feature = "select", eventcast_loom))]
 pub(crate) use self::model_select::Signal;
 
+#[cfg(not(eventcast_loom))]
+pub(crate) use self::parker::{Parker, Unparker};
 #[cfg(not(eventcast_loom))]
 pub(crate) use real::*;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
@@ -92,8 +102,8 @@ pub(crate) use dashmap::{DashMap, SharedValue};
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {
     use std::cell::Cell;
-    use std::sync::OnceLock;
-    use std::thread::Thread;
+
+    use super::parker::Parker;
 
     pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_utils::CachePadded;
@@ -102,6 +112,9 @@ mod real {
 
     /// The library's lock, for short critical sections off the publish path. It has no poison.
     pub(crate) use parking_lot::Mutex;
+
+    /// The same lock, for a value for which some threads do not wait.
+    pub(crate) use parking_lot::{Mutex as TryMutex, MutexGuard as TryMutexGuard};
 
     pub(crate) mod atomic {
         pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
@@ -252,70 +265,11 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// A token for which a thread waits. There are two kinds, because only one of them can be
-    /// carried from thread to thread, and only the other one wakes without a lock.
-    #[derive(Debug)]
-    pub(crate) enum Parker {
-        /// crossbeam's token, for the thread that holds it. Its `unpark` takes a lock for an
-        /// instant if the other side sleeps.
-        Movable(crossbeam_utils::sync::Parker),
-        /// std's token, for the one thread that takes it on with [`settle`](Parker::settle). Its
-        /// `unpark` takes no lock.
-        Settled(Arc<OnceLock<Thread>>),
-    }
-
-    /// The other side of a [`Parker`].
-    #[derive(Clone, Debug)]
-    pub(crate) enum Unparker {
-        Movable(crossbeam_utils::sync::Unparker),
-        Settled(Arc<OnceLock<Thread>>),
-    }
-
-    impl Parker {
-        pub(crate) fn new() -> Self {
-            Self::Movable(crossbeam_utils::sync::Parker::new())
-        }
-
-        /// Creates a token for one thread, which need not exist yet.
-        pub(crate) fn for_one_thread() -> Self {
-            Self::Settled(Arc::new(OnceLock::new()))
-        }
-
-        /// Binds the token to the calling thread. The thread calls this before any other thread may
-        /// expect it to sleep.
-        pub(crate) fn settle(&self) {
-            if let Self::Settled(thread) = self {
-                thread.get_or_init(std::thread::current);
-            }
-        }
-
-        pub(crate) fn unparker(&self) -> Unparker {
-            match self {
-                Self::Movable(parker) => Unparker::Movable(parker.unparker().clone()),
-                Self::Settled(thread) => Unparker::Settled(thread.clone()),
-            }
-        }
-    }
-
-    impl Unparker {
-        pub(crate) fn unpark(&self) {
-            match self {
-                Self::Movable(unparker) => unparker.unpark(),
-                // A thread that has not called `settle` has not slept either.
-                Self::Settled(thread) => thread.get().into_iter().for_each(Thread::unpark),
-            }
-        }
-    }
-
     /// Parks until unparked or, with an `Instant`, until then. May return spuriously.
     pub(crate) fn park_until(parker: &Parker, deadline: Option<std::time::Instant>) {
-        match (parker, deadline) {
-            (Parker::Movable(parker), Some(at)) => parker.park_deadline(at),
-            (Parker::Movable(parker), None) => parker.park(),
-            (Parker::Settled(_), Some(at)) => {
-                std::thread::park_timeout(at.saturating_duration_since(std::time::Instant::now()));
-            }
-            (Parker::Settled(_), None) => std::thread::park(),
-        }
+        parker.park(|| match deadline {
+            Some(at) => std::thread::park_timeout(at.saturating_duration_since(std::time::Instant::now())),
+            None => std::thread::park(),
+        });
     }
 }

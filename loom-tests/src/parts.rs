@@ -5,7 +5,8 @@ use eventcast::testing::FakeClock;
 use eventcast::testing::{Payload, Select};
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
-/// Returns a bus with queues of these lengths. Its watchers have this overflow policy.
+/// Returns a bus with queues of these lengths. Its watchers have this overflow policy. Its
+/// publishers leave every event to the dispatcher, which is then a thread of each race.
 ///
 /// # Panics
 ///
@@ -27,7 +28,7 @@ pub fn bus_at(
     queue: usize,
     policy: OverflowPolicy,
 ) -> Broadcaster<Payload> {
-    let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
+    let options = options(incoming, queue, policy).direct_delivery(false);
     Broadcaster::with_clock(options, clock.clock()).expect("the options are in range")
 }
 
@@ -41,8 +42,22 @@ pub fn bus_of<T>(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broad
 where
     T: Clone + Send + Sync + 'static,
 {
-    let options = BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy);
+    let options = options(incoming, queue, policy).direct_delivery(false);
     Broadcaster::with_options(options).expect("the options are in range")
+}
+
+/// Returns the same bus, whose publishers deliver directly.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn direct_bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    Broadcaster::with_options(options(incoming, queue, policy)).expect("the options are in range")
+}
+
+fn options(incoming: usize, queue: usize, policy: OverflowPolicy) -> BusOptions {
+    BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy)
 }
 
 /// Reads to the end. Returns the numbers of the events, and how many events were lost.

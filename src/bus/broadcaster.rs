@@ -9,8 +9,8 @@ use crate::error::{BuildError, WatchError};
 use crate::report::ShutdownReport;
 use crate::sync::{Arc, Parker, bounded, thread};
 
-use super::dispatcher::{Completion, Dispatcher};
-use super::incoming::{Entry, IncomingQueue, Publisher};
+use super::dispatch::{Completion, Dispatch, Dispatcher, Entry};
+use super::incoming::{IncomingQueue, Publisher};
 use super::options::{BusOptions, check_incoming};
 use super::state::Lifecycle;
 use super::watch::{WatchBuilder, Watcher};
@@ -176,13 +176,20 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
         check_incoming::<Entry<T>>(options.incoming_len)?;
-        let parker = Parker::for_one_thread();
+        let parker = Parker::new();
         let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
-        let dispatcher = Dispatcher::new(lifecycle.clone(), rx, parker, options.max_batch, completion);
+        let dispatch = Arc::new(Dispatch::new(
+            lifecycle.clone(),
+            rx,
+            options.max_batch,
+            completion,
+            options.direct_delivery,
+        ));
+        let dispatcher = Dispatcher::new(dispatch.clone(), parker);
         thread::spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
-        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, options.max_batch));
+        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));
         Ok(Self { shared: Arc::new(Shared { incoming, options }) })
     }
 

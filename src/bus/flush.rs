@@ -7,7 +7,8 @@ use crate::error::FlushError;
 use crate::sync::Arc;
 
 use super::broadcaster::Broadcaster;
-use super::incoming::{Entry, FlushTicket, Refused};
+use super::dispatch::{Entry, FlushTicket};
+use super::incoming::Refused;
 use super::state::{Lifecycle, Refusal};
 use super::wait::TimedOut;
 

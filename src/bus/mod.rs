@@ -13,30 +13,35 @@
 //! # The way of an event
 //!
 //! ```text
-//! Publisher ─ gate ─> incoming queue ─> dispatcher ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
-//!  (any threads)       (crossbeam)     (one thread) ├─ MailboxSender ─> queue ─> MailboxReceiver ─ Runner (a handler)
-//!                                                   └─ ...
+//! Publisher ─ gate ─> incoming queue ─> distributor ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
+//!  (any threads)       (crossbeam)  (one at a time)  ├─ MailboxSender ─> queue ─> MailboxReceiver ─ Runner (a handler)
+//!                                                    └─ ...
 //! ```
 //!
 //! The folders stand in the order in which they build on each other: `wait` (parking, timer),
 //! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
-//! `incoming` (the incoming queue, the publishers), then the `dispatcher` and `watch` (the readers
-//! of a mailbox), and above all of them the `broadcaster` and the `flush`.
+//! `dispatch` (the entries, the distributor and the dispatcher), `incoming` (the way into the
+//! incoming queue, the publishers), `watch` (the readers of a mailbox), and above all of them the
+//! `broadcaster` and the `flush`.
 //!
 //! # Glossary
 //!
 //! * **publisher**: a handle that publishes events.
 //! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
 //!   close.
-//! * **incoming queue**: the bounded queue between the publishers and the dispatcher.
+//! * **incoming queue**: the bounded queue between the publishers and the distributor.
 //! * **entry**: an item of the incoming queue: an event, a batch, a registration or a flush.
-//! * **dispatcher**: the thread that takes entries and offers their events to every watcher.
+//! * **distributor**: what takes entries and offers their events to every watcher. One thread at a
+//!   time works with it, under its lock.
+//! * **dispatcher**: the thread that works with the distributor while there is something to do.
+//! * **direct delivery**: a publisher that finds the dispatcher asleep works with the distributor
+//!   itself.
 //! * **completion**: a function of the library's own with which the dispatcher completes each event
 //!   before it offers the event. The bus of a recorder has one.
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
 //!   change.
 //! * **slice**: a range of a batch, on its way to one watcher.
-//! * **mailbox**: the queue of one watcher, with a *sender* on the dispatcher and a *receiver* on
+//! * **mailbox**: the queue of one watcher, with a *sender* in the distributor and a *receiver* on
 //!   the reader's thread.
 //! * **credit**: the number of events for which a mailbox has room.
 //! * **position**: the number of an event in the order in which one watcher was offered events,
@@ -60,10 +65,10 @@
 //!
 //! # Roles
 //!
-//! * A **publisher** enters the gate, pushes one entry into the incoming queue, leaves, and wakes
-//!   the dispatcher if the dispatcher was about to sleep. It takes no lock unless it waits for
-//!   room. Registrations and flushes take the same way, so they have a place in the one order of
-//!   events.
+//! * A **publisher** enters the gate, pushes one entry into the incoming queue, and leaves. If the
+//!   dispatcher was about to sleep, the publisher answers for its entry: it delivers directly, or
+//!   wakes the dispatcher (`dispatch/direct.rs`). It waits for no lock unless it waits for room.
+//!   Registrations and flushes take the same way, so they have a place in the one order of events.
 //! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one
 //!   shared batch of them, offers it to every watcher without waiting, fences once, and wakes the
 //!   readers that sleep. Only then does it wait, for those watchers that must be waited for. It
@@ -75,10 +80,12 @@
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
-//!    the models see.
+//!    the models see. The one other wait is that of the dispatcher for the distributor's lock. A
+//!    publisher holds this lock for one batch at most.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
 //!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
-//!    `set_handled` and `count_discarded`.
+//!    `set_handled` and `count_discarded`. Here and in the table, the dispatcher is the thread that
+//!    has the distributor's lock.
 //! 3. For each watcher, every event below the position `decided` is in the queue, delivered or
 //!    lost. A reader that finds its queue empty below a decided position has found a gap.
 //! 4. The queue and the current slice together never hold more events than the queue's length: the
@@ -89,10 +96,13 @@
 //! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader
 //!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
 //!    each counts the events that it takes out.
-//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, and
-//!    `catch_panic` ends its panic. Only a `Clone` in a receive panics into the caller.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, except that of
+//!    the distributor while the dispatcher has it, for which no other thread waits. `catch_panic`
+//!    ends the panic of such code. Only a `Clone` in a receive panics into the caller.
 //! 7. The dispatcher carries out a control entry after it has offered all events before it, and
 //!    before it offers any event behind it.
+//! 8. While an entry is in the incoming queue, or carried by the distributor, somebody answers for
+//!    it: the dispatcher while it is awake, and otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
 //!
@@ -138,7 +148,7 @@
 //! </details>
 
 mod broadcaster;
-mod dispatcher;
+mod dispatch;
 mod flush;
 mod incoming;
 mod mailbox;
@@ -149,7 +159,7 @@ mod watch;
 
 pub use self::broadcaster::Broadcaster;
 #[cfg(feature = "recorder")]
-pub(crate) use self::dispatcher::Completion;
+pub(crate) use self::dispatch::Completion;
 pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, WatchOptions};
 pub use self::watch::{

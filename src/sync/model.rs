@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::task::Waker;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Notify, mpsc};
 
 pub(crate) use loom::sync::Arc;
@@ -78,6 +78,65 @@ impl<T> Mutex<T> {
     }
 }
 
+/// A lock that can also be tried. loom's own would wait where `try_lock` must fail.
+#[derive(Debug)]
+pub(crate) struct TryMutex<T> {
+    is_locked: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TryMutexGuard<'l, T>(&'l TryMutex<T>);
+
+// SAFETY: only the thread that has set `is_locked` touches the value.
+unsafe impl<T: Send> Sync for TryMutex<T> {}
+
+impl<T> TryMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<TryMutexGuard<'_, T>> {
+        // Acquire: pairs with the Release of the guard that was dropped last.
+        // Relaxed: a failure tells nothing.
+        let locked = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        locked.is_ok().then(|| TryMutexGuard(self))
+    }
+
+    /// Waits for the lock. Yields meanwhile, because the holder does little before it lets go.
+    pub(crate) fn lock(&self) -> TryMutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            hint::spin_loop();
+        }
+    }
+}
+
+impl<T> std::ops::Deref for TryMutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this guard's thread has set `is_locked`.
+        self.0.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> std::ops::DerefMut for TryMutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is borrowed alone.
+        self.0.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for TryMutexGuard<'_, T> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_lock`. A swap, because loom does not know that a
+        // store comes behind the exchange of this thread.
+        self.0.is_locked.swap(false, Ordering::Release);
+    }
+}
+
 /// A stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and the
 /// second step notices a wake-up that comes between them. The library registers one task at a time.
 #[derive(Debug)]
@@ -139,6 +198,47 @@ impl AtomicWaker {
     }
 }
 
+loom::thread_local! {
+    static TOKEN: Parker = Parker::new();
+}
+
+/// A stand-in for the handle of a thread. loom's own forgets its token when the thread yields.
+#[derive(Debug)]
+pub(crate) struct Thread(Unparker);
+
+pub(crate) fn current() -> Thread {
+    Thread(TOKEN.with(Parker::unparker))
+}
+
+impl Thread {
+    pub(crate) fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+/// Parks this thread by the system's means.
+pub fn park() {
+    TOKEN.with(|token| park_until(token, None));
+}
+
+/// A stand-in for crossbeam's cell. Its exchanges acquire and release, as the real ones do.
+#[derive(Debug)]
+pub(crate) struct AtomicCell<T>(Mutex<T>);
+
+impl<T: Default> AtomicCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn swap(&self, value: T) -> T {
+        std::mem::replace(&mut *self.0.lock(), value)
+    }
+
+    pub(crate) fn take(&self) -> T {
+        self.swap(T::default())
+    }
+}
+
 /// A stand-in without padding, which means nothing to a model.
 #[derive(Debug, Default)]
 pub(crate) struct CachePadded<T>(T);
@@ -185,14 +285,6 @@ impl Parker {
         };
         Self(Unparker(Arc::new(token)))
     }
-
-    /// Creates the same token as `new`: the model does not distinguish the two kinds.
-    pub(crate) fn for_one_thread() -> Self {
-        Self::new()
-    }
-
-    #[allow(clippy::unused_self, reason = "as the real one")]
-    pub(crate) fn settle(&self) {}
 
     pub(crate) fn unparker(&self) -> Unparker {
         self.0.clone()

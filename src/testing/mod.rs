@@ -37,6 +37,12 @@
 //! ```
 
 #[cfg(eventcast_loom)]
+#[doc(hidden)]
+pub use crate::sync::park;
+#[cfg(eventcast_loom)]
+#[doc(hidden)]
+pub use crate::sync::parker::{Parker, Unparker};
+#[cfg(eventcast_loom)]
 mod exploration;
 #[cfg(eventcast_loom)]
 mod failure;

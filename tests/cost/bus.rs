@@ -39,11 +39,12 @@ fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, eve
     followed
 }
 
-/// Publishing allocates nothing, whether the event is accepted, is refused, or wakes a sleeping
-/// dispatcher.
+/// Publishing without direct delivery allocates nothing, whether the event is accepted, is refused,
+/// or wakes a sleeping dispatcher.
 #[test]
 fn try_publish_does_not_allocate() {
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(64).queue_len(64)).unwrap();
+    let options = BusOptions::default().incoming_len(64).queue_len(64).direct_delivery(false);
+    let bus = Broadcaster::with_options(options).unwrap();
     let _watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
     publisher.try_publish(0_u64).unwrap();
@@ -127,7 +128,7 @@ fn distribution_allocates_by_the_batch() {
 #[test]
 fn an_event_that_comes_alone_allocates_twice() {
     const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
-    let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().direct_delivery(false)).unwrap();
     let dispatcher = follow_dispatcher(&bus, 0_u64);
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();

@@ -5,6 +5,7 @@ mod bus;
 #[cfg(feature = "recorder")]
 mod correlator;
 mod counting;
+mod direct;
 mod many_watchers;
 #[cfg(feature = "recorder")]
 mod recorder;

@@ -16,6 +16,8 @@ macro_rules! models {
 #[cfg(eventcast_loom)]
 mod bulk;
 #[cfg(eventcast_loom)]
+mod direct;
+#[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
 mod reader;
@@ -38,6 +40,7 @@ mod watchers;
 fn main() -> std::process::ExitCode {
     let files = [
         bulk::models(),
+        direct::models(),
         matrix::models(),
         reader::models(),
         shutdown::models(),

@@ -1,9 +1,7 @@
-//! The incoming queue: its entries, the way through the gate into it, and the publishers.
+//! The way into the incoming queue: through the gate, for publishers and control entries.
 
-mod entry;
 mod publisher;
 mod queue;
 
-pub(crate) use self::entry::{Entry, FlushTicket};
 pub use self::publisher::Publisher;
 pub(crate) use self::queue::{IncomingQueue, Refused};

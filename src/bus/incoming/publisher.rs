@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::bus::dispatch::Entry;
 use crate::error::{PublishError, Stopped};
 use crate::sync::Arc;
 
-use super::entry::Entry;
 use super::queue::IncomingQueue;
 
 /// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
@@ -81,10 +81,10 @@ impl<T> Publisher<T> {
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes an event without waiting for room.
     ///
-    /// This takes no lock, and does not wait for a registration, a shutdown or a watcher. If the
-    /// dispatcher sleeps, this wakes it with one system call and without a lock. The incoming queue
-    /// is crossbeam's bounded channel, in which a push may retry for as long as another publisher
-    /// or the dispatcher needs to copy one entry.
+    /// This waits for no lock, registration, shutdown or watcher. If the dispatcher sleeps, this
+    /// delivers the event [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher
+    /// with one system call. The incoming queue is crossbeam's bounded channel, in which a push may
+    /// retry for as long as another publisher or the dispatcher needs to copy one entry.
     ///
     /// # Errors
     ///

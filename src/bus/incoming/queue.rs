@@ -1,17 +1,17 @@
 //! The sending end of the incoming queue: pushes entries through the gate, and waits for room.
 
-use crate::bus::state::{Lifecycle, Refusal};
+use crate::bus::dispatch::{Dispatch, Entry};
+use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::bus::wait::{TimedOut, spin_until};
 use crate::clock::Deadline;
 use crate::error::{PublishError, Stopped};
 use crate::sync::{Arc, Sender};
 
-use super::entry::Entry;
-
 /// The sending end of the incoming queue, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) lifecycle: Arc<Lifecycle>,
     entries: Sender<Entry<T>>,
+    dispatch: Arc<Dispatch<T>>,
     max_batch: usize,
 }
 
@@ -42,24 +42,33 @@ impl<T> Drop for Held<'_, T> {
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 impl<T> IncomingQueue<T> {
-    pub(crate) fn new(lifecycle: Arc<Lifecycle>, entries: Sender<Entry<T>>, max_batch: usize) -> Self {
-        Self { lifecycle, entries, max_batch }
+    pub(crate) fn new(
+        lifecycle: Arc<Lifecycle>,
+        entries: Sender<Entry<T>>,
+        dispatch: Arc<Dispatch<T>>,
+        max_batch: usize,
+    ) -> Self {
+        Self { lifecycle, entries, dispatch, max_batch }
     }
 
     /// Pushes an entry if there is room. Never waits.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
+        // A control entry is for the dispatcher, and a refused one is for nobody.
+        let is_event = matches!(entry, Entry::Event(_) | Entry::Batch(_));
         let pass = self.lifecycle.gate.enter();
         let result = match &pass {
             Ok(_) => self.entries.try_send(entry),
             Err(_) => Err(entry),
         };
-        let (refusal, wake) = match pass {
+        let (refusal, duty) = match pass {
             Ok(pass) => (Refusal::Full, pass.leave()),
-            Err(wake) => (Refusal::Stopped, wake),
+            Err(duty) => (Refusal::Stopped, duty),
         };
-        if wake {
-            self.lifecycle.dispatcher.wake();
+        match duty {
+            Duty::Nothing => {}
+            Duty::Deliver if is_event && result.is_ok() => self.dispatch.deliver(),
+            Duty::Deliver | Duty::Wake => self.lifecycle.dispatcher.wake(),
         }
         result.map_err(|entry| Refused(entry, refusal))
     }

@@ -86,10 +86,30 @@ impl<T> MailboxSender<T> {
         credit as usize
     }
 
+    /// Returns how many of `wanted` events fit, at least. Returns `None` if a publisher must leave
+    /// this watcher to the dispatcher: its filter is user code, its ring has a lock, or it has been
+    /// stopped.
+    pub(crate) fn direct_room(&mut self, wanted: usize) -> Option<usize> {
+        let is_direct = self.filter.is_none()
+            && self.state.policy != OverflowPolicy::DropOldest
+            && !self.state.is_stopped();
+        is_direct.then(|| self.credit(wanted))
+    }
+
+    /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
+    /// user code runs: no event is lost, copied or dropped.
+    pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
+        let all = 0..batch.events().len();
+        self.sent.offered += all.len() as u64;
+        self.state.publish_offered(self.sent.offered);
+        self.send(batch, all);
+        self.state.publish_sent(&self.sent);
+    }
+
     /// Queues a slice for which there is room.
-    fn send(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+    fn send(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
         let events = range.len() as u64;
-        self.queue.push(BatchSlice::new(batch.clone(), range.start, range.end, self.sent.decided));
+        self.queue.push(BatchSlice::new(batch, range.start, range.end, self.sent.decided));
         self.sent.decided += events;
         self.sent.queued += events;
         self.note_high_water();
@@ -316,7 +336,7 @@ impl<T: Clone> MailboxSender<T> {
             OverflowPolicy::DropIncoming => {
                 let fits = self.credit(range.len()).min(range.len());
                 if fits == range.len() {
-                    return self.send(batch, range);
+                    return self.send(batch.clone(), range);
                 }
                 let (kept, lost) = (range.start..range.start + fits, range.start + fits..range.end);
                 self.send_copy(batch, kept);
@@ -350,7 +370,7 @@ impl<T: Clone> MailboxSender<T> {
                 if copies && !whole {
                     self.send_copy(&part.batch, range);
                 } else {
-                    self.send(&part.batch, range);
+                    self.send(part.batch.clone(), range);
                 }
                 part.range.start += next;
             }
@@ -369,10 +389,10 @@ impl<T: Clone> MailboxSender<T> {
             return;
         }
         if let Some(own) = copied(batch.events()[range.clone()].iter()) {
-            self.send(&own, 0..range.len());
+            self.send(own, 0..range.len());
         } else {
             self.state.count_panic();
-            self.send(batch, range);
+            self.send(batch.clone(), range);
         }
     }
 
@@ -387,7 +407,7 @@ impl<T: Clone> MailboxSender<T> {
             self.send_copy(batch, range.start + skipped..range.end);
         } else {
             self.cut(capacity - range.len());
-            self.send(batch, range);
+            self.send(batch.clone(), range);
         }
     }
 

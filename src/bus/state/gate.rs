@@ -72,16 +72,15 @@ impl Gate {
     /// Lets the caller in, unless the gate is closed. Never waits.
     ///
     /// - If it returns `Ok`: the caller must [`leave`](Pass::leave).
-    /// - If it returns `Err(true)`: the gate is closed, and the caller must wake the dispatcher.
-    ///   The dispatcher may have seen the caller inside, and therefore not seen the gate as quiet.
-    /// - If it returns `Err(false)`: the gate is closed.
+    /// - If it returns `Err`: the gate is closed. The duty is that of a publisher that leaves: the
+    ///   dispatcher may have seen the caller inside, and therefore not seen the gate as quiet.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<Pass<'_>, bool> {
+    pub(crate) fn enter(&self) -> Result<Pass<'_>, Duty> {
         let pass = Pass { cell: self.cell() };
         // Relaxed: a first look, so that publishers that come after the close do not disturb the
         // quiet.
         if pass.cell.word.load(Ordering::Relaxed) & CLOSED != 0 {
-            return Err(false);
+            return Err(Duty::Nothing);
         }
         // Relaxed: the order of this word alone decides which publishers came before `close`. The
         // Release of `leave` publishes what they push meanwhile.
@@ -158,6 +157,17 @@ impl Gate {
     }
 }
 
+/// What a publisher has to do after it has left the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// The dispatcher is awake, and will find what the publisher pushed.
+    Nothing,
+    /// The dispatcher sleeps, or is about to. Somebody has to take what the publisher pushed.
+    Deliver,
+    /// As `Deliver`, and the gate is closed. Only the dispatcher ends the bus, so it must wake.
+    Wake,
+}
+
 /// A publisher inside the gate.
 #[derive(Debug)]
 #[must_use = "a publisher that entered must leave"]
@@ -166,14 +176,17 @@ pub(crate) struct Pass<'g> {
 }
 
 impl Pass<'_> {
-    /// Leaves the gate. Returns whether the dispatcher was about to park, so that the caller must
-    /// wake it.
+    /// Leaves the gate. Returns what the publisher has to do.
     #[inline]
-    pub(crate) fn leave(self) -> bool {
+    pub(crate) fn leave(self) -> Duty {
         // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees this
         // publisher leave sees what the publisher pushed inside.
         // Acquire: pairs with the fence in `WakeCell::arm`. A publisher that sees the idle bit sees
         // the armed wake cell.
-        self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & IDLE != 0
+        match self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & (IDLE | CLOSED) {
+            IDLE => Duty::Deliver,
+            0 | CLOSED => Duty::Nothing,
+            _ => Duty::Wake,
+        }
     }
 }

@@ -5,6 +5,6 @@ mod lifecycle;
 mod registry;
 mod watcher;
 
-pub(crate) use self::gate::Refusal;
+pub(crate) use self::gate::{Duty, Refusal};
 pub(crate) use self::lifecycle::Lifecycle;
 pub(crate) use self::watcher::{Sent, WatcherState};

@@ -145,6 +145,14 @@ impl WakeCell {
         drop(self.task.take());
     }
 
+    /// Returns whether a thread or task waits. As for [`wake`](Self::wake), the caller has made the
+    /// condition true and then fenced.
+    pub(crate) fn is_armed(&self) -> bool {
+        // Relaxed: the caller's fence orders this load after the condition. Its partner is the
+        // fence in `arm` and `arm_task`.
+        self.armed.load(Ordering::Relaxed)
+    }
+
     /// Wakes the waiting side if the cell is armed. The caller has made the condition true and then
     /// fenced, or has seen the idle bit of the gate.
     #[inline]

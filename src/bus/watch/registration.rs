@@ -1,6 +1,7 @@
 //! The registration of a watcher: its mailbox, and the way of the sender to the dispatcher.
 
-use crate::bus::incoming::{Entry, Refused};
+use crate::bus::dispatch::Entry;
+use crate::bus::incoming::Refused;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
 use crate::bus::options::{check_name, check_queue_len};
 use crate::bus::state::{Refusal, WatcherState};

@@ -91,7 +91,8 @@ impl<S: 'static, R: 'static> Row<S, R> {
     fn against(&self, end: End) {
         let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
         // With this limit, a batch of two events takes two places in the incoming queue.
-        let bus = Bus::with_options(options.max_batch(1)).unwrap();
+        // An event that is delivered directly would not fill the incoming queue.
+        let bus = Bus::with_options(options.max_batch(1).direct_delivery(!self.is_full)).unwrap();
         let prepared = (self.set_up)(&bus);
         rest(&bus);
         if self.is_full {

@@ -1,0 +1,201 @@
+//! Direct delivery: publishers that find the dispatcher asleep, in races with each other and with
+//! those who need the dispatcher.
+
+use std::time::Duration;
+
+use eventcast::testing::{Exploration, Parker, Payload, begin, finish, park, rest};
+use eventcast::{Delivery, OverflowPolicy};
+use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+/// Two publishers deliver at once, and one of them does not get the distributor. A reader that
+/// sleeps receives both events, though nothing else happens on the bus.
+fn two_publishers_against_each_other() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let mut seen = [0, 0].map(|_| match watcher.recv() {
+            Ok(Delivery::Event(event)) => event.number(),
+            other => panic!("{other:?}"),
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A publisher delivers while another thread registers a watcher, whose registration the publisher
+/// may take out of the queue. The first watcher receives the event, and the new one all of it or
+/// nothing. Both hear of the end.
+fn a_publisher_against_a_registration() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut first = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let mut second = bus.watch().unwrap();
+        publishing.join().unwrap();
+        bus.close();
+        assert_eq!(numbers(&mut first), (vec![1], 0));
+        let (events, lost) = numbers(&mut second);
+        assert!(lost == 0 && (events.is_empty() || events == [1]), "{events:?}");
+    });
+}
+
+/// Two publishers deliver into a mailbox with room for one event. The dispatcher counts the event
+/// that does not fit as lost, and the reader hears of it.
+fn two_publishers_against_a_full_mailbox() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let mut told = 0;
+        while told < 2 {
+            told += match watcher.recv() {
+                Ok(Delivery::Event(_)) => 1,
+                Ok(Delivery::Lagged(lost)) => lost,
+                Err(error) => panic!("{error}"),
+            };
+        }
+        publishing.join().unwrap();
+        assert_eq!(told, 2);
+        finish();
+    });
+}
+
+/// A publisher delivers while another thread flushes. The flush returns, and so does one after the
+/// publish, when the event is in the mailbox.
+fn a_publisher_against_a_flush() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        bus.flush(Duration::from_secs(1)).unwrap();
+        publishing.join().unwrap();
+        bus.flush(Duration::from_secs(1)).unwrap();
+        assert!(matches!(watcher.try_recv(), Ok(Delivery::Event(event)) if event.number() == 1));
+        finish();
+    });
+}
+
+/// A publisher delivers while another thread stops the watcher.
+fn a_publisher_against_a_stop() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        drop(watcher);
+        publishing.join().unwrap();
+        let report = bus.shutdown();
+        assert_eq!(report.bus.accepted, 1);
+        let departed = report.bus.departed;
+        assert_eq!(departed.offered, departed.delivered + departed.dropped.total());
+    });
+}
+
+/// A publisher delivers while a shutdown begins. An accepted event is delivered, and a refused one
+/// comes back.
+fn a_publisher_against_shutdown() {
+    explore(Exploration::default().in_full_detail(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(7)).is_ok());
+        let report = bus.shutdown();
+        assert!(report.complete);
+        let accepted = publishing.join().unwrap();
+        assert_eq!(report.bus.accepted, u64::from(accepted));
+        assert_eq!(numbers(&mut watcher), (if accepted { vec![7] } else { vec![] }, 0));
+    });
+}
+
+/// Two publishers deliver while the bus is closed. Each event is accepted or comes back.
+fn two_publishers_against_close() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+        let accepted = u64::from(bus.publisher().try_publish(Payload::new(2)).is_ok());
+        bus.close();
+        let accepted = accepted + u64::from(publishing.join().unwrap());
+        let report = bus.shutdown();
+        assert_eq!((report.complete, report.bus.accepted), (true, accepted));
+        let (events, lost) = numbers(&mut watcher);
+        assert_eq!((events.len() as u64, lost), (accepted, 0));
+    });
+}
+
+/// A publisher delivers, and then waits for room, while the bus is closed. The close releases it.
+fn a_publisher_that_waits_against_close() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(1, 1, OverflowPolicy::Wait);
+        let watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || {
+            (1..5).map(|number| u64::from(publisher.publish(Payload::new(number)).is_ok())).sum::<u64>()
+        });
+        bus.close();
+        let accepted = publishing.join().unwrap();
+        drop(watcher);
+        assert_eq!(bus.shutdown().bus.accepted, accepted);
+    });
+}
+
+/// The real token for which a thread waits: the thread waits for two steps of the other side, which
+/// gives the token after each. The thread wakes, and sees what the other side did.
+fn a_token_against_a_park() {
+    explore(Exploration::default(), || {
+        let parker = Parker::new();
+        let (unparker, steps) = (parker.unparker(), loom::sync::Arc::new(AtomicUsize::new(0)));
+        let done = steps.clone();
+        let waking = spawn(move || {
+            for step in 1..3 {
+                // Relaxed: the token publishes it.
+                done.store(step, Ordering::Relaxed);
+                unparker.unpark();
+            }
+        });
+        for step in 1..3 {
+            // Relaxed: as above.
+            while steps.load(Ordering::Relaxed) < step {
+                parker.park(park);
+            }
+        }
+        waking.join().unwrap();
+    });
+}
+
+models![
+    a_publisher_against_a_flush,
+    a_publisher_against_a_registration,
+    a_publisher_against_a_stop,
+    a_publisher_against_shutdown,
+    a_publisher_that_waits_against_close,
+    a_token_against_a_park,
+    two_publishers_against_a_full_mailbox,
+    two_publishers_against_close,
+    two_publishers_against_each_other,
+];

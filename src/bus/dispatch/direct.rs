@@ -1,0 +1,127 @@
+//! Direct delivery: a publisher that finds the dispatcher asleep offers its event itself, so that
+//! the event changes threads once.
+//!
+//! Each entry of the incoming queue has somebody who answers for it:
+//!
+//! - While the dispatcher is awake, the dispatcher answers for every entry. It looks into the queue
+//!   once more after it has set the idle bits of the gate, and before it sleeps.
+//! - A publisher that sees an idle bit as it leaves the gate answers for what it has pushed. It
+//!   tries to get the distributor's lock. If it gets the lock, it takes all that waits, and offers
+//!   it. If it does not get the lock, or if something stays that it must not do, it wakes the
+//!   dispatcher.
+//!
+//! The publisher never waits: it tries the lock once, takes one batch at most, and leaves to the
+//! dispatcher what could cost more or run the user's code.
+//!
+//! - A filter, or an event that does not fit into a mailbox: it may call `Clone`, `Drop` or a hook.
+//! - A mailbox with `DropOldest`: its queue has a lock, for which the publisher would wait.
+//! - More watchers than [`MOST_WATCHERS`]. To wake a reader costs a system call, and to wake the
+//!   dispatcher costs one too, whatever the number of watchers.
+//! - A publisher that waits for room: to wake it takes a lock.
+//!
+//! Only the dispatcher waits for the lock. Whoever else holds the lock does a bounded amount of
+//! work meanwhile, and wakes the readers after it has let the lock go.
+
+use crate::bus::mailbox::SharedBatch;
+use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::wait::full_fence;
+use crate::sync::{Arc, Receiver, TryMutex};
+
+use super::distributor::{Completion, Distributor};
+use super::entry::Entry;
+
+/// The highest number of watchers that a publisher delivers to.
+const MOST_WATCHERS: usize = 4;
+
+/// The number of direct deliveries without a sleeping reader after which a publisher wakes the
+/// dispatcher. The readers are busy then, so nobody gains from a direct delivery, and the
+/// dispatcher delivers many events at less cost.
+const MOST_UNHEARD: u32 = 32;
+
+/// The distributor of one bus, for the dispatcher and the publishers.
+pub(crate) struct Dispatch<T> {
+    pub(super) lifecycle: Arc<Lifecycle>,
+    pub(super) distributor: TryMutex<Distributor<T>>,
+    is_direct: bool,
+}
+
+/// The readers that a publisher wakes after it has let the lock go.
+type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
+
+impl<T> Dispatch<T> {
+    pub(crate) fn new(
+        lifecycle: Arc<Lifecycle>,
+        incoming: Receiver<Entry<T>>,
+        max_batch: usize,
+        completion: Option<Completion<T>>,
+        is_direct: bool,
+    ) -> Self {
+        let is_direct = is_direct && completion.is_none();
+        let distributor = Distributor::new(lifecycle.clone(), incoming, max_batch, completion);
+        Self { lifecycle, distributor: TryMutex::new(distributor), is_direct }
+    }
+
+    /// Delivers what waits, or wakes the dispatcher to do it. The caller has pushed an event, and
+    /// has seen the idle bit of the gate. Never waits.
+    #[cold]
+    pub(crate) fn deliver(&self) {
+        let mut sleepers = Sleepers::default();
+        let is_done = self.is_direct
+            && self.distributor.try_lock().is_some_and(|mut distributor| distributor.deliver(&mut sleepers));
+        for sleeper in sleepers.into_iter().flatten() {
+            sleeper.wake_cell.wake();
+        }
+        if !is_done {
+            self.lifecycle.dispatcher.wake();
+        }
+    }
+}
+
+impl<T> Distributor<T> {
+    /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
+    /// nothing is left for the dispatcher.
+    fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
+        let Some(room) = self.direct_room() else { return false };
+        let Some(first) = self.incoming.try_recv() else { return true };
+        let (events, other) = self.gather(first, room, &mut 0);
+        self.carried = other;
+        let all_taken = self.carried.is_none() && events.len() < room;
+        if events.is_empty() {
+            return false;
+        }
+        self.accept(events.len());
+        let batch = SharedBatch::new(events);
+        if let Some((last, others)) = self.senders.split_last_mut() {
+            for sender in others {
+                sender.offer_whole(batch.clone());
+            }
+            // The last mailbox gets this thread's hold on the batch, so that a reader is the last
+            // holder, and the events' destructors run there.
+            last.offer_whole(batch);
+        }
+        full_fence();
+        let armed = self.senders.iter().filter(|sender| sender.state.wake_cell.is_armed());
+        for (sleeper, sender) in sleepers.iter_mut().zip(armed) {
+            *sleeper = Some(sender.state.clone());
+        }
+        self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard + 1 };
+        let is_heard = self.unheard < MOST_UNHEARD;
+        all_taken && is_heard && !self.lifecycle.room.is_waited_for()
+    }
+
+    /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
+    /// a direct delivery is not possible.
+    fn direct_room(&mut self) -> Option<usize> {
+        let is_possible = self.carried.is_none()
+            && (1..=MOST_WATCHERS).contains(&self.senders.len())
+            && self.unheard < MOST_UNHEARD
+            && !self.lifecycle.room.is_waited_for();
+        if !is_possible {
+            return None;
+        }
+        let most = self.max_batch;
+        let mut senders = self.senders.iter_mut();
+        let room = senders.try_fold(most, |room, sender| Some(room.min(sender.direct_room(room)?)))?;
+        (room > 0).then_some(room)
+    }
+}

@@ -1,0 +1,209 @@
+//! The dispatcher: the thread that works with the distributor while there is something to do, and
+//! sleeps while there is nothing.
+//!
+//! One round of the dispatcher:
+//!
+//! 1. Take the waiting entries, up to a batch or a control entry.
+//! 2. Offer the batch to every watcher, without waiting.
+//! 3. Fence once.
+//! 4. Wake the readers that sleep, and the publishers that wait for room.
+//! 5. Wait for those watchers that must be waited for. Each deadline counts from the offer.
+//! 6. Carry out the control entry.
+//!
+//! Control entries therefore stand in the same order as events. A slow watcher for which the
+//! dispatcher waits does not delay the events of the same batch for the other watchers.
+//!
+//! The dispatcher holds the lock of the distributor while it is awake, and lets it go before it
+//! sleeps for want of entries. It never blocks in a channel. It waits for two locks that a
+//! publisher takes: that of the wait queue for room, and that of the distributor, which a publisher
+//! holds while it delivers directly. If user code that runs here (filters, hooks, `Clone`, `Drop`)
+//! panics, the dispatcher catches the panic.
+
+use crate::bus::mailbox::MailboxSender;
+use crate::bus::wait::{full_fence, on_bus_thread, spin_for, spin_until};
+use crate::sync::{Arc, Parker, TryMutexGuard, thread};
+
+use super::direct::Dispatch;
+use super::distributor::{Distributor, wake_or_drain};
+use super::entry::Entry;
+
+pub(crate) struct Dispatcher<T> {
+    dispatch: Arc<Dispatch<T>>,
+    parker: Parker,
+}
+
+impl<T: Clone> Dispatcher<T> {
+    pub(crate) fn new(dispatch: Arc<Dispatch<T>>, parker: Parker) -> Self {
+        Self { dispatch, parker }
+    }
+
+    /// Runs until the bus is closed and the incoming queue is empty, and until all destructors have
+    /// run.
+    pub(crate) fn run(self) {
+        on_bus_thread(self.dispatch.lifecycle.id, move || {
+            let this = self;
+            this.work();
+        });
+    }
+
+    /// Works until the bus is closed and the incoming queue is empty.
+    fn work(&self) {
+        let mut distributor = self.dispatch.distributor.lock();
+        loop {
+            while let Some(first) = self.look(&mut distributor) {
+                self.round(&mut distributor, first);
+            }
+            if self.dispatch.lifecycle.is_quiet() {
+                // All pushes happened before the gate became quiet, so this is the last look that
+                // is needed.
+                let Some(last) = distributor.take() else { return };
+                self.round(&mut distributor, last);
+            } else if self.dispatch.lifecycle.registry.must_reap() {
+                distributor.reap();
+            } else if !self.pass_turn_on(&distributor) {
+                distributor = self.sleep(distributor);
+            }
+        }
+    }
+
+    /// Offers one batch that begins with this entry, and carries out the control entry behind it.
+    fn round(&self, distributor: &mut Distributor<T>, first: Entry<T>) {
+        let mut taken = 1;
+        let (batch, control) = distributor.gather(first, distributor.max_batch, &mut taken);
+        distributor.distribute(batch, taken);
+        if !distributor.pending.is_empty() {
+            self.wait_for_room(distributor);
+        }
+        match control {
+            Some(Entry::Register(sender)) => distributor.register(sender),
+            Some(Entry::Flush(ticket)) => distributor.answer(&ticket),
+            Some(entry) => distributor.carried = Some(entry),
+            None => {}
+        }
+        if self.dispatch.lifecycle.registry.must_reap() {
+            distributor.reap();
+        }
+    }
+
+    /// Looks for the next entry, a few times or for as long as the options say. Returns `None` if
+    /// no entry came.
+    fn look(&self, distributor: &mut Distributor<T>) -> Option<Entry<T>> {
+        spin_until(|| distributor.take()).or_else(|| self.spin(distributor))
+    }
+
+    /// Sleeps until there may be something to do, unless there is already. Meanwhile the publishers
+    /// may deliver directly.
+    fn sleep<'d>(
+        &'d self,
+        mut distributor: TryMutexGuard<'d, Distributor<T>>,
+    ) -> TryMutexGuard<'d, Distributor<T>> {
+        let lifecycle = &self.dispatch.lifecycle;
+        distributor.unheard = 0;
+        lifecycle.dispatcher.arm();
+        lifecycle.gate.set_idle();
+        distributor.carried = distributor.take();
+        if distributor.carried.is_none() && !lifecycle.is_quiet() && !lifecycle.registry.must_reap() {
+            drop(distributor);
+            lifecycle.clock.park(&self.parker, None);
+            distributor = self.dispatch.distributor.lock();
+        }
+        lifecycle.gate.clear_idle();
+        lifecycle.dispatcher.disarm();
+        distributor
+    }
+
+    /// Keeps looking for the next entry, for as long as the options say. Returns `None` if no entry
+    /// came, or if the dispatcher has something else to do.
+    fn spin(&self, distributor: &mut Distributor<T>) -> Option<Entry<T>> {
+        let lifecycle = &self.dispatch.lifecycle;
+        if lifecycle.spin.is_zero() || lifecycle.room.is_waited_for() {
+            return None;
+        }
+        let found = || match distributor.take() {
+            None => (lifecycle.is_closing() || lifecycle.registry.must_reap()).then_some(None),
+            entry => Some(entry),
+        };
+        spin_for(lifecycle.spin, found).flatten()
+    }
+
+    /// Gives the next waiting publisher a turn if there is room. The dispatcher calls this before
+    /// it sleeps. The publisher that got the last turn may be a task that is not polled. While
+    /// there is still room, the next publisher therefore gets a turn as well. Returns whether there
+    /// was room and a publisher waited for it. The dispatcher then looks again.
+    fn pass_turn_on(&self, distributor: &Distributor<T>) -> bool {
+        let lifecycle = &self.dispatch.lifecycle;
+        let is_wanted = lifecycle.room.is_waited_for() && !distributor.incoming.is_full();
+        if is_wanted {
+            // No fence: a publisher that waits had found the queue full before the last round's
+            // fence.
+            lifecycle.room.wake(1);
+        }
+        is_wanted
+    }
+
+    /// Waits until every pending event has found room or was given up.
+    fn wait_for_room(&self, distributor: &mut Distributor<T>) {
+        let lifecycle = &self.dispatch.lifecycle;
+        let mut pending = std::mem::take(&mut distributor.pending);
+        loop {
+            let abandoned = lifecycle.is_abandoned();
+            for &i in &pending {
+                let sender = &mut distributor.senders[i];
+                // An event that fits is not lost, even at the last moment. A stopped watcher is
+                // offered nothing more.
+                if !sender.state.is_stopped() {
+                    sender.push_pending();
+                }
+                if sender.is_pending() {
+                    sender.give_up_pending(&lifecycle.clock, abandoned);
+                }
+            }
+            full_fence();
+            for &i in &pending {
+                wake_or_drain(&mut distributor.senders[i], abandoned);
+            }
+            pending.retain(|&i| distributor.senders[i].is_pending());
+            if pending.is_empty() {
+                break;
+            }
+            if self.pass_turn_on(distributor) {
+                // Time for the woken publisher to use its turn.
+                let _ = spin_until(|| distributor.incoming.is_full().then_some(()));
+            } else {
+                self.park_for_room(distributor, &pending);
+            }
+        }
+        distributor.pending = pending;
+    }
+
+    fn park_for_room(&self, distributor: &Distributor<T>, pending: &[usize]) {
+        let lifecycle = &self.dispatch.lifecycle;
+        let pending = || pending.iter().map(|&i| &*distributor.senders[i]);
+        pending().for_each(MailboxSender::want_room);
+        lifecycle.dispatcher.arm();
+        // The second look, behind the fence in `arm`, at everything that can end the wait.
+        let ready = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
+        let deadline = pending().filter_map(MailboxSender::deadline).min();
+        if !lifecycle.is_abandoned() && !pending().any(ready) && !lifecycle.clock.has_passed(deadline) {
+            lifecycle.clock.park(&self.parker, deadline);
+        }
+        lifecycle.dispatcher.disarm();
+        pending().for_each(|sender| sender.state.has_room());
+    }
+}
+
+impl<T> Drop for Dispatcher<T> {
+    /// Ends the bus, even if something unforeseen unwinds this thread, because nobody may be left
+    /// waiting for the end.
+    fn drop(&mut self) {
+        let lifecycle = &self.dispatch.lifecycle;
+        lifecycle.close();
+        // A publisher inside the gate waits for nobody, so it leaves. When `work` has returned, all
+        // have left.
+        while !lifecycle.is_quiet() {
+            thread::yield_now();
+        }
+        self.dispatch.distributor.lock().end(thread::panicking());
+        lifecycle.set_ended();
+    }
+}

@@ -1,0 +1,235 @@
+//! The distributor: takes entries out of the incoming queue, and offers their events to the
+//! watchers.
+//!
+//! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
+//! or a publisher that delivers directly (`direct.rs`).
+
+use std::collections::HashMap;
+
+use crate::bus::mailbox::{BatchSlice, MailboxSender, SharedBatch, discard};
+use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::wait::full_fence;
+use crate::sync::{Arc, Receiver};
+
+use super::entry::{Entry, FlushTicket};
+
+/// A function of the library's own that completes an event before any watcher sees the event. It
+/// does not panic.
+pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
+
+pub(super) struct Distributor<T> {
+    pub(super) lifecycle: Arc<Lifecycle>,
+    pub(super) incoming: Receiver<Entry<T>>,
+    pub(super) max_batch: usize,
+    pub(super) completion: Option<Completion<T>>,
+    #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
+    pub(super) senders: Vec<Box<MailboxSender<T>>>,
+    /// The index in `senders` of each watcher, by the watcher's id.
+    index: HashMap<u64, usize>,
+    /// The indices in `senders` of the watchers that must be waited for. While there are any, the
+    /// dispatcher keeps the lock.
+    pub(super) pending: Vec<usize>,
+    /// An entry that has been taken, but that belongs to the next round.
+    pub(super) carried: Option<Entry<T>>,
+    pub(super) accepted: u64,
+    /// The number of direct deliveries since one of them found a reader that slept.
+    pub(super) unheard: u32,
+}
+
+impl<T> Distributor<T> {
+    pub(super) fn new(
+        lifecycle: Arc<Lifecycle>,
+        incoming: Receiver<Entry<T>>,
+        max_batch: usize,
+        completion: Option<Completion<T>>,
+    ) -> Self {
+        Self {
+            lifecycle,
+            incoming,
+            max_batch,
+            completion,
+            senders: Vec::new(),
+            index: HashMap::new(),
+            pending: Vec::new(),
+            carried: None,
+            accepted: 0,
+            unheard: 0,
+        }
+    }
+
+    /// Returns the entry that was taken before, or else takes one. Returns `None` if none waits.
+    pub(super) fn take(&mut self) -> Option<Entry<T>> {
+        self.carried.take().or_else(|| self.incoming.try_recv())
+    }
+
+    /// Collects events from the first entry on, until there are `most`, no entry waits, or an entry
+    /// does not belong to the batch. Returns the events, and the entry that does not belong to
+    /// them. Adds the number of entries taken behind the first to `taken`.
+    pub(super) fn gather(
+        &mut self,
+        first: Entry<T>,
+        most: usize,
+        taken: &mut usize,
+    ) -> (Vec<T>, Option<Entry<T>>) {
+        let mut events = match first {
+            Entry::Event(event) => {
+                let mut events = Vec::with_capacity(most.min(self.incoming.len() + 1));
+                events.push(event);
+                events
+            }
+            Entry::Batch(events) if events.len() <= most => events,
+            control => return (Vec::new(), Some(control)),
+        };
+        while events.len() < most {
+            let room = most - events.len();
+            let other = self.incoming.try_recv_with(|entry| match entry {
+                Entry::Event(event) => {
+                    events.push(event);
+                    None
+                }
+                Entry::Batch(more) if more.len() <= room => {
+                    events.extend(more);
+                    None
+                }
+                other => Some(other),
+            });
+            let Some(other) = other else { break };
+            *taken += 1;
+            if other.is_some() {
+                return (events, other);
+            }
+        }
+        (events, None)
+    }
+
+    /// Counts events as accepted, before any watcher is offered them.
+    pub(super) fn accept(&mut self, events: usize) {
+        self.accepted += events as u64;
+        self.lifecycle.set_accepted(self.accepted);
+    }
+
+    pub(super) fn register(&mut self, sender: Box<MailboxSender<T>>) {
+        if sender.state.is_stopped() {
+            // The reap that belongs to the stop does not find this sender, and may be over already.
+            // The mailbox is therefore closed here.
+            return sender.close(&self.lifecycle);
+        }
+        self.index.insert(sender.state.id, self.senders.len());
+        self.senders.push(sender);
+    }
+
+    pub(super) fn answer(&self, ticket: &FlushTicket) {
+        // Handlers that were stopped but still handle queued events count too, because the list is
+        // the registry's. A handler that is registered behind the flush has position zero, so the
+        // flush does not wait for it.
+        let position = |state: Arc<WatcherState>| (state.decided(), state);
+        ticket.reach(self.lifecycle.registry.unfinished().into_iter().map(position).collect());
+        // No fence: a flush looks at its condition under the ticket's lock, see `WaitQueue::wake`.
+        self.lifecycle.done.wake_all();
+    }
+
+    /// Reaps the stopped watchers: removes their senders, and closes their mailboxes.
+    pub(super) fn reap(&mut self) {
+        for id in self.lifecycle.registry.take_reapable() {
+            let Some(i) = self.index.remove(&id) else { continue };
+            let sender = self.senders.swap_remove(i);
+            if let Some(moved) = self.senders.get(i) {
+                self.index.insert(moved.state.id, i);
+            }
+            sender.close(&self.lifecycle);
+        }
+        // When most watchers have been removed, their memory is freed too. Some spare capacity
+        // stays, so that the next watchers need not allocate it again.
+        let held = self.senders.len();
+        if self.senders.capacity() > 64 && held < self.senders.capacity() / 4 {
+            self.senders.shrink_to(2 * held);
+            self.index.shrink_to(2 * held);
+            self.pending.shrink_to(2 * held);
+        }
+    }
+
+    /// Ends the bus: gives up what is left if the dispatcher unwinds, and closes every mailbox.
+    pub(super) fn end(&mut self, unwinds: bool) {
+        let events = if unwinds { self.give_up() } else { Vec::new() };
+        // All readers see the end before the first of the user's destructors runs, because that
+        // destructor may wait for a reader.
+        let left: Vec<_> =
+            self.senders.iter_mut().map(|sender| announce_end(&self.lifecycle, sender)).collect();
+        for mut sender in self.senders.drain(..) {
+            sender.drop_closures();
+        }
+        drop(left);
+        discard(events);
+    }
+
+    /// Counts as abandoned the events that were accepted and will not be offered, because the
+    /// dispatcher unwinds. Returns the events, so that their destructors run last.
+    #[cold]
+    fn give_up(&mut self) -> Vec<T> {
+        self.lifecycle.abandon();
+        let (mut events, mut late) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.take() {
+            match entry {
+                Entry::Register(sender) => late.push((sender, events.len())),
+                Entry::Event(event) => events.push(event),
+                Entry::Batch(more) => events.extend(more),
+                Entry::Flush(_) => {}
+            }
+        }
+        self.accept(events.len());
+        for sender in &mut self.senders {
+            sender.abandon(events.len());
+        }
+        for (mut sender, before) in late {
+            sender.abandon(events.len() - before);
+            self.senders.push(sender);
+        }
+        events
+    }
+}
+
+impl<T: Clone> Distributor<T> {
+    /// Offers events to every watcher without waiting, and wakes the readers that sleep. The
+    /// watchers that must be waited for are then in `pending`.
+    pub(super) fn distribute(&mut self, mut events: Vec<T>, taken: usize) {
+        self.accept(events.len());
+        if self.senders.is_empty() || events.is_empty() {
+            full_fence();
+            self.lifecycle.room.wake(taken);
+            return discard(events);
+        }
+        if let Some(complete) = &self.completion {
+            events.iter_mut().for_each(complete);
+        }
+        let batch = SharedBatch::new(events);
+        for (i, sender) in self.senders.iter_mut().enumerate() {
+            if sender.offer(&batch, &self.lifecycle) {
+                self.pending.push(i);
+            }
+        }
+        full_fence();
+        let abandoned = self.lifecycle.is_abandoned();
+        for sender in &mut self.senders {
+            wake_or_drain(sender, abandoned);
+        }
+        self.lifecycle.room.wake(taken);
+    }
+}
+
+/// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
+/// fenced since its offer.
+pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
+    sender.state.wake_cell.wake();
+    if sender.state.is_gone() {
+        drop(sender.drain(abandoned));
+        sender.report_abandoned();
+    }
+}
+
+/// Closes a mailbox as [`MailboxSender::close`] does, before any value of the user's is dropped.
+/// Returns the slices that were still in the queue of a reader that is gone.
+fn announce_end<T>(lifecycle: &Lifecycle, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
+    let left = if sender.state.is_gone() { sender.drain(lifecycle.is_abandoned()) } else { Vec::new() };
+    lifecycle.sender_closed(&sender.state);
+    left
+}

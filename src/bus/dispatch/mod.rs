@@ -1,0 +1,12 @@
+//! From the incoming queue to the mailboxes: the entries, the distributor that offers their events
+//! to the watchers, and the dispatcher, which is the thread that works with the distributor.
+
+mod direct;
+mod dispatcher;
+mod distributor;
+mod entry;
+
+pub(crate) use self::direct::Dispatch;
+pub(crate) use self::dispatcher::Dispatcher;
+pub(crate) use self::distributor::Completion;
+pub(crate) use self::entry::{Entry, FlushTicket};
