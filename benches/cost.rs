@@ -3,7 +3,7 @@
 //! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Beside
 //! the publisher there is one thread that takes the events away. This thread is a rival's reader,
 //! or the dispatcher, whose watcher the publisher itself reads between two runs. There are two
-//! cases:
+//! cases. With direct delivery, the first events of the second case do not wake the dispatcher.
 //!
 //! - [`State::Awake`]: the runs follow each other closely, and the thread is at work.
 //! - [`State::Parked`]: the thread sleeps when a run begins, so that the first event has to wake
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions};
 
 use crate::load::{Check, Payload, QUEUE, QUEUE_POWER, See, payload};
 use crate::ours;
@@ -57,6 +59,7 @@ pub struct Contender {
 /// All contenders, ours first.
 pub const CONTENDERS: &[Contender] = &[
     Contender { name: "eventcast try_publish", measure: eventcast },
+    Contender { name: "eventcast, no direct delivery", measure: eventcast_by_the_dispatcher },
     Contender { name: "crossbeam try_send", measure: crossbeam },
     Contender { name: "tokio broadcast send", measure: tokio_broadcast },
     Contender { name: "bus try_broadcast", measure: bus },
@@ -153,7 +156,17 @@ impl See for Counted {
 /// Measures `try_publish` to a bus with one watcher.
 #[must_use]
 pub fn eventcast(state: State, runs: usize) -> Costs {
-    let bus = ours::bus::<Payload>();
+    to_bus(state, runs, ours::options())
+}
+
+/// Measures `try_publish` to a bus without direct delivery.
+#[must_use]
+pub fn eventcast_by_the_dispatcher(state: State, runs: usize) -> Costs {
+    to_bus(state, runs, ours::options().direct_delivery(false))
+}
+
+fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
+    let bus = Broadcaster::<Payload>::with_options(options).expect("the options are in range");
     let mut watcher = bus.watch().expect("the bus is open");
     let publisher = bus.publisher();
     let mut check = Check::new(1);

@@ -1,5 +1,5 @@
-//! The cost of one `try_publish` for the thread that calls it, while the dispatcher is at work and
-//! when the dispatcher has to be woken.
+//! The cost of one `try_publish` for its thread: while the dispatcher is at work, when it has to be
+//! woken, and when the event is delivered directly.
 //!
 //! `cargo bench -p eventcast-benches --bench publish`
 
@@ -28,13 +28,16 @@ fn publish(criterion: &mut Criterion) {
     });
     // Waiting until the dispatcher sleeps takes many times as long as the measured call.
     group.measurement_time(Duration::from_millis(100)).warm_up_time(Duration::from_millis(10));
-    group.bench_function(BenchmarkId::from_parameter("dispatcher parked"), |bencher| {
-        bencher.iter_custom(|events| {
-            let runs = events.min(RUNS);
-            let measured: Duration = cost::eventcast(State::Parked, runs as usize).firsts.iter().sum();
-            scaled(measured, events, runs)
+    for (name, is_direct) in [("dispatcher parked", false), ("delivered directly", true)] {
+        let measure = if is_direct { cost::eventcast } else { cost::eventcast_by_the_dispatcher };
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter_custom(|events| {
+                let runs = events.min(RUNS);
+                let measured: Duration = measure(State::Parked, runs as usize).firsts.iter().sum();
+                scaled(measured, events, runs)
+            });
         });
-    });
+    }
     group.finish();
 }
 

@@ -41,7 +41,7 @@ fn latency_measures_every_contender_in_every_part() {
         }
     }
     let rows = sections[5]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 5);
     for row in rows {
         for key in ["awake_ns", "parked_first_ns", "parked_run_ns"] {
             assert!(row[key]["p50"][0].as_f64().unwrap() > 0.0, "{row}");

@@ -4,20 +4,28 @@
 use std::time::Duration;
 
 use eventcast::testing::{Exploration, Parker, Payload, begin, finish, park, rest};
-use eventcast::{Delivery, OverflowPolicy};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::JoinHandle;
+
+/// Returns a bus whose dispatcher sleeps, its watcher with room for this many events, and a thread
+/// that publishes event 1 and returns whether the bus accepted it.
+fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandle<bool>) {
+    let bus = direct_bus(2, room, OverflowPolicy::DropIncoming);
+    let watcher = bus.watch().unwrap();
+    rest(&bus);
+    begin();
+    let publisher = bus.publisher();
+    let publishing = spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+    (bus, watcher, publishing)
+}
 
 /// Two publishers deliver at once, and one of them does not get the distributor. A reader that
 /// sleeps receives both events, though nothing else happens on the bus.
 fn two_publishers_against_each_other() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
-        let mut watcher = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (bus, mut watcher, publishing) = publishing(2);
         bus.publisher().try_publish(Payload::new(2)).unwrap();
         let mut seen = [0, 0].map(|_| match watcher.recv() {
             Ok(Delivery::Event(event)) => event.number(),
@@ -25,7 +33,7 @@ fn two_publishers_against_each_other() {
         });
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
-        publishing.join().unwrap();
+        assert!(publishing.join().unwrap());
         finish();
     });
 }
@@ -35,14 +43,9 @@ fn two_publishers_against_each_other() {
 /// nothing. Both hear of the end.
 fn a_publisher_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
-        let mut first = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (bus, mut first, publishing) = publishing(2);
         let mut second = bus.watch().unwrap();
-        publishing.join().unwrap();
+        assert!(publishing.join().unwrap());
         bus.close();
         assert_eq!(numbers(&mut first), (vec![1], 0));
         let (events, lost) = numbers(&mut second);
@@ -54,12 +57,7 @@ fn a_publisher_against_a_registration() {
 /// that does not fit as lost, and the reader hears of it.
 fn two_publishers_against_a_full_mailbox() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 1, OverflowPolicy::DropIncoming);
-        let mut watcher = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (bus, mut watcher, publishing) = publishing(1);
         bus.publisher().try_publish(Payload::new(2)).unwrap();
         let mut told = 0;
         while told < 2 {
@@ -69,7 +67,7 @@ fn two_publishers_against_a_full_mailbox() {
                 Err(error) => panic!("{error}"),
             };
         }
-        publishing.join().unwrap();
+        assert!(publishing.join().unwrap());
         assert_eq!(told, 2);
         finish();
     });
@@ -79,14 +77,9 @@ fn two_publishers_against_a_full_mailbox() {
 /// publish, when the event is in the mailbox.
 fn a_publisher_against_a_flush() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
-        let mut watcher = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (bus, mut watcher, publishing) = publishing(2);
         bus.flush(Duration::from_secs(1)).unwrap();
-        publishing.join().unwrap();
+        assert!(publishing.join().unwrap());
         bus.flush(Duration::from_secs(1)).unwrap();
         assert!(matches!(watcher.try_recv(), Ok(Delivery::Event(event)) if event.number() == 1));
         finish();
@@ -96,14 +89,9 @@ fn a_publisher_against_a_flush() {
 /// A publisher delivers while another thread stops the watcher.
 fn a_publisher_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
-        let watcher = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let (bus, watcher, publishing) = publishing(2);
         drop(watcher);
-        publishing.join().unwrap();
+        assert!(publishing.join().unwrap());
         let report = bus.shutdown();
         assert_eq!(report.bus.accepted, 1);
         let departed = report.bus.departed;
@@ -130,12 +118,7 @@ fn a_publisher_against_shutdown() {
 /// Two publishers deliver while the bus is closed. Each event is accepted or comes back.
 fn two_publishers_against_close() {
     explore(Exploration::default().after_set_up(), || {
-        let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
-        let mut watcher = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+        let (bus, mut watcher, publishing) = publishing(2);
         let accepted = u64::from(bus.publisher().try_publish(Payload::new(2)).is_ok());
         bus.close();
         let accepted = accepted + u64::from(publishing.join().unwrap());

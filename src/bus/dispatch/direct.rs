@@ -33,8 +33,8 @@ use super::entry::Entry;
 /// The highest number of watchers that a publisher delivers to.
 const MOST_WATCHERS: usize = 4;
 
-/// The number of direct deliveries without a sleeping reader after which a publisher wakes the
-/// dispatcher. The readers are busy then, so nobody gains from a direct delivery, and the
+/// The number of direct deliveries without a sleeping reader after which the next publisher wakes
+/// the dispatcher. The readers are busy then, so nobody gains from a direct delivery, and the
 /// dispatcher delivers many events at less cost.
 const MOST_UNHEARD: u32 = 32;
 
@@ -105,8 +105,7 @@ impl<T> Distributor<T> {
             *sleeper = Some(sender.state.clone());
         }
         self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard + 1 };
-        let is_heard = self.unheard < MOST_UNHEARD;
-        all_taken && is_heard && !self.lifecycle.room.is_waited_for()
+        all_taken && !self.lifecycle.room.is_waited_for()
     }
 
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if

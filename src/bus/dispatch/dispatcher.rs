@@ -40,10 +40,7 @@ impl<T: Clone> Dispatcher<T> {
     /// Runs until the bus is closed and the incoming queue is empty, and until all destructors have
     /// run.
     pub(crate) fn run(self) {
-        on_bus_thread(self.dispatch.lifecycle.id, move || {
-            let this = self;
-            this.work();
-        });
+        on_bus_thread(self.dispatch.lifecycle.id, move || self.work());
     }
 
     /// Works until the bus is closed and the incoming queue is empty.

@@ -196,11 +196,12 @@ impl BusOptions {
     /// Sets whether a publisher may deliver an event itself while the dispatcher sleeps: default
     /// `true`.
     ///
-    /// A lone event then changes threads once, and arrives in about half the time. The publisher
-    /// does it only if the bus has at most four watchers, none of them with a filter or with
+    /// A lone event then changes threads once instead of twice. The publisher does it only if the
+    /// bus has at most four watchers, none of them with a filter or with
     /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
     /// It offers what waits, up to a batch, and wakes the readers that sleep. No filter, hook,
-    /// `Clone` or `Drop` of yours runs on its thread, but the waker of a task that waits does.
+    /// `Clone` or `Drop` of yours runs on its thread, but the waker of a task that waits does. The
+    /// option has no effect on the bus of an event broadcaster, whose dispatcher names each event.
     ///
     /// Such a publish allocates the batch, and costs one system call for each reader that it wakes.
     /// With `false`, every publish leaves the delivery to the dispatcher: it allocates nothing, and

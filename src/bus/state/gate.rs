@@ -11,7 +11,8 @@
 //! * *enter* adds one publisher to the word. If the word was closed, *enter* takes the publisher
 //!   out again and refuses it. A publisher that was let in stood in the word before the closed bit
 //!   did.
-//! * *leave* takes the publisher out. A publisher that leaves an idle word wakes the dispatcher.
+//! * *leave* takes the publisher out. A publisher that leaves an idle word answers for what it has
+//!   pushed: it delivers directly, or wakes the dispatcher.
 //! * *close* sets the closed bit in every word. The gate is *quiet* when every word is closed and
 //!   no publisher is inside. A dispatcher that sees quiet and then an empty queue has seen the last
 //!   event, because every push happened before its publisher left.
@@ -113,7 +114,7 @@ impl Gate {
         self.cells.iter().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
     }
 
-    /// Sets the idle bit. A publisher that leaves after this has to wake the dispatcher.
+    /// Sets the idle bit. A publisher that leaves after this has a duty.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
             // Acquire: pairs with the Release of `leave`, so that the dispatcher's next look at the
@@ -126,7 +127,9 @@ impl Gate {
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: a publisher that sees this late only looks at a wake cell that is not armed.
+            // Relaxed: the dispatcher has the distributor. A publisher that still sees the bit
+            // fails to get the distributor, and looks at a wake cell that may not be armed. The
+            // dispatcher finds what it pushed behind the next `set_idle` at the latest.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }
@@ -157,7 +160,7 @@ impl Gate {
     }
 }
 
-/// What a publisher has to do after it has left the gate.
+/// The duty of a publisher that has left the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
     /// The dispatcher is awake, and will find what the publisher pushed.
@@ -176,7 +179,7 @@ pub(crate) struct Pass<'g> {
 }
 
 impl Pass<'_> {
-    /// Leaves the gate. Returns what the publisher has to do.
+    /// Leaves the gate. Returns the publisher's duty.
     #[inline]
     pub(crate) fn leave(self) -> Duty {
         // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees this
