@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, BusOptions};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 
 use crate::load::{Check, Payload, QUEUE, QUEUE_POWER, See, payload};
 use crate::ours;
@@ -166,6 +166,9 @@ pub fn eventcast_by_the_dispatcher(state: State, runs: usize) -> Costs {
 }
 
 fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
+    // There is room for every run. With this policy the reader, which is the publisher here, never
+    // pulls, so the dispatcher or the publisher has to deliver.
+    let options = options.overflow(OverflowPolicy::DropIncoming);
     let bus = Broadcaster::<Payload>::with_options(options).expect("the options are in range");
     let mut watcher = bus.watch().expect("the bus is open");
     let publisher = bus.publisher();

@@ -130,6 +130,12 @@ mod real {
     /// The number of times that these loops then yield the processor and look again before they
     /// park.
     pub(crate) const YIELDS: u32 = 3;
+    /// The number of rounds without a sleeping reader after which the dispatcher may lend the
+    /// distributor.
+    pub(crate) const BUSY_ROUNDS: u32 = 4;
+    /// The number of entries from which on a reader pulls at once. A reader pulls less than this
+    /// only before it would sleep.
+    pub(crate) const MANY: usize = 32;
     /// The number of deliveries that an awaited handler handles before it lets other tasks run.
     pub(crate) const TURN: usize = 100;
 
@@ -198,6 +204,11 @@ mod real {
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
+        }
+
+        /// Returns whether the queue is empty. This is a hint, too.
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.is_empty()
         }
 
         /// Returns whether the queue is full. This is a hint, too. For the only receiver, a queue

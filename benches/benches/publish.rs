@@ -14,8 +14,9 @@ use eventcast_benches::cost::{self, RUN, State};
 
 use common::group;
 
-/// The largest number of runs on one bus.
-const RUNS: u64 = 2000;
+/// The largest number of runs on one bus, while the dispatcher is awake and while it sleeps.
+const RUNS: u64 = 100_000;
+const PARKED_RUNS: u64 = 2000;
 
 fn publish(criterion: &mut Criterion) {
     let mut group = group(criterion, "publish", 1);
@@ -32,7 +33,7 @@ fn publish(criterion: &mut Criterion) {
         let measure = if is_direct { cost::eventcast } else { cost::eventcast_by_the_dispatcher };
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter_custom(|events| {
-                let runs = events.min(RUNS);
+                let runs = events.min(PARKED_RUNS);
                 let measured: Duration = measure(State::Parked, runs as usize).firsts.iter().sum();
                 scaled(measured, events, runs)
             });

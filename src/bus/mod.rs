@@ -36,6 +36,8 @@
 //! * **dispatcher**: the thread that works with the distributor while there is something to do.
 //! * **direct delivery**: a publisher that finds the dispatcher asleep works with the distributor
 //!   itself.
+//! * **pull**: the only reader, while it is busy, works with the distributor itself. The dispatcher
+//!   has *lent* it the distributor, and naps.
 //! * **completion**: a function of the library's own with which the dispatcher completes each event
 //!   before it offers the event. The bus of a recorder has one.
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
@@ -75,13 +77,15 @@
 //!   does one queue operation for each watcher and batch, none for each event.
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
 //!   a plain store of `consumed`. The reader then fences and wakes the dispatcher where necessary:
-//!   at the end of each slice, and earlier if its policy makes the dispatcher wait.
+//!   at the end of each slice, and earlier if its policy makes the dispatcher wait. If the
+//!   dispatcher has lent the distributor, a reader without events takes what waits in the incoming
+//!   queue itself (`dispatch/pull.rs`).
 //!
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
 //!    the models see. The one other wait is that of the dispatcher for the distributor's lock. A
-//!    publisher holds this lock for one batch at most.
+//!    publisher or a reader holds this lock for one batch at most.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
 //!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
 //!    `set_handled` and `count_discarded`. Here and in the table, the dispatcher is the thread that
@@ -102,7 +106,8 @@
 //! 7. The dispatcher carries out a control entry after it has offered all events before it, and
 //!    before it offers any event behind it.
 //! 8. While an entry is in the incoming queue, or carried by the distributor, somebody answers for
-//!    it: the dispatcher while it is awake, and otherwise the publisher that saw the idle bit.
+//!    it: the dispatcher while it is awake, the reader while the distributor is lent to it, and
+//!    otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
 //!
@@ -114,7 +119,7 @@
 //! |---|---|---|---|---|---|
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
 //! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
-//! | `Cell::word`, idle bit | dispatcher | acquire RMW, fence before | `leave` | acquire | the armed cell |
+//! | `Cell::word`, idle bit | dispatcher, reader | acq-rel RMW | `leave` | acquire | the armed cell |
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
@@ -136,14 +141,16 @@
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
 //! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
+//! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader | relaxed, fence before | no data: the lock publishes it |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
 //!
 //! # How little is lost to sleeping
 //!
 //! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
-//! that under load no thread sleeps and a publish costs no wake-up. Nothing polls: an idle bus uses
-//! no processor time.
+//! that under load no thread sleeps and a publish costs no wake-up. A dispatcher that has lent the
+//! distributor looks once a millisecond for as long as events come. An idle bus uses no processor
+//! time.
 //!
 //! </details>
 

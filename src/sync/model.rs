@@ -48,6 +48,10 @@ pub(crate) mod hint {
 
 pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
+/// The number of rounds after which the dispatcher may lend the distributor, and the number of
+/// entries from which on a reader pulls at once. Both are small, so that an execution is short.
+pub(crate) const BUSY_ROUNDS: u32 = 1;
+pub(crate) const MANY: usize = 1;
 /// The number of deliveries that an awaited handler handles before it lets other tasks run. It is
 /// small, so that an execution is short.
 pub(crate) const TURN: usize = 2;
@@ -443,6 +447,13 @@ impl<T> Receiver<T> {
     #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
         1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        // Relaxed, both: the caller has synchronized with those whose values it looks for.
+        let head = self.0.head.load(Ordering::Relaxed);
+        let slot = &self.0.slots[head % self.0.slots.len()];
+        slot.stamp.load(Ordering::Relaxed) != 2 * (head / self.0.slots.len()) + 1
     }
 
     pub(crate) fn is_full(&self) -> bool {

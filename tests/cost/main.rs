@@ -7,5 +7,6 @@ mod correlator;
 mod counting;
 mod direct;
 mod many_watchers;
+mod pull;
 #[cfg(feature = "recorder")]
 mod recorder;

@@ -20,6 +20,8 @@ mod direct;
 #[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
+mod pull;
+#[cfg(eventcast_loom)]
 mod reader;
 #[cfg(eventcast_loom)]
 mod shutdown;
@@ -42,6 +44,7 @@ fn main() -> std::process::ExitCode {
         bulk::models(),
         direct::models(),
         matrix::models(),
+        pull::models(),
         reader::models(),
         shutdown::models(),
         statistics::models(),

@@ -9,6 +9,7 @@
 //!   tries to get the distributor's lock. If it gets the lock, it takes all that waits, and offers
 //!   it. If it does not get the lock, or if something stays that it must not do, it wakes the
 //!   dispatcher.
+//! - While the distributor is lent to a reader, the reader answers (`pull.rs`).
 //!
 //! The publisher never waits: it tries the lock once, takes one batch at most, and leaves to the
 //! dispatcher what could cost more or run the user's code.
@@ -38,15 +39,15 @@ const MOST_WATCHERS: usize = 4;
 /// dispatcher delivers many events at less cost.
 const MOST_UNHEARD: u32 = 32;
 
-/// The distributor of one bus, for the dispatcher and the publishers.
+/// The distributor of one bus, for the dispatcher, the publishers, and a reader that pulls.
 pub(crate) struct Dispatch<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) distributor: TryMutex<Distributor<T>>,
-    is_direct: bool,
+    pub(super) is_direct: bool,
 }
 
 /// The readers that a publisher wakes after it has let the lock go.
-type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
+pub(super) type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
 
 impl<T> Dispatch<T> {
     pub(crate) fn new(
@@ -68,12 +69,27 @@ impl<T> Dispatch<T> {
         let mut sleepers = Sleepers::default();
         let is_done = self.is_direct
             && self.distributor.try_lock().is_some_and(|mut distributor| distributor.deliver(&mut sleepers));
-        for sleeper in sleepers.into_iter().flatten() {
-            sleeper.wake_cell.wake();
-        }
+        wake(sleepers);
         if !is_done {
             self.lifecycle.dispatcher.wake();
         }
+    }
+}
+
+/// What a thread other than the dispatcher has offered.
+pub(super) struct Offered {
+    /// The number of entries that were taken out of the incoming queue.
+    pub(super) taken: usize,
+    /// Whether one of them is left for the dispatcher.
+    pub(super) is_stuck: bool,
+    /// Whether the incoming queue was found empty.
+    is_all: bool,
+}
+
+/// Wakes readers. The caller has let the distributor's lock go.
+pub(super) fn wake(sleepers: Sleepers) {
+    for sleeper in sleepers.into_iter().flatten() {
+        sleeper.wake_cell.wake();
     }
 }
 
@@ -81,14 +97,33 @@ impl<T> Distributor<T> {
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
     /// nothing is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
-        let Some(room) = self.direct_room() else { return false };
-        let Some(first) = self.incoming.try_recv() else { return true };
-        let (events, other) = self.gather(first, room, &mut 0);
-        self.carried = other;
-        let all_taken = self.carried.is_none() && events.len() < room;
-        if events.is_empty() {
+        if self.unheard >= MOST_UNHEARD || self.lifecycle.room.is_waited_for() {
             return false;
         }
+        let is_all = self.offer_waiting(sleepers).is_some_and(|offered| offered.is_all);
+        is_all && !self.lifecycle.room.is_waited_for()
+    }
+
+    /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns `None` if
+    /// this is left to the dispatcher.
+    pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
+        let room = self.direct_room()?;
+        let Some(first) = self.incoming.try_recv() else {
+            return Some(Offered { taken: 0, is_stuck: false, is_all: true });
+        };
+        let mut taken = 1;
+        let (events, other) = self.gather(first, room, &mut taken);
+        self.carried = other;
+        let is_stuck = self.carried.is_some();
+        let is_all = !is_stuck && events.len() < room;
+        if !events.is_empty() {
+            self.offer_to_all(events, sleepers);
+        }
+        Some(Offered { taken, is_stuck, is_all })
+    }
+
+    /// Offers events that fit into every mailbox. Adds the readers to wake to `sleepers`.
+    fn offer_to_all(&mut self, events: Vec<T>, sleepers: &mut Sleepers) {
         self.accept(events.len());
         let batch = SharedBatch::new(events);
         if let Some((last, others)) = self.senders.split_last_mut() {
@@ -105,17 +140,12 @@ impl<T> Distributor<T> {
             *sleeper = Some(sender.state.clone());
         }
         self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard + 1 };
-        all_taken && !self.lifecycle.room.is_waited_for()
     }
 
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
-    /// a direct delivery is not possible.
+    /// only the dispatcher may offer.
     fn direct_room(&mut self) -> Option<usize> {
-        let is_possible = self.carried.is_none()
-            && (1..=MOST_WATCHERS).contains(&self.senders.len())
-            && self.unheard < MOST_UNHEARD
-            && !self.lifecycle.room.is_waited_for();
-        if !is_possible {
+        if self.carried.is_some() || !(1..=MOST_WATCHERS).contains(&self.senders.len()) {
             return None;
         }
         let most = self.max_batch;

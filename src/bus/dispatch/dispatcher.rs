@@ -14,10 +14,11 @@
 //! dispatcher waits does not delay the events of the same batch for the other watchers.
 //!
 //! The dispatcher holds the lock of the distributor while it is awake, and lets it go before it
-//! sleeps for want of entries. It never blocks in a channel. It waits for two locks that a
-//! publisher takes: that of the wait queue for room, and that of the distributor, which a publisher
-//! holds while it delivers directly. If user code that runs here (filters, hooks, `Clone`, `Drop`)
-//! panics, the dispatcher catches the panic.
+//! sleeps for want of entries, or naps while the reader pulls. It never blocks in a channel. It
+//! waits for two locks: that of the wait queue for room, which a publisher takes, and that of the
+//! distributor, which a publisher holds while it delivers directly, and a reader while it pulls. If
+//! user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
+//! panic.
 
 use crate::bus::mailbox::MailboxSender;
 use crate::bus::wait::{full_fence, on_bus_thread, spin_for, spin_until};
@@ -28,8 +29,8 @@ use super::distributor::{Distributor, wake_or_drain};
 use super::entry::Entry;
 
 pub(crate) struct Dispatcher<T> {
-    dispatch: Arc<Dispatch<T>>,
-    parker: Parker,
+    pub(super) dispatch: Arc<Dispatch<T>>,
+    pub(super) parker: Parker,
 }
 
 impl<T: Clone> Dispatcher<T> {
@@ -49,6 +50,7 @@ impl<T: Clone> Dispatcher<T> {
         loop {
             while let Some(first) = self.look(&mut distributor) {
                 self.round(&mut distributor, first);
+                distributor = self.lend(distributor);
             }
             if self.dispatch.lifecycle.is_quiet() {
                 // All pushes happened before the gate became quiet, so this is the last look that

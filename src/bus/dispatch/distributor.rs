@@ -2,7 +2,7 @@
 //! watchers.
 //!
 //! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
-//! or a publisher that delivers directly (`direct.rs`).
+//! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub(super) struct Distributor<T> {
     /// An entry that has been taken, but that belongs to the next round.
     pub(super) carried: Option<Entry<T>>,
     pub(super) accepted: u64,
-    /// The number of direct deliveries since one of them found a reader that slept.
+    /// The number of deliveries since one of them found a reader that slept.
     pub(super) unheard: u32,
 }
 
@@ -209,21 +209,24 @@ impl<T: Clone> Distributor<T> {
         }
         full_fence();
         let abandoned = self.lifecycle.is_abandoned();
+        let mut is_heard = false;
         for sender in &mut self.senders {
-            wake_or_drain(sender, abandoned);
+            is_heard |= wake_or_drain(sender, abandoned);
         }
+        self.unheard = if is_heard { 0 } else { self.unheard.saturating_add(1) };
         self.lifecycle.room.wake(taken);
     }
 }
 
 /// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
-/// fenced since its offer.
-pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
-    sender.state.wake_cell.wake();
+/// fenced since its offer. Returns whether the reader slept.
+pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) -> bool {
+    let slept = sender.state.wake_cell.wake();
     if sender.state.is_gone() {
         drop(sender.drain(abandoned));
         sender.report_abandoned();
     }
+    slept
 }
 
 /// Closes a mailbox as [`MailboxSender::close`] does, before any value of the user's is dropped.

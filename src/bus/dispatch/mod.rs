@@ -5,6 +5,7 @@ mod direct;
 mod dispatcher;
 mod distributor;
 mod entry;
+mod pull;
 
 pub(crate) use self::direct::Dispatch;
 pub(crate) use self::dispatcher::Dispatcher;

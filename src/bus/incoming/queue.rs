@@ -1,6 +1,7 @@
 //! The sending end of the incoming queue: pushes entries through the gate, and waits for room.
 
 use crate::bus::dispatch::{Dispatch, Entry};
+use crate::bus::mailbox::Upstream;
 use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::bus::wait::{TimedOut, spin_until};
 use crate::clock::Deadline;
@@ -51,9 +52,30 @@ impl<T> IncomingQueue<T> {
         Self { lifecycle, entries, dispatch, max_batch }
     }
 
-    /// Pushes an entry if there is room. Never waits.
+    /// Returns the distributor, for a reader, if it may be lent.
+    pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
+    where
+        T: Send + Sync + 'static,
+    {
+        self.dispatch.is_direct().then(|| Box::new(self.dispatch.clone()) as Box<dyn Upstream>)
+    }
+
+    /// Pushes an entry if there is room. If the queue is full because the reader pulls, makes room.
+    /// Never waits.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
+        match self.try_push_once(entry) {
+            Err(Refused(entry, Refusal::Full)) if self.dispatch.is_lent() => {
+                self.dispatch.relieve();
+                self.try_push_once(entry)
+            }
+            result => result,
+        }
+    }
+
+    /// Pushes an entry if there is room. Never waits.
+    #[inline]
+    fn try_push_once(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         // A control entry is for the dispatcher, and a refused one is for nobody.
         let is_event = matches!(entry, Entry::Event(_) | Entry::Batch(_));
         let pass = self.lifecycle.gate.enter();
@@ -66,9 +88,13 @@ impl<T> IncomingQueue<T> {
             Err(duty) => (Refusal::Stopped, duty),
         };
         match duty {
-            Duty::Nothing => {}
+            // While the reader pulls, a control entry would wait for the reader.
+            Duty::Nothing if is_event || !self.dispatch.is_direct() => {}
             Duty::Deliver if is_event && result.is_ok() => self.dispatch.deliver(),
-            Duty::Deliver | Duty::Wake => self.lifecycle.dispatcher.wake(),
+            // While the reader pulls, a control entry would wait for the reader.
+            Duty::Nothing | Duty::Deliver | Duty::Wake => {
+                self.lifecycle.dispatcher.wake();
+            }
         }
         result.map_err(|entry| Refused(entry, refusal))
     }
@@ -76,7 +102,7 @@ impl<T> IncomingQueue<T> {
     /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
-        match self.try_push(entry) {
+        match self.try_push_once(entry) {
             Err(Refused(entry, Refusal::Full)) if !self.lifecycle.is_current() => {
                 self.wait_push(entry, deadline)
             }
@@ -116,7 +142,7 @@ impl<T> IncomingQueue<T> {
 
     /// Tries to push the entry that waits for room. Returns `None` if there is still no room.
     fn attempt(&self, held: &mut Held<'_, T>) -> Option<Result<(), Refused<T>>> {
-        match self.try_push(held.entry.take()?) {
+        match self.try_push_once(held.entry.take()?) {
             Err(Refused(entry, Refusal::Full)) => {
                 held.entry = Some(entry);
                 None

@@ -9,6 +9,6 @@ mod slice;
 
 pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
-pub(crate) use self::receiver::{MailboxReceiver, Next};
+pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;
 pub(crate) use self::slice::{BatchSlice, SharedBatch, discard};

@@ -6,7 +6,7 @@ use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::{full_fence, spin_for, spin_until};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
-use crate::sync::{Arc, Parker};
+use crate::sync::{Arc, MANY, Parker};
 
 use super::hooks::OnAbandon;
 use super::queue::{SliceQueue, events_in};
@@ -37,6 +37,18 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) announces: bool,
     on_abandon: Option<OnAbandon>,
     ended: bool,
+    /// The distributor, if the bus may lend it to this reader.
+    upstream: Option<Box<dyn Upstream>>,
+}
+
+/// What the reader does for the bus while the bus has lent it the distributor.
+pub(crate) trait Upstream: Send + Sync {
+    /// Offers what waits in the incoming queue, if that is at least so many entries. Never waits.
+    fn pull(&self, least: usize);
+
+    /// Gives the distributor back, because the reader is about to sleep. The reader has armed its
+    /// wake cell. Never waits.
+    fn hand_back(&self);
 }
 
 /// The result of a look into the mailbox.
@@ -60,6 +72,7 @@ impl<T> MailboxReceiver<T> {
         parker: Parker,
         prefix: Vec<T>,
         on_abandon: Option<OnAbandon>,
+        upstream: Option<Box<dyn Upstream>>,
     ) -> Self {
         let events = prefix.len();
         let current = (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix), 0, events, 0));
@@ -78,6 +91,7 @@ impl<T> MailboxReceiver<T> {
             announces,
             on_abandon,
             ended: false,
+            upstream,
         }
     }
 
@@ -112,13 +126,34 @@ impl<T> MailboxReceiver<T> {
         Next::Empty
     }
 
+    /// Looks for the next event as [`next`](Self::next) does. If there is none, and at least so
+    /// many entries wait upstream, pulls them if this is the reader's part now.
+    pub(crate) fn next_or_pull(&mut self, least: usize) -> Next {
+        let next = self.next();
+        if next != Next::Empty {
+            return next;
+        }
+        let Some(upstream) = self.lender() else { return next };
+        upstream.pull(least);
+        self.next()
+    }
+
+    /// Returns the distributor if it is lent to this reader.
+    fn lender(&self) -> Option<&dyn Upstream> {
+        self.upstream.as_deref().filter(|_| self.lifecycle.is_lent())
+    }
+
     /// Waits until there is an event, a gap or the end. Returns `Empty` at the deadline.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Next {
-        if let Some(next) = spin_until(|| self.found()).or_else(|| self.spin(deadline)) {
+        let mut found = spin_until(|| self.found(MANY)).or_else(|| self.spin(deadline));
+        if found.is_none() && self.lender().is_some() {
+            found = self.found(1);
+        }
+        if let Some(next) = found {
             return next;
         }
         loop {
-            self.state.wake_cell.arm();
+            self.arm();
             let next = self.next();
             if next != Next::Empty || self.lifecycle.clock.has_passed(deadline) {
                 self.state.wake_cell.disarm();
@@ -131,27 +166,44 @@ impl<T> MailboxReceiver<T> {
     fn spin(&mut self, deadline: Deadline) -> Option<Next> {
         let time = self.lifecycle.spin;
         spin_for(time, || {
-            self.found().or_else(|| self.lifecycle.clock.has_passed(deadline).then_some(Next::Empty))
+            self.found(MANY).or_else(|| self.lifecycle.clock.has_passed(deadline).then_some(Next::Empty))
         })
     }
 
-    fn found(&mut self) -> Option<Next> {
-        Some(self.next()).filter(|next| *next != Next::Empty)
+    fn found(&mut self, least: usize) -> Option<Next> {
+        Some(self.next_or_pull(least)).filter(|next| *next != Next::Empty)
+    }
+
+    /// Arms the wake cell for this thread. The caller then looks again.
+    pub(crate) fn arm(&self) {
+        self.state.wake_cell.arm();
+        self.hand_back();
+    }
+
+    fn arm_task(&self, waker: &Waker) {
+        self.state.wake_cell.arm_task(waker);
+        self.hand_back();
+    }
+
+    fn hand_back(&self) {
+        if let Some(upstream) = self.lender() {
+            upstream.hand_back();
+        }
     }
 
     /// Returns what there is now. If there is nothing, arranges that `waker` is called when another
     /// look may find something.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Next> {
-        if let Some(next) = self.found() {
+        if let Some(next) = self.found(1) {
             return Poll::Ready(next);
         }
-        self.state.wake_cell.arm_task(waker);
-        match self.found() {
-            Some(next) => {
+        self.arm_task(waker);
+        match self.next() {
+            Next::Empty => Poll::Pending,
+            next => {
                 self.state.wake_cell.disarm_task();
                 Poll::Ready(next)
             }
-            None => Poll::Pending,
         }
     }
 
@@ -159,7 +211,7 @@ impl<T> MailboxReceiver<T> {
     /// `waker` at once if that is so now.
     #[cfg(feature = "select")]
     pub(crate) fn notify(&self, waker: &Waker) {
-        self.state.wake_cell.arm_task(waker);
+        self.arm_task(waker);
         let in_current = self.events().len();
         // Borrowed events count, too. The next receive gives their room back, and the dispatcher
         // may wait for this room.

@@ -345,13 +345,19 @@ impl<T: Clone> MailboxSender<T> {
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
             OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
                 self.pending.push_back(Part { batch: batch.clone(), range });
-                self.push_pending();
+                self.send_pending();
             }
         }
     }
 
-    /// Sends those of the pending events that fit.
+    /// Sends those of the pending events that fit now, for a dispatcher that waits for room.
     pub(crate) fn push_pending(&mut self) {
+        self.send_pending();
+        self.state.publish_sent(&self.sent);
+    }
+
+    /// Sends those of the pending events that fit. The caller publishes the counters.
+    fn send_pending(&mut self) {
         // The slices are small, so that the reader gives room back often. A tiny rest joins the
         // slice before it.
         let quarter = (self.state.capacity as usize / 4).max(1);
@@ -379,7 +385,6 @@ impl<T: Clone> MailboxSender<T> {
                 break;
             }
         }
-        self.state.publish_sent(&self.sent);
     }
 
     /// Sends as [`send`](Self::send) does, but as a copy, so that the batch need not live for a

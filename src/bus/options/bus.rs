@@ -203,10 +203,16 @@ impl BusOptions {
     /// `Clone` or `Drop` of yours runs on its thread, but the waker of a task that waits does. The
     /// option has no effect on the bus of an event broadcaster, whose dispatcher names each event.
     ///
-    /// Such a publish allocates the batch, and costs one system call for each reader that it wakes.
-    /// With `false`, every publish leaves the delivery to the dispatcher: it allocates nothing, and
-    /// wakes at most one thread. This suits a publisher that must answer to time, such as the
-    /// thread of an audio device.
+    /// With `true`, the only reader of a bus may also take events out of the incoming queue itself
+    /// while it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
+    /// [`WaitFor`](OverflowPolicy::WaitFor) and it has no filter. The wakers of tasks that wait to
+    /// publish then run on its thread. If the reader does not come, the bus offers what waits after
+    /// about two milliseconds.
+    ///
+    /// A publish that delivers allocates the batch, and costs one system call for each reader that
+    /// it wakes. With `false`, every publish leaves the delivery to the dispatcher: it allocates
+    /// nothing, and wakes at most one thread. This suits a publisher that must answer to time, such
+    /// as the thread of an audio device.
     ///
     /// # Examples
     ///

@@ -17,8 +17,9 @@
 //!   no publisher is inside. A dispatcher that sees quiet and then an empty queue has seen the last
 //!   event, because every push happened before its publisher left.
 //! * *idle* is a bit that a dispatcher sets in every word before it parks, and clears when it
-//!   wakes. Setting the bit and leaving are read-modify-writes of one word, so they have an order.
-//!   A publish therefore costs no fence.
+//!   wakes. A reader that has pulled sets it in the dispatcher's place, before it sleeps. Setting
+//!   the bit and leaving are read-modify-writes of one word, so they have an order. A publish
+//!   therefore costs no fence.
 //!   - If the publisher leaves first: its push is visible to the dispatcher's next look at the
 //!     queue.
 //!   - If the dispatcher sets the bit first: the publisher sees the bit.
@@ -117,11 +118,12 @@ impl Gate {
     /// Sets the idle bit. A publisher that leaves after this has a duty.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
-            // Acquire: pairs with the Release of `leave`, so that the dispatcher's next look at the
-            // queue finds the pushes of the publishers that left before. Publishers that leave
-            // later see the armed wake cell through the fence in `WakeCell::arm`, which is also a
-            // release.
-            cell.word.fetch_or(IDLE, Ordering::Acquire);
+            // Acquire: pairs with the Release of `leave`, so that the caller's next look at the
+            // queue finds the pushes of the publishers that left before.
+            // Release: pairs with the Acquire of `leave`, so that publishers that leave later see
+            // the dispatcher's armed wake cell. A dispatcher has fenced since it armed the cell. A
+            // reader that hands back knows of the cell through the distributor's lock.
+            cell.word.fetch_or(IDLE, Ordering::AcqRel);
         }
     }
 
@@ -163,7 +165,7 @@ impl Gate {
 /// The duty of a publisher that has left the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// The dispatcher is awake, and will find what the publisher pushed.
+    /// The dispatcher is awake, or the reader pulls, and will find what the publisher pushed.
     Nothing,
     /// The dispatcher sleeps, or is about to. Somebody has to take what the publisher pushed.
     Deliver,
@@ -184,7 +186,7 @@ impl Pass<'_> {
     pub(crate) fn leave(self) -> Duty {
         // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees this
         // publisher leave sees what the publisher pushed inside.
-        // Acquire: pairs with the fence in `WakeCell::arm`. A publisher that sees the idle bit sees
+        // Acquire: pairs with the Release of `set_idle`. A publisher that sees the idle bit sees
         // the armed wake cell.
         match self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & (IDLE | CLOSED) {
             IDLE => Duty::Deliver,

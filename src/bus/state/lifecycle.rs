@@ -33,6 +33,9 @@ pub(crate) struct Lifecycle {
     pub(crate) spin: Duration,
     closing: AtomicBool,
     abandoned: AtomicBool,
+    /// Whether the dispatcher has lent the distributor to the reader. Written under the
+    /// distributor's lock.
+    lent: AtomicBool,
     accepted: AtomicU64,
     pub(crate) registry: Registry,
     report: Mutex<Option<ShutdownReport>>,
@@ -63,6 +66,7 @@ impl Lifecycle {
             spin,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             registry: Registry::new(),
             report: Mutex::new(None),
@@ -134,6 +138,21 @@ impl Lifecycle {
     pub(crate) fn is_abandoned(&self) -> bool {
         // Relaxed: no data depends on it.
         self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the reader answers for what waits in the incoming queue.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        // Relaxed: a reader that is about to sleep has fenced after it armed its cell. The partner
+        // is the dispatcher's fence after it has set the flag. Anybody else looks again under the
+        // distributor's lock.
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_lent(&self, lent: bool) {
+        // Relaxed: the dispatcher's fence orders this store before its look at the reader's cell.
+        // The lock publishes it to everybody else.
+        self.lent.store(lent, Ordering::Relaxed);
     }
 
     /// Notes that the dispatcher has offered everything and closed every mailbox.

@@ -154,14 +154,16 @@ impl WakeCell {
     }
 
     /// Wakes the waiting side if the cell is armed. The caller has made the condition true and then
-    /// fenced, or has seen the idle bit of the gate.
+    /// fenced, or has seen the idle bit of the gate. Returns whether the cell was armed.
     #[inline]
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake(&self) -> bool {
         // Relaxed: the caller's fence (or the Acquire of `Pass::leave`) orders this load after the
         // condition.
-        if self.armed.load(Ordering::Relaxed) {
+        let is_armed = self.armed.load(Ordering::Relaxed);
+        if is_armed {
             self.wake_armed();
         }
+        is_armed
     }
 
     #[cold]

@@ -143,7 +143,7 @@ impl<T> BulkReader<T> {
         {
             return;
         }
-        self.receiver.state.wake_cell.arm();
+        self.receiver.arm();
         if !over() {
             self.receiver.park(deadline);
         }

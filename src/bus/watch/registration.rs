@@ -44,6 +44,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         });
         let queue = Arc::new(SliceQueue::new(self.queue_len, self.overflow));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
+        let may_pull = self.overflow.waits() && self.filter.is_none();
+        let upstream = if may_pull { self.incoming.upstream() } else { None };
         let receiver = MailboxReceiver::new(
             state.clone(),
             lifecycle.clone(),
@@ -51,6 +53,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             parker,
             self.prefix,
             reader_tells,
+            upstream,
         );
         let sender = Box::new(MailboxSender::new(state, queue, self.filter, self.on_drop, dispatcher_tells));
         Ok((receiver, Entry::Register(sender)))

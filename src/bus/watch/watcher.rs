@@ -165,7 +165,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
-        let next = self.receiver.next();
+        let next = self.receiver.next_or_pull(1);
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
     }
 
@@ -290,7 +290,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
-        let next = self.receiver.next();
+        let next = self.receiver.next_or_pull(1);
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
     }
 

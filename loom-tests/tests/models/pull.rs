@@ -1,0 +1,198 @@
+//! A reader that pulls: the dispatcher has lent it the distributor, and naps. Each model begins
+//! when this is so, with event 0 in the reader's mailbox. No nap ends by itself in a model, so
+//! whatever has to wake a thread really wakes it.
+
+use std::time::Duration;
+
+use eventcast::testing::{Exploration, Payload, begin, finish, rest};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, Publisher, Watcher};
+use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
+use loom::future::block_on;
+
+/// Returns a bus with an incoming queue of this length, and its watcher, which pulls.
+fn lent(incoming: usize) -> (Broadcaster<Payload>, Watcher<Payload>) {
+    let bus = direct_bus(incoming, 2, OverflowPolicy::Wait);
+    // The dispatcher has not run yet. It finds the registration, the event and a flush, and has
+    // then worked for a round in which the reader did not sleep.
+    let watcher = bus.watch().unwrap();
+    bus.publisher().try_publish(Payload::new(0)).unwrap();
+    rest(&bus);
+    begin();
+    (bus, watcher)
+}
+
+/// Returns such a bus, whose incoming queue holds three events and is full.
+fn filled() -> (Broadcaster<Payload>, Watcher<Payload>, Publisher<Payload>) {
+    let (bus, watcher) = lent(3);
+    let publisher = bus.publisher();
+    for number in 1..4 {
+        publisher.try_publish(Payload::new(number)).unwrap();
+    }
+    (bus, watcher, publisher)
+}
+
+fn received(watcher: &mut Watcher<Payload>) -> u32 {
+    match watcher.recv() {
+        Ok(Delivery::Event(event)) => event.number(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A publisher publishes while the reader pulls, and then sleeps.
+fn a_reader_against_a_publisher() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let publisher = bus.publisher();
+        let publishing = spawn(move || {
+            for number in 1..3 {
+                publisher.try_publish(Payload::new(number)).unwrap();
+            }
+        });
+        assert_eq!([0; 3].map(|_| received(&mut watcher)), [0, 1, 2]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// Two publishers publish, and one of them then reads: it pulls, and then sleeps.
+fn a_reader_against_two_publishers() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let mut seen = [0; 3].map(|_| received(&mut watcher));
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A task pulls, and then waits, while a publisher publishes.
+fn a_task_against_a_publisher() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).unwrap());
+        let seen = [0; 2].map(|_| match block_on(watcher.recv_async()) {
+            Ok(Delivery::Event(event)) => event.number(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(seen, [0, 1]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A publisher waits for room until the reader has pulled.
+fn a_reader_against_a_publisher_that_waits() {
+    explore(Exploration::default().after_set_up(), || {
+        let (_bus, mut watcher, publisher) = filled();
+        let publishing = spawn(move || publisher.publish(Payload::new(4)).unwrap());
+        assert_eq!([0; 5].map(|_| received(&mut watcher)), [0, 1, 2, 3, 4]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A publisher that must not wait finds the incoming queue full, and makes room. Then the mailbox
+/// is full as well. Another such publisher races with the reader.
+fn a_reader_against_a_publisher_that_makes_room() {
+    explore(Exploration::default().after_set_up(), || {
+        let (_bus, mut watcher, publisher) = filled();
+        // This thread may hear late that the reader pulls.
+        while publisher.try_publish(Payload::new(4)).is_err() {
+            loom::thread::yield_now();
+        }
+        let publishing = spawn(move || publisher.try_publish(Payload::new(5)).is_ok());
+        assert_eq!([0; 5].map(|_| received(&mut watcher)), [0, 1, 2, 3, 4]);
+        if publishing.join().unwrap() {
+            assert_eq!(received(&mut watcher), 5);
+        }
+        finish();
+    });
+}
+
+/// A second watcher is registered while the first one pulls. The event behind the registration is
+/// for both.
+fn a_reader_against_a_registration() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut first) = lent(3);
+        let reading = spawn(move || [0; 2].map(|_| received(&mut first)));
+        let mut second = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        assert_eq!(reading.join().unwrap(), [0, 1]);
+        finish();
+        assert_eq!(received(&mut second), 1);
+    });
+}
+
+/// A flush returns when what was published before is in the mailbox or delivered.
+fn a_reader_against_a_flush() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let reading = spawn(move || [0; 2].map(|_| received(&mut watcher)));
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        bus.flush(Duration::from_secs(1)).unwrap();
+        assert_eq!(bus.stats().accepted, 2);
+        assert_eq!(reading.join().unwrap(), [0, 1]);
+        finish();
+    });
+}
+
+/// A flush is pushed while the dispatcher begins to nap. It is answered.
+fn a_flush_against_lending() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = direct_bus(3, 2, OverflowPolicy::Wait);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(0)).unwrap();
+        begin();
+        let reading = spawn(move || received(&mut watcher));
+        bus.flush(Duration::from_secs(1)).unwrap();
+        assert_eq!(bus.stats().accepted, 1);
+        assert_eq!(reading.join().unwrap(), 0);
+        finish();
+    });
+}
+
+/// The reader pulls while another thread publishes and shuts the bus down.
+fn a_reader_against_shutdown() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let reading = spawn(move || numbers(&mut watcher));
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let report = bus.shutdown();
+        assert_eq!((report.complete, report.bus.accepted), (true, 2));
+        assert_eq!(reading.join().unwrap(), (vec![0, 1], 0));
+    });
+}
+
+/// The reader pulls while another thread stops it, and then publishes.
+fn a_reader_against_a_stop() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = lent(3);
+        let stop = watcher.stop_handle();
+        let reading = spawn(move || numbers(&mut watcher).0.len() as u64);
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        stop.stop();
+        let read = reading.join().unwrap();
+        let report = bus.shutdown();
+        let departed = report.bus.departed;
+        assert_eq!((report.complete, report.bus.accepted, departed.delivered), (true, 2, read));
+        assert_eq!(departed.offered, departed.delivered + departed.dropped.total());
+    });
+}
+
+models![
+    a_flush_against_lending,
+    a_reader_against_a_flush,
+    a_reader_against_a_publisher,
+    a_reader_against_a_publisher_that_makes_room,
+    a_reader_against_a_publisher_that_waits,
+    a_reader_against_a_registration,
+    a_reader_against_a_stop,
+    a_reader_against_shutdown,
+    a_reader_against_two_publishers,
+    a_task_against_a_publisher,
+];

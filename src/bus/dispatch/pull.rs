@@ -1,0 +1,154 @@
+//! Pulling: while the only reader is busy, it takes what waits out of the incoming queue itself.
+//!
+//! If publishers are faster than a reader for which the dispatcher waits, the dispatcher and the
+//! reader wake each other for every few hundred events. A reader that pulls costs no wake-ups.
+//! While it pulls, the reader answers for the entries of the incoming queue:
+//!
+//! - *Lend*: the dispatcher begins this when it has worked for some rounds, and the reader slept in
+//!   none of them. The bus has one watcher then, without a filter, for which the dispatcher would
+//!   wait. The dispatcher lets the distributor's lock go, and naps.
+//! - *Pull*: a reader that finds its mailbox empty tries to get the lock, and offers what waits.
+//! - *Hand back*: before the reader sleeps, it sets the idle bits of the gate. From then on, the
+//!   publishers answer. If something waits already, or if the reader does not get the lock, it
+//!   wakes the dispatcher.
+//!
+//! The dispatcher ends this, too: when a thread wakes it (for a control entry, a stop, the close),
+//! or when a nap ends and nothing has been accepted since it began. A reader that handles one event
+//! for long, or that does not read at all, therefore leaves entries waiting for two naps. Each
+//! change of who answers happens under the lock.
+
+use std::time::Duration;
+
+use crate::bus::mailbox::Upstream;
+use crate::bus::wait::full_fence;
+use crate::clock::Clock;
+use crate::sync::{Arc, BUSY_ROUNDS, TryMutexGuard};
+
+use super::direct::{Dispatch, Offered, Sleepers, wake};
+use super::dispatcher::Dispatcher;
+use super::distributor::Distributor;
+
+/// The length of a nap, by the system's clock. In a model, a nap does not end by itself.
+const NAP: Duration = Duration::from_millis(1);
+
+impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
+    fn pull(&self, least: usize) {
+        let Some(offered) = self.offer_lent(least) else { return };
+        if offered.taken > 0 {
+            self.lifecycle.room.wake(offered.taken);
+        }
+        if offered.is_stuck {
+            self.lifecycle.dispatcher.wake();
+        }
+    }
+
+    fn hand_back(&self) {
+        if let Some(distributor) = self.distributor.try_lock() {
+            if !self.lifecycle.is_lent() {
+                // Somebody else answers, and has looked since.
+                return;
+            }
+            self.lifecycle.set_lent(false);
+            self.lifecycle.gate.set_idle();
+            if distributor.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {
+                return;
+            }
+        }
+        // Whoever has the lock may have looked at the queue already.
+        self.lifecycle.dispatcher.wake();
+    }
+}
+
+impl<T> Dispatch<T> {
+    /// Returns whether publishers, and a reader that pulls, may deliver.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// Returns whether the reader pulls.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_direct && self.lifecycle.is_lent()
+    }
+
+    /// Makes room for a publisher that found the incoming queue full, if the reader pulls: its
+    /// mailbox may have room. Never waits.
+    #[cold]
+    pub(crate) fn relieve(&self) {
+        // To wake a publisher that waits takes a lock. The reader does it, or the dispatcher.
+        if self.lifecycle.room.is_waited_for() {
+            return;
+        }
+        let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
+        if is_stuck || self.lifecycle.room.is_waited_for() {
+            self.lifecycle.dispatcher.wake();
+        }
+    }
+
+    /// Offers what waits, if the distributor is lent, and at least so many entries wait.
+    fn offer_lent(&self, least: usize) -> Option<Offered> {
+        let mut sleepers = Sleepers::default();
+        let mut distributor = self.distributor.try_lock()?;
+        if !self.lifecycle.is_lent() || distributor.incoming.len() < least {
+            return None;
+        }
+        let offered = distributor.offer_waiting(&mut sleepers);
+        drop(distributor);
+        wake(sleepers);
+        offered
+    }
+}
+
+impl<T> Distributor<T> {
+    /// Returns whether the reader may pull.
+    fn is_lendable(&mut self) -> bool {
+        let [only] = &mut *self.senders else { return false };
+        self.unheard >= BUSY_ROUNDS
+            && self.carried.is_none()
+            && self.lifecycle.spin.is_zero()
+            && only.state.policy.waits()
+            && only.direct_room(1).is_some()
+    }
+
+    /// Returns whether the dispatcher has something to do, or the reader sleeps.
+    fn is_needed(&self) -> bool {
+        self.lifecycle.is_closing()
+            || self.lifecycle.is_abandoned()
+            || self.lifecycle.registry.must_reap()
+            || self.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
+    }
+}
+
+impl<T: Clone> Dispatcher<T> {
+    /// Lends the distributor to the reader, if the reader is the only one and busy. Returns when
+    /// the dispatcher answers for the entries again.
+    pub(super) fn lend<'d>(
+        &'d self,
+        mut distributor: TryMutexGuard<'d, Distributor<T>>,
+    ) -> TryMutexGuard<'d, Distributor<T>> {
+        if !self.dispatch.is_direct || !distributor.is_lendable() {
+            return distributor;
+        }
+        let (lifecycle, clock) = (&self.dispatch.lifecycle, Clock::system());
+        lifecycle.dispatcher.arm();
+        lifecycle.set_lent(true);
+        // The reader arms its cell, fences, and looks at the flag. Either it sees the flag, and
+        // hands back, or this thread sees the cell armed.
+        full_fence();
+
+        while !distributor.is_needed() {
+            let accepted = distributor.accepted;
+            drop(distributor);
+            clock.park(&self.parker, clock.deadline(NAP));
+            distributor = self.dispatch.distributor.lock();
+            let is_calm = !lifecycle.is_lent() || distributor.accepted == accepted;
+            if is_calm || !lifecycle.dispatcher.is_armed() {
+                break;
+            }
+        }
+        lifecycle.set_lent(false);
+        lifecycle.gate.clear_idle();
+        lifecycle.dispatcher.disarm();
+        distributor.unheard = 0;
+        distributor
+    }
+}

@@ -1,0 +1,75 @@
+//! Pulling: under load, the only reader of a lossless bus takes events out of the incoming queue
+//! itself. The allocations of the reader's thread show that it has pulled: they are the batch.
+
+use std::thread;
+use std::time::Instant;
+
+use eventcast::Delivery::Event;
+use eventcast::error::TryRecvError;
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
+use test_support::LONG;
+
+use crate::counting::allocations_here;
+
+fn lossless(is_direct: bool) -> (Broadcaster<u64>, Watcher<u64>) {
+    let options = BusOptions::default().overflow(OverflowPolicy::Wait).direct_delivery(is_direct);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let watcher = bus.watch().unwrap();
+    (bus, watcher)
+}
+
+/// Receives the next event without sleeping. Returns whether this thread has pulled it.
+fn received(watcher: &mut Watcher<u64>, expected: u64) -> bool {
+    let end = Instant::now() + LONG;
+    loop {
+        let (allocated, result) = allocations_here(|| watcher.try_recv());
+        if result != Err(TryRecvError::Empty) {
+            assert_eq!(result, Ok(Event(expected)));
+            return allocated > 0;
+        }
+        assert!(Instant::now() < end, "event {expected} was not offered");
+        thread::yield_now();
+    }
+}
+
+/// The reader never sleeps, so the dispatcher leaves the distribution to it sooner or later.
+#[test]
+fn a_busy_reader_pulls() {
+    let (bus, mut watcher) = lossless(true);
+    let (publisher, end) = (bus.publisher(), Instant::now() + LONG);
+    for event in 0.. {
+        publisher.try_publish(event).unwrap();
+        if received(&mut watcher, event) {
+            break;
+        }
+        assert!(Instant::now() < end, "the reader has not pulled in {event} events");
+    }
+    assert!(bus.shutdown().complete);
+}
+
+#[test]
+fn a_reader_leaves_to_the_dispatcher_what_it_may_not_pull() {
+    let (bus, mut watcher) = lossless(false);
+    for event in 0..300 {
+        bus.publisher().try_publish(event).unwrap();
+        assert!(!received(&mut watcher, event), "the reader has pulled event {event}");
+    }
+    assert!(bus.shutdown().complete);
+}
+
+/// Nobody reads, so nobody pulls. Each event is offered all the same.
+#[test]
+fn events_do_not_wait_for_a_reader_that_stays_away() {
+    let (bus, watcher) = lossless(true);
+    let publisher = bus.publisher();
+    for event in 1..=300 {
+        publisher.try_publish(event).unwrap();
+        let end = Instant::now() + LONG;
+        while watcher.len() as u64 != event {
+            assert!(Instant::now() < end, "event {event} was not offered");
+            thread::yield_now();
+        }
+    }
+    drop(watcher);
+    assert!(bus.shutdown().complete);
+}
