@@ -271,8 +271,8 @@ impl Event {
         self.set(kind, is_some, |rare| &mut rare.kind);
     }
 
-    /// Returns the document's version: `v1` if the event was read from JSON that says so. A
-    /// recorder leaves the version empty.
+    /// Returns the document's version: `v1` if the event was read from JSON that says so, or that
+    /// says `events.k8s.io/v1`. A recorder leaves the version empty.
     pub fn api_version(&self) -> &Text {
         &self.rare().api_version
     }

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use super::core_v1::Event;
 use super::json_writer;
+use super::wire_events_v1::EventsV1Out;
 use crate::escape::escape_to;
 
 impl Event {
@@ -34,6 +35,38 @@ impl Event {
         json_writer::to_string(self, 768 + self.message.len())
     }
 
+    /// Returns the event as Go's encoder writes an Event of events.k8s.io/v1: on one line, without
+    /// a newline at the end.
+    ///
+    /// Kubernetes keeps one object for both APIs. This is the other document of the same event. It
+    /// says `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is. Times are cut as in
+    /// [`to_json`](Self::to_json), and [`from_json`](Self::from_json) reads both documents.
+    ///
+    /// Nothing is checked. An API server takes an event through this API only if it has an event
+    /// time, a reporting controller and instance, an action, a reason and a type, and neither
+    /// count, source nor first and last time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, ObjectReference, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// event.involved_object = ObjectReference::new("Pod", "web-0");
+    /// event.message = "restarted".into();
+    /// event.set_event_time(Timestamp::UNIX_EPOCH);
+    /// let json = event.to_events_v1_json();
+    /// assert!(json.starts_with(r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{},"#));
+    /// assert!(json.contains(r#""eventTime":"1970-01-01T00:00:00.000000Z""#));
+    /// assert!(json.contains(r#""regarding":{"kind":"Pod","name":"web-0"},"note":"restarted""#));
+    /// assert_eq!(Event::from_json(&json)?.message, event.message);
+    /// # Ok::<(), eventcast::event::EventJsonError>(())
+    /// ```
+    #[doc(alias = "events.k8s.io")]
+    pub fn to_events_v1_json(&self) -> String {
+        json_writer::to_string(&EventsV1Out::new(self), 896 + self.message.len())
+    }
+
     /// Writes the event to a writer, as [`to_json`](Self::to_json) returns it.
     ///
     /// # Errors
@@ -56,10 +89,16 @@ impl Event {
         writer.write_all(self.to_json().as_bytes())
     }
 
-    /// Reads a core/v1 Event as an API server or `kubectl get event -o json` returns it.
+    /// Reads an Event of core/v1 or events.k8s.io/v1 as an API server or
+    /// `kubectl get event -o json` returns it.
     ///
     /// Unknown fields are ignored, and `null` counts as absent. A time may have any fraction.
     /// `kind` and `apiVersion` may be missing.
+    ///
+    /// An event of events.k8s.io (v1 or v1beta1) becomes what an API server returns for the same
+    /// event through core/v1, and [`api_version`](Self::api_version) is `v1`. A document without an
+    /// `apiVersion` is of events.k8s.io if it has no `involvedObject`, but a `regarding`, a `note`
+    /// or a `reportingController`.
     ///
     /// # Errors
     ///
@@ -71,9 +110,9 @@ impl Event {
     /// - A time is not RFC 3339 of the years 0000 to 9999.
     /// - A text contains half of a surrogate pair.
     ///
-    /// If the document is not a core/v1 Event, the error says what was found and what to read
-    /// instead. Such documents are an `EventList`, an event of events.k8s.io/v1, an event of a
-    /// watch, and any other kind.
+    /// If the document is not an event, the error says what was found and what to read instead.
+    /// Such documents are an `EventList`, an event of a watch, any other kind, and an Event of
+    /// another API.
     ///
     /// # Examples
     ///

@@ -5,7 +5,8 @@
 //! - `text` and `timestamp` are the values of which everything is made.
 //! - `core_v1` is the event.
 //! - `parts` is what the caller of a recorder gives. `name` makes the names of events.
-//! - `wire` is the shape of an event as a document, and `json_writer` and `json` are its text.
+//! - `wire` is the shape of an event as a document, `wire_events_v1` is the other one, and
+//!   `json_writer` and `json` are their text.
 //! - `patch` is the one change that a stored event gets.
 //! - `stored` is what a recording has to know of a stored event.
 
@@ -21,6 +22,7 @@ mod stored;
 mod text;
 mod timestamp;
 mod wire;
+mod wire_events_v1;
 mod wire_fields;
 
 pub use core_v1::{Event, EventSeries, EventType, EventTypeError};

@@ -10,6 +10,7 @@
 //!
 //! - Unknown fields are ignored.
 //! - `null` counts as absent, anywhere.
+//! - A document of events.k8s.io becomes the event that an API server would return as `v1`.
 
 use std::collections::BTreeMap;
 
@@ -100,24 +101,68 @@ struct EventIn {
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
-    // These fields are not core/v1's. Other documents about events have them.
+    // The fields that have another name in events.k8s.io/v1.
+    #[serde(default)]
+    regarding: Option<ObjectReference>,
+    #[serde(default)]
+    note: Option<Text>,
+    #[serde(default)]
+    reporting_controller: Option<Text>,
+    #[serde(default, deserialize_with = "nullable")]
+    deprecated_source: EventSource,
+    #[serde(default, deserialize_with = "read_time")]
+    deprecated_first_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "read_time")]
+    deprecated_last_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "nullable")]
+    deprecated_count: i32,
+    // These fields are in no event. Other documents about events have them.
     #[serde(default)]
     items: Option<IgnoredAny>,
     #[serde(default)]
     object: Option<IgnoredAny>,
-    #[serde(default)]
-    regarding: Option<IgnoredAny>,
-    #[serde(default)]
-    note: Option<IgnoredAny>,
 }
 
 impl EventIn {
-    /// Returns what the document is and what to do, if it is not a core/v1 Event. Returns `None` if
-    /// the document is a core/v1 Event.
+    /// Returns whether the document is an event of events.k8s.io. Its versions v1beta1 and v1 have
+    /// the same names. A document that does not say its version is one if it has only that API's
+    /// names.
+    fn is_events_v1(&self) -> bool {
+        match self.api_version.as_str() {
+            "events.k8s.io/v1" | "events.k8s.io/v1beta1" => true,
+            "" => {
+                self.lacks_object()
+                    && (self.regarding.is_some()
+                        || self.note.is_some()
+                        || self.reporting_controller.is_some())
+            }
+            _ => false,
+        }
+    }
+
+    fn lacks_object(&self) -> bool {
+        self.involved_object == ObjectReference::default()
+    }
+
+    /// Moves the values of a document of events.k8s.io to where core/v1 has them, as an API server
+    /// converts an event. Core/v1's own names mean nothing in such a document.
+    fn convert(&mut self) {
+        self.involved_object = self.regarding.take().unwrap_or_default();
+        self.message = self.note.take().unwrap_or_default();
+        self.reporting_component = self.reporting_controller.take().unwrap_or_default();
+        self.source = std::mem::take(&mut self.deprecated_source);
+        self.first_timestamp = self.deprecated_first_timestamp;
+        self.last_timestamp = self.deprecated_last_timestamp;
+        self.count = self.deprecated_count;
+        if !self.api_version.is_empty() {
+            self.api_version = Text::from_static("v1");
+        }
+    }
+
+    /// Returns what the document is and what to do, if it is not an event. Returns `None` if the
+    /// document is an event.
     fn refusal(&self) -> Option<String> {
         let Self { kind, api_version, .. } = self;
-        let is_core = api_version.is_empty() || api_version == "v1";
-        let lacks_object = self.involved_object == ObjectReference::default();
         let shown =
             |text: &Text, default| escape_to(if text.is_empty() { default } else { text }, 64).to_string();
         let group = shown(api_version, "v1");
@@ -130,13 +175,15 @@ impl EventIn {
         if !kind.is_empty() && kind != "Event" {
             return Some(format!("found `{}` of `{group}`: give an `Event` of `v1`", shown(kind, "")));
         }
-        if !is_core || (lacks_object && (self.regarding.is_some() || self.note.is_some())) {
-            let group = if is_core { "events.k8s.io/v1" } else { &group };
+        if self.is_events_v1() {
+            return None;
+        }
+        if !api_version.is_empty() && api_version != "v1" {
             return Some(format!(
                 "found `Event` of `{group}`: get the same event as `v1`, as `kubectl get events.v1. -o json` does"
             ));
         }
-        if lacks_object && self.object.is_some() {
+        if self.lacks_object() && self.object.is_some() {
             return Some("found an event of a watch: read its `object`".to_owned());
         }
         None
@@ -172,9 +219,12 @@ impl Serialize for Event {
 /// Reads an event as core/v1 does, with the rules of [`Event::from_json`].
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let found = EventIn::deserialize(ObjectOnly(deserializer))?;
+        let mut found = EventIn::deserialize(ObjectOnly(deserializer))?;
         if let Some(refusal) = found.refusal() {
             return Err(D::Error::custom(refusal));
+        }
+        if found.is_events_v1() {
+            found.convert();
         }
         let mut event = Self {
             metadata: found.metadata,

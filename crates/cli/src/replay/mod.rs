@@ -41,8 +41,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The core/v1 events: a list, as kubectl writes it, or one event in each line. A dash stands
-    /// for stdin, which is also the default in a pipe.
+    /// The events (core/v1 or events.k8s.io/v1): a list, as kubectl writes it, or one event in each
+    /// line. A dash stands for stdin, which is also the default in a pipe.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     #[command(flatten)]

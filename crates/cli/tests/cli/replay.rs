@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use eventcast::Event;
 use serde_json::{Value, json};
 
 use crate::support::output::{Ended, assert_harmless, eventcast, run_with};
@@ -39,6 +40,14 @@ fn events() -> Vec<Value> {
     same.chain(similar).collect()
 }
 
+/// Returns the document of events.k8s.io/v1 for the same event.
+fn through_events_v1(event: &Value) -> Value {
+    let event: Event = serde_json::from_value(event.clone()).unwrap();
+    let newer: Value = serde_json::from_str(&event.to_events_v1_json()).unwrap();
+    assert!(newer["involvedObject"].is_null() && newer["apiVersion"] == "events.k8s.io/v1");
+    newer
+}
+
 fn lines(events: &[Value]) -> String {
     events.iter().flat_map(|event| [event.to_string(), "\n".to_owned()]).collect()
 }
@@ -58,9 +67,17 @@ fn lists_and_lines_in_any_order_tell_the_same_story() {
     assert_eq!((&expected["events"], &expected["apiCalls"]), (&json!(52), &json!(44)));
     let noisiest = &expected["noisiest"][0];
     assert_eq!((&noisiest["object"], &noisiest["events"]), (&json!("Pod/default/web-0"), &json!(40)));
-    for input in
-        [list.to_string(), serde_json::to_string_pretty(&list).unwrap(), format!("\n\n{}", lines(&reversed))]
-    {
+    // The same events through the other API, as `kubectl get events.v1.events.k8s.io -o json`
+    // returns them.
+    let newer: Vec<Value> = reversed.iter().map(through_events_v1).collect();
+    let newer_list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": newer});
+    for input in [
+        list.to_string(),
+        serde_json::to_string_pretty(&list).unwrap(),
+        format!("\n\n{}", lines(&reversed)),
+        lines(&newer),
+        newer_list.to_string(),
+    ] {
         assert_eq!(figures(&[], &input), expected);
         assert_eq!(figures(&["-"], &input), expected);
     }
@@ -144,7 +161,7 @@ fn what_cannot_be_read_is_named_and_left_out() {
     let bad = [
         "{nonsense \u{1b}[31m}".to_owned(),
         json!({"kind": "Pod\u{1b}", "apiVersion": "v1"}).to_string(),
-        json!({"kind": "Event", "apiVersion": "events.k8s.io/v1", "note": "n"}).to_string(),
+        json!({"kind": "Event", "apiVersion": "events.k8s.io/v2", "note": "n"}).to_string(),
         json!({"kind": "Event", "count": "many"}).to_string(),
         no_time.to_string(),
         "{}".to_owned(),
@@ -159,7 +176,7 @@ fn what_cannot_be_read_is_named_and_left_out() {
     for (problem, expected) in problems.iter().zip([
         "eventcast: line 53: not JSON: ",
         r"eventcast: line 54: a Pod\u{1b}, not an Event",
-        "eventcast: line 55: an Event of events.k8s.io/v1, not of v1",
+        "eventcast: line 55: not an event: found `Event` of `events.k8s.io/v2`: get the same event as `v1`",
         "eventcast: line 56: not an event: invalid type",
         "eventcast: line 57: an event without a time",
         "eventcast: cannot read 7 of the events",
