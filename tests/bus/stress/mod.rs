@@ -20,6 +20,7 @@ mod event;
 mod met;
 mod plan;
 mod publish;
+mod pulling;
 mod read;
 mod rng;
 mod round;
