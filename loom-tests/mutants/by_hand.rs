@@ -177,9 +177,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/pull.rs",
         place: "Dispatcher::lend",
-        code: "if is_calm || !lifecycle.dispatcher.is_armed() {",
+        code: "if !lifecycle.is_lent() || !lifecycle.dispatcher.is_armed() {",
         change: "naps on after it was woken",
-        written: "if is_calm || !$ON && !lifecycle.dispatcher.is_armed() {",
+        written: "if !lifecycle.is_lent() || !$ON && !lifecycle.dispatcher.is_armed() {",
     },
     Replacement {
         file: "bus/state/gate.rs",

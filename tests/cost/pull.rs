@@ -2,7 +2,7 @@
 //! itself. The allocations of the reader's thread show that it has pulled: they are the batch.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use eventcast::Delivery::Event;
 use eventcast::error::TryRecvError;
@@ -70,6 +70,25 @@ fn events_do_not_wait_for_a_reader_that_stays_away() {
             thread::yield_now();
         }
     }
+    drop(watcher);
+    assert!(bus.shutdown().complete);
+}
+
+/// A reader that stays away is lent nothing before it has caught up, so its naps do not add up. If
+/// the dispatcher lent again after every few batches, this would take it about ten seconds.
+#[test]
+fn a_reader_that_stays_away_slows_nobody() {
+    const EVENTS: usize = 40_000;
+    let options = BusOptions::default().overflow(OverflowPolicy::Wait).queue_len(EVENTS).max_batch(1);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let (watcher, publisher) = (bus.watch().unwrap(), bus.publisher());
+    let begin = Instant::now();
+    for event in 0..EVENTS {
+        publisher.publish(event).unwrap();
+    }
+    bus.flush(LONG).unwrap();
+    assert_eq!(watcher.len(), EVENTS);
+    assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
     drop(watcher);
     assert!(bus.shutdown().complete);
 }

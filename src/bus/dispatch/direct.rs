@@ -139,7 +139,7 @@ impl<T> Distributor<T> {
         for (sleeper, sender) in sleepers.iter_mut().zip(armed) {
             *sleeper = Some(sender.state.clone());
         }
-        self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard + 1 };
+        self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard.saturating_add(1) };
     }
 
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if

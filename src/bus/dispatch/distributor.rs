@@ -34,6 +34,9 @@ pub(super) struct Distributor<T> {
     pub(super) accepted: u64,
     /// The number of deliveries since one of them found a reader that slept.
     pub(super) unheard: u32,
+    /// The number of entries that others than the dispatcher have taken out of the incoming queue
+    /// since its nap began.
+    pub(super) pulled: usize,
 }
 
 impl<T> Distributor<T> {
@@ -54,6 +57,7 @@ impl<T> Distributor<T> {
             carried: None,
             accepted: 0,
             unheard: 0,
+            pulled: 0,
         }
     }
 

@@ -13,14 +13,15 @@
 //!   wakes the dispatcher.
 //!
 //! The dispatcher ends this, too: when a thread wakes it (for a control entry, a stop, the close),
-//! or when a nap ends and nothing has been accepted since it began. A reader that handles one event
-//! for long, or that does not read at all, therefore leaves entries waiting for two naps. Each
-//! change of who answers happens under the lock.
+//! or when a nap ends and the reader has not taken all that waited when the nap began. Such a
+//! reader is slow, or it handles one event for long, or it does not read at all. It leaves entries
+//! waiting for two naps, once: the dispatcher does not lend again before the reader has received
+//! all that was sent to it. Each change of who answers happens under the lock.
 
 use std::time::Duration;
 
 use crate::bus::mailbox::Upstream;
-use crate::bus::wait::full_fence;
+use crate::bus::wait::{BusThread, full_fence};
 use crate::clock::Clock;
 use crate::sync::{Arc, BUSY_ROUNDS, TryMutexGuard};
 
@@ -35,6 +36,9 @@ impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
     fn pull(&self, least: usize) {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
+            // A publishing task's waker may run here. If it publishes itself, it must not wait for
+            // room that only this reader makes.
+            let _mark = BusThread::enter(self.lifecycle.id);
             self.lifecycle.room.wake(offered.taken);
         }
         if offered.is_stuck {
@@ -43,12 +47,13 @@ impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
     }
 
     fn hand_back(&self) {
-        if let Some(distributor) = self.distributor.try_lock() {
+        if let Some(mut distributor) = self.distributor.try_lock() {
             if !self.lifecycle.is_lent() {
                 // Somebody else answers, and has looked since.
                 return;
             }
             self.lifecycle.set_lent(false);
+            distributor.unheard = 0;
             self.lifecycle.gate.set_idle();
             if distributor.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {
                 return;
@@ -74,11 +79,8 @@ impl<T> Dispatch<T> {
     /// mailbox may have room. Never waits.
     #[cold]
     pub(crate) fn relieve(&self) {
-        // To wake a publisher that waits takes a lock. The reader does it, or the dispatcher.
-        if self.lifecycle.room.is_waited_for() {
-            return;
-        }
         let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
+        // To wake a publisher that waits takes a lock. The dispatcher does it.
         if is_stuck || self.lifecycle.room.is_waited_for() {
             self.lifecycle.dispatcher.wake();
         }
@@ -92,6 +94,7 @@ impl<T> Dispatch<T> {
             return None;
         }
         let offered = distributor.offer_waiting(&mut sleepers);
+        distributor.pulled += offered.as_ref().map_or(0, |offered| offered.taken);
         drop(distributor);
         wake(sleepers);
         offered
@@ -106,6 +109,7 @@ impl<T> Distributor<T> {
             && self.carried.is_none()
             && self.lifecycle.spin.is_zero()
             && only.state.policy.waits()
+            && only.keeps_up()
             && only.direct_room(1).is_some()
     }
 
@@ -136,12 +140,16 @@ impl<T: Clone> Dispatcher<T> {
         full_fence();
 
         while !distributor.is_needed() {
-            let accepted = distributor.accepted;
+            let waiting = distributor.incoming.len();
+            distributor.pulled = 0;
             drop(distributor);
             clock.park(&self.parker, clock.deadline(NAP));
             distributor = self.dispatch.distributor.lock();
-            let is_calm = !lifecycle.is_lent() || distributor.accepted == accepted;
-            if is_calm || !lifecycle.dispatcher.is_armed() {
+            if !lifecycle.is_lent() || !lifecycle.dispatcher.is_armed() {
+                break;
+            }
+            if distributor.pulled < waiting.max(1) {
+                distributor.senders.iter_mut().for_each(|sender| sender.note_slow());
                 break;
             }
         }

@@ -103,9 +103,8 @@ impl<T> IncomingQueue<T> {
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         match self.try_push_once(entry) {
-            Err(Refused(entry, Refusal::Full)) if !self.lifecycle.is_current() => {
-                self.wait_push(entry, deadline)
-            }
+            Err(Refused(entry, Refusal::Full)) if self.lifecycle.is_current() => self.try_push(entry),
+            Err(Refused(entry, Refusal::Full)) => self.wait_push(entry, deadline),
             result => result,
         }
     }
@@ -118,8 +117,19 @@ impl<T> IncomingQueue<T> {
         }
         match self.lifecycle.room.wait(&self.lifecycle.clock, deadline, || self.attempt(&mut held)) {
             Ok(result) => result,
-            Err(TimedOut) => held.full(),
+            Err(TimedOut) => self.last_attempt(&mut held),
         }
+    }
+
+    /// Tries a last time, as [`try_push`](Self::try_push) does.
+    fn last_attempt(&self, held: &mut Held<'_, T>) -> Result<(), Refused<T>> {
+        if self.dispatch.is_lent() {
+            self.dispatch.relieve();
+            if let Some(result) = self.attempt(held) {
+                return result;
+            }
+        }
+        held.full()
     }
 
     /// Pushes an entry as [`push`](Self::push) does, for a task. If the future is dropped before it
@@ -131,12 +141,12 @@ impl<T> IncomingQueue<T> {
         }
         let attempt = || match self.attempt(&mut held) {
             // On a thread of this bus the room might never come.
-            None if self.lifecycle.is_current() => Some(held.full()),
+            None if self.lifecycle.is_current() => Some(self.last_attempt(&mut held)),
             result => result,
         };
         match self.lifecycle.waiting(&self.lifecycle.room, deadline, attempt).await {
             Ok(result) => result,
-            Err(TimedOut) => held.full(),
+            Err(TimedOut) => self.last_attempt(&mut held),
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct MailboxSender<T> {
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pending: VecDeque<Part<T>>,
     deadline: Deadline,
+    /// Whether the reader did not keep up when it was to pull, and has not caught up since.
+    is_slow: bool,
     /// Whether the reader is a handler that has given up its queue because of a shutdown by
     /// deadline.
     gave_up: bool,
@@ -70,6 +72,7 @@ impl<T> MailboxSender<T> {
             consumed: 0,
             pending: VecDeque::new(),
             deadline: None,
+            is_slow: false,
             gave_up: false,
         }
     }
@@ -94,6 +97,18 @@ impl<T> MailboxSender<T> {
             && self.state.policy != OverflowPolicy::DropOldest
             && !self.state.is_stopped();
         is_direct.then(|| self.credit(wanted))
+    }
+
+    /// Notes that the reader did not keep up when it was to pull.
+    pub(crate) fn note_slow(&mut self) {
+        self.is_slow = true;
+    }
+
+    /// Returns whether the reader may be expected to keep up: if it once did not, it has received
+    /// all that was sent since.
+    pub(crate) fn keeps_up(&mut self) -> bool {
+        self.is_slow = self.is_slow && self.state.consumed() < self.sent.queued;
+        !self.is_slow
     }
 
     /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
