@@ -141,7 +141,7 @@
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
 //! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader | relaxed, fence before | no data: the lock publishes it |
+//! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
 //!

@@ -36,7 +36,7 @@ const FULL: &str = concat!(
 #[test]
 fn every_field_is_written_under_the_other_name() {
     assert_eq!(full_event().to_events_v1_json(), FULL);
-    // What the event says of its own version does not matter.
+    // The event's own version does not matter.
     let mut bare = full_event();
     bare.set_kind("");
     bare.set_api_version("");

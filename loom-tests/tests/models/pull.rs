@@ -141,7 +141,8 @@ fn a_reader_against_a_flush() {
     });
 }
 
-/// A flush is pushed while the dispatcher begins to nap. It is answered.
+/// A flush is pushed while the dispatcher begins to nap. It is answered: by the dispatcher, which
+/// the push wakes, or which the reader's drop wakes if the push came too early for that.
 fn a_flush_against_lending() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(3, 2, OverflowPolicy::Wait);

@@ -76,7 +76,7 @@ impl<T> Dispatch<T> {
     }
 }
 
-/// What a thread other than the dispatcher has offered.
+/// The outcome of an offer by another thread than the dispatcher.
 pub(super) struct Offered {
     /// The number of entries that were taken out of the incoming queue.
     pub(super) taken: usize,

@@ -17,6 +17,9 @@
 //! reader is slow, or it handles one event for long, or it does not read at all. It leaves entries
 //! waiting for two naps, once: the dispatcher does not lend again before the reader has received
 //! all that was sent to it. Each change of who answers happens under the lock.
+//!
+//! A control entry that is pushed at the moment of lending may not wake the dispatcher, because its
+//! publisher does not fence. It then waits as an event does: for the reader, or for two naps.
 
 use std::time::Duration;
 
@@ -59,7 +62,7 @@ impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
                 return;
             }
         }
-        // Whoever has the lock may have looked at the queue already.
+        // The thread that has the lock may have looked at the queue already.
         self.lifecycle.dispatcher.wake();
     }
 }

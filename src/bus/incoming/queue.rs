@@ -88,10 +88,10 @@ impl<T> IncomingQueue<T> {
             Err(duty) => (Refusal::Stopped, duty),
         };
         match duty {
-            // While the reader pulls, a control entry would wait for the reader.
             Duty::Nothing if is_event || !self.dispatch.is_direct() => {}
             Duty::Deliver if is_event && result.is_ok() => self.dispatch.deliver(),
-            // While the reader pulls, a control entry would wait for the reader.
+            // While the reader pulls, a control entry would wait for the reader. No fence: a
+            // dispatcher that lends at this moment looks after its nap.
             Duty::Nothing | Duty::Deliver | Duty::Wake => {
                 self.lifecycle.dispatcher.wake();
             }

@@ -41,7 +41,7 @@ pub(crate) struct MailboxReceiver<T> {
     upstream: Option<Box<dyn Upstream>>,
 }
 
-/// What the reader does for the bus while the bus has lent it the distributor.
+/// The distributor, as a reader sees it to which the dispatcher may lend it.
 pub(crate) trait Upstream: Send + Sync {
     /// Offers what waits in the incoming queue, if that is at least so many entries. Never waits.
     fn pull(&self, least: usize);
