@@ -15,8 +15,9 @@
 //! The dispatcher ends this, too: when a thread wakes it (for a control entry, a stop, the close),
 //! or when a nap ends and the reader has not taken all that waited when the nap began. Such a
 //! reader is slow, or it handles one event for long, or it does not read at all. It leaves entries
-//! waiting for two naps, once: the dispatcher does not lend again before the reader has received
-//! all that was sent to it. Each change of who answers happens under the lock.
+//! waiting for two naps. The dispatcher does not lend again before the reader has received all that
+//! was sent to it by then, so a reader that stays away does this once. Each change of who answers
+//! happens under the lock.
 //!
 //! A control entry that is pushed at the moment of lending may not wake the dispatcher, because its
 //! publisher does not fence. It then waits as an event does: for the reader, or for two naps.

@@ -40,8 +40,9 @@ pub(crate) struct MailboxSender<T> {
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pending: VecDeque<Part<T>>,
     deadline: Deadline,
-    /// Whether the reader did not keep up when it was to pull, and has not caught up since.
-    is_slow: bool,
+    /// If the reader did not keep up when it was to pull: how many events were sent by then. Else
+    /// zero.
+    slow_until: u64,
     /// Whether the reader is a handler that has given up its queue because of a shutdown by
     /// deadline.
     gave_up: bool,
@@ -72,7 +73,7 @@ impl<T> MailboxSender<T> {
             consumed: 0,
             pending: VecDeque::new(),
             deadline: None,
-            is_slow: false,
+            slow_until: 0,
             gave_up: false,
         }
     }
@@ -101,14 +102,13 @@ impl<T> MailboxSender<T> {
 
     /// Notes that the reader did not keep up when it was to pull.
     pub(crate) fn note_slow(&mut self) {
-        self.is_slow = true;
+        self.slow_until = self.sent.queued;
     }
 
     /// Returns whether the reader may be expected to keep up: if it once did not, it has received
-    /// all that was sent since.
-    pub(crate) fn keeps_up(&mut self) -> bool {
-        self.is_slow = self.is_slow && self.state.consumed() < self.sent.queued;
-        !self.is_slow
+    /// all that was sent by then.
+    pub(crate) fn keeps_up(&self) -> bool {
+        self.slow_until == 0 || self.state.consumed() >= self.slow_until
     }
 
     /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
