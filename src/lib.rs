@@ -156,8 +156,8 @@ pub mod testing;
 #[cfg(feature = "recorder")]
 pub mod event {
     pub use crate::record::event::{
-        Event, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError, ObjectMeta,
-        ObjectReference, ObjectReferenceError, Text, Timestamp, TimestampError,
+        Event, EventField, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError,
+        ObjectMeta, ObjectReference, ObjectReferenceError, Text, Timestamp, TimestampError,
     };
 }
 

@@ -201,6 +201,7 @@ mod recorder {
                 ("stopped", self.stopped),
                 ("disabled", self.disabled),
                 ("empty_reason", self.empty_reason),
+                ("invalid", self.invalid),
                 ("scrub_panicked", self.scrub_panics),
             ] {
                 counter!("eventcast_recorder_refused_total", "bus" => bus(), "reason" => reason)

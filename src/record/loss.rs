@@ -11,7 +11,7 @@ use std::fmt;
 use crate::catch::catch_panic;
 use crate::counters::DropReason;
 use crate::escape::escape;
-use crate::record::event::Event;
+use crate::record::event::{Event, EventField};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 
@@ -36,6 +36,9 @@ pub enum LossReason {
     Stopped,
     /// A recorder was called with an empty reason.
     EmptyReason,
+    /// An API server would refuse the event because of this field. Only recorders whose events have
+    /// an [event time](crate::EventBroadcasterBuilder::event_time) look at it.
+    Invalid(EventField),
     /// The `scrub` hook panicked, so the event may still hold data that must not be shown.
     ScrubPanicked,
     /// A watcher, handler or recording lost the event before the event reached it.
@@ -62,6 +65,7 @@ impl fmt::Display for LossReason {
             Self::QueueFull => f.write_str("incoming queue full"),
             Self::Stopped => f.write_str("broadcaster closed"),
             Self::EmptyReason => f.write_str("empty reason"),
+            Self::Invalid(field) => write!(f, "invalid {field}"),
             Self::ScrubPanicked => f.write_str("scrub panicked"),
             Self::Dropped(reason) => write!(f, "dropped, {reason}"),
             Self::HandlerPanicked => f.write_str("handler panicked"),

@@ -9,6 +9,7 @@ use crate::error::BuildError;
 use crate::record::correlator::{CorrelatorOptions, EventCorrelator};
 use crate::record::delivery::{Recordings, RetryPolicy};
 use crate::record::event::Event;
+use crate::record::event::timed::MAX_TIMED_MESSAGE;
 use crate::record::loss::{Loss, LossHook, OnLoss};
 use crate::record::recorder::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
 use crate::sync::{Arc, Mutex};
@@ -48,7 +49,8 @@ use super::{EventBroadcaster, Shared};
 pub struct EventBroadcasterBuilder {
     bus: BusOptions,
     clock: Clock,
-    max_message_len: usize,
+    max_message_len: Option<usize>,
+    event_time: bool,
     scrub: Option<Scrub>,
     on_loss: Option<OnLoss>,
     drop_timeout: Duration,
@@ -61,7 +63,8 @@ impl Default for EventBroadcasterBuilder {
         Self {
             bus: BusOptions::default(),
             clock: Clock::system(),
-            max_message_len: DEFAULT_MAX_MESSAGE_LEN,
+            max_message_len: None,
+            event_time: false,
             scrub: None,
             on_loss: None,
             drop_timeout: Duration::from_secs(2),
@@ -135,7 +138,8 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the longest message in bytes, at least 1. Default: 16 KiB. A longer message is cut at a
+    /// Sets the longest message in bytes, at least 1. Default: 16 KiB, or 1024 bytes if events have
+    /// an [event time](Self::event_time), which is then also the most. A longer message is cut at a
     /// character, marked and counted.
     ///
     /// The limit applies to recorded events. If an event stands for similar ones, a recording puts
@@ -158,7 +162,51 @@ impl EventBroadcasterBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn max_message_len(mut self, bytes: usize) -> Self {
-        self.max_message_len = bytes;
+        self.max_message_len = Some(bytes);
+        self
+    }
+
+    /// Sets whether recorded events have an event time, as events.k8s.io/v1 demands. Default: no.
+    ///
+    /// Such an event differs from others:
+    ///
+    /// - `event_time` is the time of the event, to the microsecond. First and last time, count and
+    ///   source are not set.
+    /// - `reporting_controller` is the component of the recorder's source. `reporting_instance` is
+    ///   its host, or the component, a dash and the name of this host.
+    /// - `action` is the action of the draft, or the reason.
+    /// - A message may have 1024 bytes.
+    /// - A recording does not correlate it: each event is stored as a new one.
+    ///
+    /// An API server refuses such an event if one of these fields is not valid. The recorder then
+    /// refuses it at once as [`Recorded::Invalid`](crate::Recorded::Invalid), which names the field.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventField;
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference, Recorded};
+    ///
+    /// let events = EventBroadcaster::builder().event_time(true).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// let pod = ObjectReference::new("Pod", "web-0");
+    /// let recorder = events.new_recorder("example.com/web");
+    /// assert!(recorder.event(&pod, EventType::Normal, "Started", "up").is_accepted());
+    /// let nobody = events.new_recorder("not a name");
+    /// let refused = nobody.event(&pod, EventType::Normal, "Started", "up");
+    /// assert_eq!(refused, Recorded::Invalid(EventField::ReportingController));
+    /// events.shutdown();
+    ///
+    /// let event = &store.events()[0];
+    /// assert!(event.event_time().is_some() && event.first_timestamp.is_none());
+    /// assert_eq!((event.reporting_controller.as_str(), event.action().as_str()), ("example.com/web", "Started"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "NewRecorder")]
+    #[doc(alias = "events.k8s.io")]
+    pub fn event_time(mut self, event_time: bool) -> Self {
+        self.event_time = event_time;
         self
     }
 
@@ -334,15 +382,14 @@ impl EventBroadcasterBuilder {
     /// assert_eq!(error.to_string(), "max_message_len must be 1 byte or more, got 0");
     /// ```
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
-        let Self { bus, clock, max_message_len, scrub, on_loss, drop_timeout, correlator, retry } = self;
-        if max_message_len == 0 {
-            return Err(BuildError::new("max_message_len", max_message_len, "1 byte or more"));
-        }
+        let max_message_len = self.checked_message_len()?;
+        let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         retry.check()?;
         // Made only to check the options. Each recording takes a copy of them.
         EventCorrelator::new(correlator.clone())?;
         let losses = Arc::new(LossHook::new(on_loss, &clock));
-        let recorder = RecorderContext::new(clock.clone(), max_message_len, scrub, losses.clone());
+        let recorder =
+            RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, losses.clone());
         let shared = Shared {
             bus: Broadcaster::with_completion(bus, clock.clone(), recorder.completion())?,
             recorder: Arc::new(recorder),
@@ -356,6 +403,23 @@ impl EventBroadcasterBuilder {
         };
         Ok(EventBroadcaster { shared: Arc::new(shared) })
     }
+
+    /// Returns the longest message, or an error if an API server would not accept one so long.
+    fn checked_message_len(&self) -> Result<usize, BuildError> {
+        let (default, most) = match self.event_time {
+            true => (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE),
+            false => (DEFAULT_MAX_MESSAGE_LEN, usize::MAX),
+        };
+        let bytes = self.max_message_len.unwrap_or(default);
+        if bytes == 0 {
+            return Err(BuildError::new("max_message_len", bytes, "1 byte or more"));
+        }
+        if bytes > most {
+            let bounds = format_args!("1 to {most} bytes if events have an event time");
+            return Err(BuildError::new("max_message_len", bytes, bounds));
+        }
+        Ok(bytes)
+    }
 }
 
 impl fmt::Debug for EventBroadcasterBuilder {
@@ -363,6 +427,7 @@ impl fmt::Debug for EventBroadcasterBuilder {
         f.debug_struct("EventBroadcasterBuilder")
             .field("bus", &self.bus)
             .field("max_message_len", &self.max_message_len)
+            .field("event_time", &self.event_time)
             .field("drop_timeout", &self.drop_timeout)
             .field("correlator", &self.correlator)
             .field("retry", &self.retry)

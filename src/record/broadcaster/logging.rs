@@ -163,7 +163,7 @@ impl fmt::Display for Line<'_> {
 
 fn write_columns(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
     let Event { involved_object: object, type_, reason, message, .. } = event;
-    let at = event.last_timestamp.or(event.first_timestamp);
+    let at = event.last_timestamp.or(event.first_timestamp).or(event.event_time());
     let at = at.map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let kind = object.kind.to_lowercase();
     let slash = if object.name.is_empty() { "" } else { "/" };

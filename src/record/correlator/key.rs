@@ -103,6 +103,8 @@ pub(super) enum Kind {
     Group,
     /// The summaries of a budget.
     Summary,
+    /// An event that is not counted. Its name is the key.
+    Single,
 }
 
 /// The part of a [`Key`] that distinguishes it from others with the same base.
@@ -188,7 +190,15 @@ impl Key {
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
 impl CorrelationKey {
-    /// Returns the key's hash, which is the same for equal keys of one correlator.
+    /// Returns the key of an event that is not counted. Only an event with the same name and
+    /// namespace has an equal key.
+    pub(super) fn single(event: &Event, state: &ahash::RandomState) -> Self {
+        let hash = text_hash(&event.metadata.name, state);
+        let fields = copied([&event.metadata.name, &event.metadata.namespace, &EMPTY]);
+        let base = Base::Custom(Text::EMPTY);
+        Self(Arc::new(Key { base_hash: hash, hash, base, kind: Kind::Single, fields }))
+    }
+
     pub(crate) fn hash(&self) -> u64 {
         self.0.hash
     }
@@ -223,6 +233,7 @@ impl fmt::Debug for CorrelationKey {
             (Kind::Group, Base::Fields(_)) => "Aggregate",
             (Kind::Group, Base::Custom(_)) => "Custom",
             (Kind::Summary, _) => "Summary",
+            (Kind::Single, _) => "Single",
         };
         f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()
     }

@@ -147,12 +147,20 @@ impl Write {
     pub(super) fn is(&self, stored: &Event) -> bool {
         let about = |event: &Event| {
             let object = &event.involved_object;
-            let texts = [&object.kind, &object.namespace, &object.name, &object.uid];
-            (texts.map(Text::clone), event.source.clone(), event.first_timestamp.map(Timestamp::seconds))
+            [&object.kind, &object.namespace, &object.name, &object.uid].map(Text::clone)
+        };
+        // An event with an event time has a reporter in place of the source and the first time.
+        let by = |event: &Event| {
+            let reporter = [&event.reporting_controller, &event.reporting_instance].map(Text::clone);
+            let timed = event.event_time().map(|at| (at, reporter));
+            (event.source.clone(), event.first_timestamp.map(Timestamp::seconds), timed)
         };
         let says = |event: &Event| [event.type_.clone(), event.reason.clone()];
         // The write may have another message since that attempt.
         let is_said = stored.message == self.event.message || self.ticket.unsure.is_some();
-        is_said && about(&self.event) == about(stored) && says(&self.event) == says(stored)
+        is_said
+            && about(&self.event) == about(stored)
+            && by(&self.event) == by(stored)
+            && says(&self.event) == says(stored)
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! - `text` and `timestamp` are the values of which everything is made.
 //! - `core_v1` is the event.
-//! - `parts` is what the caller of a recorder gives. `name` makes the names of events.
+//! - `parts` is what the caller of a recorder gives. `name` makes the names of events. `timed` is
+//!   the form that events.k8s.io/v1 demands.
 //! - `wire` is the shape of an event as a document, `wire_events_v1` is the other one, and
 //!   `json_writer` and `json` are their text.
 //! - `patch` is the one change that a stored event gets.
@@ -20,6 +21,7 @@ mod patch;
 mod reference;
 mod stored;
 mod text;
+pub(crate) mod timed;
 mod timestamp;
 mod wire;
 mod wire_events_v1;
@@ -33,4 +35,5 @@ pub use patch::EventPatch;
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
 pub use stored::Stored;
 pub use text::Text;
+pub use timed::EventField;
 pub use timestamp::{Timestamp, TimestampError};

@@ -13,6 +13,7 @@ use super::metadata::ObjectMeta;
 use super::name;
 use super::reference::{EventSource, ObjectReference};
 use super::text::Text;
+use super::timed;
 use super::timestamp::Timestamp;
 
 const DEFAULT_NAMESPACE: Text = Text::from_static("default");
@@ -70,13 +71,16 @@ impl From<Event> for EventParts {
     }
 }
 
-/// Makes the name of an event that comes from [`EventParts::into_event`]. Leaves an event alone
-/// that has a name.
-pub(crate) fn complete(event: &mut Event, clock: &Clock) {
+/// Makes the name of an event that comes from [`EventParts::into_event`], and gives the event an
+/// event time if it is to have one. Leaves an event alone that has a name.
+pub(crate) fn complete(event: &mut Event, clock: &Clock, has_event_time: bool) {
     if event.metadata.name.is_empty() {
         let number = event.first_timestamp.and_then(|at| u64::try_from(at.unix_nanoseconds()).ok());
         let object = &event.involved_object.name;
         event.metadata.name = name::numbered(clock, object, number.unwrap_or_default());
         event.first_timestamp = event.last_timestamp;
+        if has_event_time {
+            timed::set_event_time(event);
+        }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct RecorderContext {
     /// The longest message in bytes, including the mark: 1 or more.
     pub(crate) max_message_len: usize,
     pub(crate) scrub: Option<Scrub>,
+    /// Whether recorded events have an event time, as events.k8s.io/v1 demands.
+    pub(crate) has_event_time: bool,
     pub(crate) losses: Arc<LossHook>,
     counters: RecorderCounters,
 }
@@ -42,6 +44,7 @@ struct RecorderCounters {
     stopped: AtomicU64,
     disabled: AtomicU64,
     empty_reason: AtomicU64,
+    invalid: AtomicU64,
     scrub_panics: AtomicU64,
     truncated: AtomicU64,
 }
@@ -59,6 +62,8 @@ pub struct RecorderStats {
     pub disabled: u64,
     /// See [`Recorded::EmptyReason`].
     pub empty_reason: u64,
+    /// See [`Recorded::Invalid`].
+    pub invalid: u64,
     /// See [`Recorded::ScrubPanicked`].
     pub scrub_panics: u64,
     /// Events whose message was cut because it was too long, including those that the full or
@@ -85,23 +90,23 @@ impl RecorderStats {
     /// assert_eq!((stats.full, stats.empty_reason, stats.refused()), (1, 1, 2));
     /// ```
     pub fn refused(&self) -> u64 {
-        self.full + self.stopped + self.disabled + self.empty_reason + self.scrub_panics
+        self.full + self.stopped + self.disabled + self.empty_reason + self.invalid + self.scrub_panics
     }
 }
 
 impl fmt::Display for RecorderStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { full, stopped, disabled, empty_reason, scrub_panics, .. } = self;
         write!(
             f,
-            "refused {} (full {}, stopped {}, disabled {}, empty reason {}, scrub panics {}), truncated {}",
-            self.refused(),
-            self.full,
-            self.stopped,
-            self.disabled,
-            self.empty_reason,
-            self.scrub_panics,
-            self.truncated
+            "refused {} (full {full}, stopped {stopped}, disabled {disabled}, empty reason {empty_reason}, \
+             scrub panics {scrub_panics}",
+            self.refused()
         )?;
+        if self.invalid > 0 {
+            write!(f, ", invalid {}", self.invalid)?;
+        }
+        write!(f, "), truncated {}", self.truncated)?;
         if self.hook_panics > 0 {
             write!(f, ", hook panics {}", self.hook_panics)?;
         }
@@ -114,18 +119,20 @@ impl RecorderContext {
         clock: Clock,
         max_message_len: usize,
         scrub: Option<Scrub>,
+        has_event_time: bool,
         losses: Arc<LossHook>,
     ) -> Self {
-        Self { clock, max_message_len, scrub, losses, counters: RecorderCounters::default() }
+        let counters = RecorderCounters::default();
+        Self { clock, max_message_len, scrub, has_event_time, losses, counters }
     }
 
     /// Creates a context with the defaults: no `scrub` function, and no `on_loss` hook.
     pub(crate) fn with_clock(clock: Clock) -> Self {
-        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, Arc::default())
+        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, false, Arc::default())
     }
 
     pub(crate) fn stats(&self) -> RecorderStats {
-        let RecorderCounters { full, stopped, disabled, empty_reason, scrub_panics, truncated } =
+        let RecorderCounters { full, stopped, disabled, empty_reason, invalid, scrub_panics, truncated } =
             &self.counters;
         // Relaxed, all: counts.
         RecorderStats {
@@ -133,6 +140,7 @@ impl RecorderContext {
             stopped: stopped.load(Ordering::Relaxed),
             disabled: disabled.load(Ordering::Relaxed),
             empty_reason: empty_reason.load(Ordering::Relaxed),
+            invalid: invalid.load(Ordering::Relaxed),
             scrub_panics: scrub_panics.load(Ordering::Relaxed),
             truncated: truncated.load(Ordering::Relaxed),
             hook_panics: self.losses.panics(),
@@ -142,8 +150,14 @@ impl RecorderContext {
     /// Returns the function with which the bus makes the names of events. Returns `None` if the
     /// recorders make them, because the `scrub` function sees them.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
-        let clock = self.clock.clone();
-        self.scrub.is_none().then(|| Box::new(move |event: &mut Event| complete(event, &clock)) as _)
+        let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
+        let completion = move |event: &mut Event| complete(event, &clock, has_event_time);
+        self.scrub.is_none().then(|| Box::new(completion) as _)
+    }
+
+    /// Makes the name of an event, and what else the dispatcher would add.
+    pub(super) fn complete(&self, event: &mut Event) {
+        complete(event, &self.clock, self.has_event_time);
     }
 
     /// Returns whether an event with this message is scrubbed or cut before it is published.
@@ -193,6 +207,7 @@ impl RecorderContext {
             Recorded::Full => (&counters.full, LossReason::QueueFull),
             Recorded::Stopped => (&counters.stopped, LossReason::Stopped),
             Recorded::EmptyReason => (&counters.empty_reason, LossReason::EmptyReason),
+            Recorded::Invalid(field) => (&counters.invalid, LossReason::Invalid(field)),
             Recorded::ScrubPanicked => (&counters.scrub_panics, LossReason::ScrubPanicked),
             Recorded::Disabled => {
                 // Relaxed: a count.

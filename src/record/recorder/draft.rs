@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::record::event::{Event, EventType, ObjectReference, Text, Timestamp};
 
-use super::handle::{ObjectRecorder, Recorder};
+use super::handle::Recorder;
 use super::recorded::Recorded;
 
 /// An event that is still being written. Nothing happens before [`record`](Self::record).
@@ -60,27 +60,6 @@ impl Recorder {
         reason: impl Into<Text>,
     ) -> EventDraft<'_> {
         EventDraft::new(self, object.into(), type_, reason.into())
-    }
-}
-
-impl ObjectRecorder {
-    /// Creates a draft about this object. See [`Recorder::draft`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Normal;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(1);
-    /// let about_disk = fake.recorder().for_object(eventcast::ObjectReference::new("Disk", "sda"));
-    /// about_disk.draft(Normal, "Mounted").label("team", "blue").record();
-    /// let event = &fake.take()[0];
-    /// assert_eq!(event.involved_object, *about_disk.object());
-    /// assert_eq!(event.metadata.labels()["team"], "blue");
-    /// ```
-    pub fn draft(&self, type_: EventType, reason: impl Into<Text>) -> EventDraft<'_> {
-        self.recorder.draft(self.object(), type_, reason)
     }
 }
 
@@ -221,7 +200,7 @@ impl<'r> EventDraft<'r> {
     /// assert_eq!(draft.record(), Recorded::Disabled);
     /// ```
     pub fn record(self) -> Recorded {
-        match self.recorder.check(&self.event.reason) {
+        match self.recorder.check(&self.event.reason, self.event.action()) {
             Ok(()) => self.recorder.publish(self.event.into()),
             Err(refusal) => self.recorder.refuse_unscrubbed(refusal, self.event.into()),
         }

@@ -6,15 +6,15 @@ use crate::bus::Publisher;
 use crate::clock::Clock;
 use crate::error::PublishError;
 use crate::record::event::{
-    Event, EventParts, EventSource, EventType, ObjectReference, Text, Timestamp, complete, name,
+    Event, EventField, EventParts, EventSource, EventType, ObjectReference, Text, Timestamp, name, timed,
 };
 use crate::sync::Arc;
 
 use super::context::{RecorderContext, RecorderStats};
 use super::destination::Destination;
+use super::object::ObjectRecorder;
 use super::recorded::Recorded;
 
-/// The namespace of events about objects without a namespace.
 /// A handle that records events in the name of one source.
 ///
 /// It is `Send` and `Sync`, and a clone costs one reference count.
@@ -31,6 +31,8 @@ use super::recorded::Recorded;
 /// - The current time, as its first and last timestamp.
 /// - A count of one.
 /// - The source, also as `reporting_controller` and `reporting_instance`.
+///
+/// An event with an [event time](crate::EventBroadcasterBuilder::event_time) has other values.
 ///
 /// # Examples
 ///
@@ -59,6 +61,8 @@ pub struct Recorder {
 struct RecorderState {
     queue: Destination,
     source: EventSource,
+    /// The part of the source because of which an API server would refuse every event.
+    fault: Option<EventField>,
     context: Arc<RecorderContext>,
 }
 
@@ -72,7 +76,12 @@ impl Recorder {
     }
 
     pub(super) fn on(queue: Destination, source: EventSource, context: Arc<RecorderContext>) -> Self {
-        Self { shared: Arc::new(RecorderState { queue, source, context }) }
+        let (mut source, mut fault) = (source, None);
+        if context.has_event_time {
+            source = timed::with_instance(source);
+            fault = timed::wrong_source(&source);
+        }
+        Self { shared: Arc::new(RecorderState { queue, source, fault, context }) }
     }
 
     /// Creates a recorder that records nothing and counts its calls, for programs that run without
@@ -261,7 +270,7 @@ impl Recorder {
     /// assert_eq!(fake.take()[0].involved_object, *about_pod.object());
     /// ```
     pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
-        ObjectRecorder { recorder: self.clone(), object: object.into() }
+        ObjectRecorder::new(self.clone(), object.into())
     }
 
     /// Returns the counts of events that this recorder, and all others of its broadcaster, have
@@ -294,7 +303,7 @@ impl Recorder {
         change: impl FnOnce(&mut EventParts),
     ) -> Recorded {
         let (object, reason) = (object.into(), reason.into());
-        if let Err(refusal) = self.check(&reason) {
+        if let Err(refusal) = self.check(&reason, "") {
             let parts = EventParts::new(object, type_.into(), reason, Text::EMPTY);
             return self.refuse_unscrubbed(refusal, parts);
         }
@@ -305,13 +314,18 @@ impl Recorder {
 
     /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal
     /// as `Err` if not.
-    pub(super) fn check(&self, reason: &str) -> Result<(), Recorded> {
+    pub(super) fn check(&self, reason: &str, action: &str) -> Result<(), Recorded> {
         match &self.shared.queue {
-            Destination::Disabled => Err(Recorded::Disabled),
-            _ if reason.is_empty() => Err(Recorded::EmptyReason),
-            Destination::Bus(publisher) if publisher.is_closed() => Err(Recorded::Stopped),
-            Destination::Bus(_) | Destination::Fake(_) => Ok(()),
+            Destination::Disabled => return Err(Recorded::Disabled),
+            _ if reason.is_empty() => return Err(Recorded::EmptyReason),
+            Destination::Bus(publisher) if publisher.is_closed() => return Err(Recorded::Stopped),
+            Destination::Bus(_) | Destination::Fake(_) => {}
         }
+        if !self.shared.context.has_event_time {
+            return Ok(());
+        }
+        let wrong = self.shared.fault.or_else(|| timed::wrong_text(reason, action));
+        wrong.map_or(Ok(()), |field| Err(Recorded::Invalid(field)))
     }
 
     /// Refuses an event that has not been scrubbed. The hook therefore sees at most its object,
@@ -325,7 +339,7 @@ impl Recorder {
     /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, unless a
     /// `scrub` function sees the event first.
     pub(super) fn publish(&self, parts: EventParts) -> Recorded {
-        let RecorderState { queue, source, context } = &*self.shared;
+        let RecorderState { queue, source, context, .. } = &*self.shared;
         let changes = context.changes(&parts.message);
         let now = context.clock.now().into();
         let number = name::number(&context.clock, &parts.involved_object.name, now);
@@ -340,7 +354,7 @@ impl Recorder {
     #[cold]
     fn publish_changed(&self, mut event: Event) -> Recorded {
         let RecorderState { queue, context, .. } = &*self.shared;
-        complete(&mut event, &context.clock);
+        context.complete(&mut event);
         if !context.scrub(&mut event) {
             return self.refuse_unscrubbed(Recorded::ScrubPanicked, event.into());
         }
@@ -369,7 +383,7 @@ impl Recorder {
         let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
         let mut event = error.into_inner();
         if context.scrub.is_none() {
-            complete(&mut event, &context.clock);
+            context.complete(&mut event);
         }
         context.refuse(recorded, &source.component, &event)
     }
@@ -378,111 +392,5 @@ impl Recorder {
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").field("source", &self.shared.source).finish_non_exhaustive()
-    }
-}
-
-/// A [`Recorder`] for one object. A clone copies the reference, whose long texts are shared.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::testing::FakeRecorder;
-/// use eventcast::{EventType, ObjectReference};
-///
-/// let fake = FakeRecorder::new(16);
-/// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
-/// about_pod.event(EventType::Normal, "Started", "up");
-/// about_pod.eventf(EventType::Normal, "Ready", format_args!("after {} s", 3));
-/// assert_eq!(fake.take_lines(), ["Normal Started up", "Normal Ready after 3 s"]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct ObjectRecorder {
-    pub(super) recorder: Recorder,
-    object: ObjectReference,
-}
-
-impl ObjectRecorder {
-    /// Records an event about this object. See [`Recorder::event`].
-    pub fn event(&self, type_: EventType, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
-        self.recorder.event(&self.object, type_, reason, message)
-    }
-
-    /// Records an event of the type `Normal` about this object. See [`Recorder::normal`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
-    /// about_pod.normal("Started", "up");
-    /// about_pod.warning("BackOff", "restarting");
-    /// assert_eq!(fake.take_lines(), ["Normal Started up", "Warning BackOff restarting"]);
-    /// ```
-    pub fn normal(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
-        self.recorder.normal(&self.object, reason, message)
-    }
-
-    /// Records an event of the type `Warning` about this object. See [`Recorder::warning`].
-    pub fn warning(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
-        self.recorder.warning(&self.object, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::eventf`].
-    pub fn eventf(&self, type_: EventType, reason: impl Into<Text>, message: fmt::Arguments<'_>) -> Recorded {
-        self.recorder.eventf(&self.object, type_, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::annotated_eventf`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Normal;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
-    /// about_pod.annotated_eventf([("pid", "17")], Normal, "Started", format_args!("up"));
-    /// assert_eq!(fake.take_lines(), ["Normal Started up map[pid:17]"]);
-    /// ```
-    pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
-        &self,
-        annotations: impl IntoIterator<Item = (K, V)>,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.recorder.annotated_eventf(&self.object, annotations, type_, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::past_eventf`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Warning;
-    /// use eventcast::Timestamp;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_node = fake.recorder().for_object(eventcast::ObjectReference::new("Node", "n1"));
-    /// about_node.past_eventf(Timestamp::UNIX_EPOCH, Warning, "Rebooted", format_args!(""));
-    /// assert_eq!(fake.take()[0].first_timestamp, Some(Timestamp::UNIX_EPOCH));
-    /// ```
-    pub fn past_eventf(
-        &self,
-        at: Timestamp,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.recorder.past_eventf(&self.object, at, type_, reason, message)
-    }
-
-    /// Returns the object that the events are about.
-    pub fn object(&self) -> &ObjectReference {
-        &self.object
     }
 }

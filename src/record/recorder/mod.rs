@@ -8,6 +8,7 @@
 //!
 //! - `context` is the state that the recorders of one broadcaster share.
 //! - `draft` is the long form of a call.
+//! - `object` is a recorder for one object.
 //! - `fake` is the other end of the queue, for tests.
 
 mod context;
@@ -16,6 +17,7 @@ mod draft;
 mod fake;
 mod handle;
 mod macros;
+mod object;
 mod recorded;
 
 pub(crate) use context::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
@@ -23,5 +25,6 @@ pub(crate) use context::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
 pub use context::RecorderStats;
 pub use draft::EventDraft;
 pub use fake::FakeRecorder;
-pub use handle::{ObjectRecorder, Recorder};
+pub use handle::Recorder;
+pub use object::ObjectRecorder;
 pub use recorded::{RecordError, Recorded};

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::record::event::EventField;
+
 /// The outcome of one call of a recorder.
 ///
 /// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster
@@ -38,6 +40,9 @@ pub enum Recorded {
     Disabled,
     /// The reason is empty, but an event must have one.
     EmptyReason,
+    /// An API server would refuse the event because of this field. Only recorders whose events have
+    /// an [event time](crate::EventBroadcasterBuilder::event_time) look at it.
+    Invalid(EventField),
     /// The function that scrubs events panicked, so the event might show what the function was to
     /// hide.
     ScrubPanicked,
@@ -76,6 +81,7 @@ impl Recorded {
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Invalid(field) => return write!(f, "the {field} is not valid"),
             Self::Accepted => "accepted",
             Self::Full => "the queue is full",
             Self::Stopped => "the broadcaster has been closed",

@@ -5,18 +5,10 @@ use std::time::Duration;
 
 use crate::error::BuildError;
 use crate::escape::{escape, escape_to};
+use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
 use crate::record::event::{Event, ObjectMeta, Text, Timestamp, name};
 
 use super::SinkError;
-
-/// The longest message of an event that has an event time, in bytes. This is the API server's
-/// limit.
-const MAX_TIMED_MESSAGE: usize = 1024;
-/// The longest reporting instance, action or reason of an event that has an event time, in bytes.
-/// This is the API server's limit.
-const MAX_TIMED_TEXT: usize = 128;
-/// The longest name part of a qualified name, in bytes.
-const MAX_QUALIFIED: usize = 63;
 
 /// Returns the words by which an error names an event, for example a missing or an invalid one.
 pub(super) fn described(namespace: &str, name: &str) -> String {
@@ -101,19 +93,6 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Returns whether `text` is a qualified name, as Kubernetes defines it: a name of ASCII letters,
-/// digits, `-`, `_` and `.` that begins and ends with a letter or a digit. A DNS subdomain and a
-/// slash may stand before the name.
-fn is_qualified(text: &str) -> bool {
-    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
-    prefix.is_none_or(is_prefix)
-        && name.len() <= MAX_QUALIFIED
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-}
-
 /// Gives an event that [`check`] has let through the form in which a store keeps it.
 pub(super) fn admit(event: &mut Event) {
     if event.metadata.namespace.is_empty() {
@@ -145,8 +124,7 @@ pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
 }
 
 fn whole_micros(at: Timestamp) -> Option<Timestamp> {
-    let nanos = at.subsec_nanoseconds();
-    set(Timestamp::new(at.seconds(), nanos - nanos % 1000))
+    set(timed::whole_micros(at))
 }
 
 /// The largest `max_events` that a store accepts.

@@ -35,6 +35,10 @@ impl Driver {
     }
 
     fn correlate(&mut self, event: &Event, position: u64) {
+        if event.event_time().is_some() {
+            // A correlator counts in fields that an event with an event time does not have.
+            return self.admit(self.correlator.create(event), position, 1);
+        }
         match catch_panic_message(|| self.correlator.decide(event)) {
             Ok(Correlation::Summarized { summary, event }) => {
                 self.admit(*summary, position, 0);

@@ -1,0 +1,126 @@
+//! Events with an event time: the form that events.k8s.io/v1 demands. Here are its limits, and how
+//! a recorded event becomes one.
+//!
+//! The limits are those of the API server's validation (Kubernetes 1.36). It checks them for an
+//! event with an event time, through either API. It counts bytes.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::core_v1::Event;
+use super::name;
+use super::reference::EventSource;
+use super::text::Text;
+use super::timestamp::Timestamp;
+
+/// The longest message of an event that has an event time, in bytes.
+pub(crate) const MAX_TIMED_MESSAGE: usize = 1024;
+/// The longest reporting instance, action or reason of an event that has an event time, in bytes.
+pub(crate) const MAX_TIMED_TEXT: usize = 128;
+/// The longest name part of a qualified name, in bytes.
+const MAX_QUALIFIED: usize = 63;
+
+/// A field that an API server checks in an event with an event time.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::event::EventField;
+///
+/// assert_eq!(EventField::ReportingController.to_string(), "reportingController");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum EventField {
+    /// The action must have 1 to 128 bytes. A recorder uses the reason if there is no action.
+    Action,
+    /// The reason must have 1 to 128 bytes.
+    Reason,
+    /// The reporting controller must be a qualified name: a name of 1 to 63 ASCII letters, digits,
+    /// `-`, `_` and `.`, perhaps with a DNS subdomain and a slash before it.
+    ReportingController,
+    /// The reporting instance must have 1 to 128 bytes.
+    ReportingInstance,
+}
+
+impl EventField {
+    /// Returns the name of the field in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Action => "action",
+            Self::Reason => "reason",
+            Self::ReportingController => "reportingController",
+            Self::ReportingInstance => "reportingInstance",
+        }
+    }
+}
+
+impl fmt::Display for EventField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Returns the first of these two texts that an event with an event time must not have.
+pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
+    if !(1..=MAX_TIMED_TEXT).contains(&reason.len()) {
+        return Some(EventField::Reason);
+    }
+    (action.len() > MAX_TIMED_TEXT).then_some(EventField::Action)
+}
+
+/// Returns the part of a source that an event with an event time must not have. The component is
+/// the reporting controller, and the host the reporting instance.
+pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
+    if !is_qualified(&source.component) {
+        return Some(EventField::ReportingController);
+    }
+    let is_right = (1..=MAX_TIMED_TEXT).contains(&source.host.len());
+    (!is_right).then_some(EventField::ReportingInstance)
+}
+
+/// Returns whether `text` is a qualified name, as Kubernetes defines it: a name of ASCII letters,
+/// digits, `-`, `_` and `.` that begins and ends with a letter or a digit. A DNS subdomain and a
+/// slash may stand before the name.
+pub(crate) fn is_qualified(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
+    prefix.is_none_or(is_prefix)
+        && name.len() <= MAX_QUALIFIED
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// Returns the time as Kubernetes keeps an event time: to the microsecond, the rest cut off.
+pub(crate) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
+    let nanos = at.subsec_nanoseconds();
+    Timestamp::new(at.seconds(), nanos - nanos % 1000)
+}
+
+/// Turns a complete recorded event into one with an event time. What only core/v1 has (source,
+/// count, first and last time) is unset, as an API server demands.
+pub(crate) fn set_event_time(event: &mut Event) {
+    let at = event.last_timestamp.take().and_then(whole_micros);
+    event.set_event_time(at);
+    event.first_timestamp = None;
+    event.count = 0;
+    event.source = EventSource::default();
+    if event.action().is_empty() {
+        event.set_action(event.reason.clone());
+    }
+}
+
+/// Returns the source of a recorder whose events have an event time: with a host, which stands for
+/// the reporting instance.
+pub(crate) fn with_instance(source: EventSource) -> EventSource {
+    if !source.host.is_empty() {
+        return source;
+    }
+    // client-go ignores this error, too.
+    let host = hostname::get().unwrap_or_default();
+    let instance = Text::from(format_args!("{}-{}", source.component, host.to_string_lossy()));
+    source.on_host(instance)
+}
