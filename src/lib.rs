@@ -237,4 +237,6 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]
     mod from_client_go {}
+    #[doc = include_str!("../docs/events-v1.md")]
+    mod events_v1 {}
 }

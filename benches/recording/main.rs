@@ -46,6 +46,7 @@ const ROWS: &[Row] = &[
     Row { name: "new", about: "into MemorySink, each event about another object", round: way::new },
     Row { name: "repeats", about: "into MemorySink, repeats of 10 objects", round: way::repeats },
     Row { name: "repeats-1000", about: "the same of 1,000 objects", round: way::repeats_of_many },
+    Row { name: "series", about: "the same, counted in series", round: way::series },
     Row { name: "skipped", about: "held back by the spam filter", round: way::skipped },
     Row {
         name: "slow-store",

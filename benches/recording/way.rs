@@ -123,6 +123,32 @@ fn repeated(name: &str, events: u64, objects: u64) -> Vec<Figure> {
     figures
 }
 
+/// Measures events that are counted in the series of 1,000 stored ones. Each of these is created,
+/// patched at its first repeat, and patched again by the flush at the end.
+pub(crate) fn series(load: &Load) -> Vec<Figure> {
+    const OBJECTS: u64 = 1000;
+    let (events, name) = (load.events(1_000_000), "into MemorySink, series of 1,000 objects");
+    let pods = pods(OBJECTS);
+    let broadcaster = EventBroadcaster::builder().event_time(true).build().expect("it is in range");
+    let sink = MemorySink::new();
+    let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).start(sink.clone());
+    let recording = recording.expect("the system gives a thread");
+    let recorder = broadcaster.new_recorder("kubelet");
+    let threads = Others::of_this_thread();
+    let record = |number: u64| record(&recorder, &pods[number as usize % pods.len()]);
+    let elapsed = flow(events, record, || recording.stats().watcher.delivered);
+    let mut figures = vec![Figure::rate(name, events, elapsed)];
+    figures.extend(processor_time(name, &threads, events));
+    broadcaster.flush(LONG).expect("everything is handled");
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.lost()), (OBJECTS, events - OBJECTS, 0), "{stats}");
+    let count = |event: Event| u64::try_from(event.series().map_or(1, |series| series.count));
+    let counted: u64 = sink.events().into_iter().filter_map(|event| count(event).ok()).sum();
+    assert_eq!(counted, events);
+    figures.push(Figure::new("writes of these", stats.written() as f64, "writes"));
+    figures
+}
+
 /// Measures events that the spam filter holds back, after the first ones of each object.
 pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
     const OBJECTS: u64 = 10;

@@ -37,7 +37,7 @@ pub enum LossReason {
     /// A recorder was called with an empty reason.
     EmptyReason,
     /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::EventBroadcasterBuilder::event_time) look at it.
+    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) look at it.
     Invalid(EventField),
     /// The `scrub` hook panicked, so the event may still hold data that must not be shown.
     ScrubPanicked,

@@ -15,7 +15,8 @@
 //! # The way of an event
 //!
 //! The folders stand in the order in which an event passes them: `event` (the data), `recorder`
-//! (makes events), `correlator` (aggregates, counts, limits), `delivery` (brings the events of a
+//! (makes events), `correlator` (aggregates, counts, limits), `series` (counts events that have an
+//! event time), `delivery` (brings the events of a
 //! recording to its sink) and `sink` (stores). The `broadcaster` stands above all of them.
 //!
 //! # Memory orderings
@@ -26,10 +27,12 @@
 //! |---|---|---|---|---|---|
 //! | `Numbers::next` | `correlate` | relaxed RMW | `correlate` | same word | numbers that differ |
 //! | `RecorderCounters::full`, `RecorderCounters::stopped`, `RecorderCounters::disabled` | recorder | relaxed RMW | `stats` | relaxed | counts |
-//! | `RecorderCounters::empty_reason`, `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
+//! | `RecorderCounters::empty_reason`, `RecorderCounters::invalid` | recorder | relaxed RMW | `stats` | relaxed | counts |
+//! | `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
 //! | `CounterCell::filtered`, `CounterCell::summaries`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
+//! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //!
 //! </details>
@@ -40,6 +43,7 @@ pub(crate) mod delivery;
 pub(crate) mod event;
 pub(crate) mod loss;
 pub(crate) mod recorder;
+pub(crate) mod series;
 pub(crate) mod sink;
 pub(crate) mod stats;
 
@@ -47,3 +51,4 @@ pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, LogFormat
 pub use self::delivery::{Jitter, Outage, RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use self::loss::{Loss, LossReason};
 pub use self::recorder::{EventDraft, ObjectRecorder, RecordError, Recorded, Recorder};
+pub use self::series::{SeriesOptions, SeriesUpdate};

@@ -8,7 +8,7 @@ use crate::record::event::Timestamp;
 
 /// The counters of one recording, for the events that its watcher delivered.
 ///
-/// Each delivered event has one of seven outcomes. Whenever the bus is quiet, this holds exactly:
+/// Each delivered event has one of seven outcomes. After a flush or the end this holds exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
 /// `exhausted` + `abandoned`
@@ -17,8 +17,9 @@ use crate::record::event::Timestamp;
 /// may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another one of the same key that has yet to be written. The counted
-///   event is then delivered already, and gets its outcome together with the other one.
+/// - An event may be counted on another one of the same key that has yet to be written, or be held
+///   by its [series](crate::record::RecordingBuilder::series). The counted event is then delivered
+///   already, and gets its outcome with that write.
 ///
 /// # Examples
 ///
@@ -68,7 +69,7 @@ pub struct RecordingStats {
     pub recreated: u64,
     /// The part of `created` and `updated` that reached the store together with a later event of
     /// the same stored event, in one write. A sink that is slow or unavailable makes this number
-    /// grow.
+    /// grow, and so do the repeats that a series holds back.
     pub coalesced: u64,
     /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,
@@ -77,8 +78,8 @@ pub struct RecordingStats {
     /// Caught panics of the sink, of its errors' destructors, of `retry_if`, or of a function of
     /// the correlator's options.
     pub panics: u64,
-    /// Entries that the correlator evicted to make room. If this number grows, the correlator's
-    /// caches are too small, and counts start again from one.
+    /// Entries that the correlator evicted to make room, and series that ended for the same reason.
+    /// If this number grows, the caches are too small, and counts start again from one.
     pub evicted: u64,
     /// The reason why the sink last refused an event, or the recording last gave one up: at most
     /// about 1,000 characters, escaped. Abandoned events do not change this field.

@@ -235,3 +235,37 @@ fn what_is_skipped_allocates_nothing_on_the_recordings_thread() {
     assert_eq!((costs.created, costs.updated, costs.skipped), (2, 26, 202));
     assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 that are skipped, and a repeat");
 }
+
+/// A repeat that a series counts is not written, and the dispatcher has made all that it needs.
+#[test]
+fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
+    const EVENTS: u64 = 230;
+    let broadcaster = EventBroadcaster::builder().event_time(true).build().unwrap();
+    let calls = Arc::new(Mutex::new(Vec::with_capacity(16)));
+    let thread = Followed::new();
+    let recording = broadcaster.recording().retry(RetryPolicy::default().attempts(1));
+    // This hook runs on the recording's thread.
+    let recording = recording.retry_if(move |_| {
+        wait_in_a_lock();
+        thread.here();
+        true
+    });
+    let recording = recording.start(Echo(calls.clone())).unwrap();
+    let (recorder, pod, mut count) = (broadcaster.new_recorder("kubelet"), pod(), 0);
+    let mut record = |object: &ObjectReference| {
+        assert!(recorder.event(object, Warning, "BackOff", LITERAL).is_accepted());
+        count += 1;
+        let start = Instant::now();
+        while recording.stats().watcher.delivered < count {
+            assert!(start.elapsed() < LONG, "it is not counted");
+            thread::yield_now();
+        }
+    };
+    record(&ObjectReference::new("Pod", LOST));
+    assert_eq!(recording.stats().exhausted, 1, "the hook has run");
+    let costs: Vec<_> = (0..EVENTS).map(|_| thread.allocations(|| record(&pod))).collect();
+    assert_eq!(sum_and_most(&costs), (0, 0));
+    assert!(broadcaster.shutdown().complete);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.coalesced), (1, EVENTS - 1, EVENTS - 3));
+}

@@ -28,6 +28,7 @@ const LEVELS: &[&[&str]] = &[
     &["bus::watch"],
     &["bus"],
     &["record::correlator", "record::sink", "record::loss"],
+    &["record::series"],
     &["record::recorder", "record::delivery", "testing"],
     &["record::broadcaster"],
     &["record"],

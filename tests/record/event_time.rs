@@ -8,8 +8,8 @@ use eventcast::event::EventField;
 use eventcast::record::{EventBroadcasterBuilder, LossReason};
 use eventcast::testing::FakeClock;
 use eventcast::{
-    Event, EventBroadcaster, EventSink, EventSource, MemorySink, ObjectReference, Recorded, Recorder,
-    SinkError, Text, Timestamp,
+    CorrelatorOptions, Event, EventBroadcaster, EventSink, EventSource, MemorySink, ObjectReference,
+    Recorded, Recorder, SinkError, Text, Timestamp,
 };
 
 use crate::support::{LONG, assert_balanced, at_once, clock, pod};
@@ -80,16 +80,21 @@ fn a_past_event_has_the_past_time() {
     assert_eq!(events.len(), 2);
 }
 
-/// Each event is stored as one of its own, because a correlator counts in fields of the older API.
+/// Without series each event is stored as one of its own. The correlator does not see them, because
+/// it counts in fields of the older API.
 #[test]
-fn equal_events_are_not_counted() {
-    let events = stored(web(), |recorder| {
-        for _ in 0..40 {
-            assert!(recorder.event(pod("a"), Normal, "Started", "up").is_accepted());
-        }
-    });
-    assert_eq!(events.len(), 40);
-    assert!(events.iter().all(|event| event.count == 0));
+fn equal_events_are_not_counted_without_series() {
+    let events = timed(&clock()).build().unwrap();
+    let store = MemorySink::new();
+    let correlator = CorrelatorOptions::default().on_skip(|_| panic!("the correlator has seen one"));
+    events.recording().correlator(correlator).series(None).start(store.clone()).unwrap();
+    let recorder = events.new_recorder(web());
+    for _ in 0..40 {
+        assert!(recorder.event(pod("a"), Normal, "Started", "up").is_accepted());
+    }
+    assert_balanced(&events.shutdown().recordings[0]);
+    assert_eq!(store.len(), 40);
+    assert!(store.events().iter().all(|event| event.count == 0 && event.series().is_none()));
 }
 
 #[test]
@@ -177,17 +182,23 @@ fn the_fields_have_the_names_of_the_document() {
     }
 }
 
-/// The function that scrubs sees the event as the store will.
+/// The function that scrubs sees the event time. The reason becomes the action as it has left it.
 #[test]
-fn scrub_sees_the_event_time() {
+fn scrub_comes_before_the_action() {
     let clock = clock();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
-    let scrub = move |event: &mut Event| into.lock().unwrap().push((event.event_time(), event.count));
+    let scrub = move |event: &mut Event| {
+        into.lock().unwrap().push((event.event_time(), event.count, event.action().to_string()));
+        event.reason = "Scrubbed".into();
+    };
     let events = timed(&clock).scrub(scrub).build().unwrap();
-    events.new_recorder(web()).event(pod("a"), Normal, "Started", "up");
+    let mut watcher = events.watch_builder().watch().unwrap();
+    events.new_recorder(web()).event(pod("a"), Normal, "Secret", "up");
     events.shutdown();
-    assert_eq!(*seen.lock().unwrap(), [(Some(Timestamp::from(clock.clock().now())), 0)]);
+    assert_eq!(*seen.lock().unwrap(), [(Some(Timestamp::from(clock.clock().now())), 0, String::new())]);
+    let event = watcher.events().next().unwrap();
+    assert_eq!((&*event.reason, &**event.action()), ("Scrubbed", "Scrubbed"));
 }
 
 #[test]

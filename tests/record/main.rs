@@ -20,6 +20,7 @@ mod recording;
 mod recording_end;
 mod recording_stress;
 mod recording_writes;
+mod series;
 mod stability;
 #[cfg(feature = "tracing")]
 mod structured_logging;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use eventcast::correlator::{Aggregation, SpamFilter};
+use eventcast::record::SeriesOptions;
 use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
     BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, JsonLinesStats, MemorySinkStats,
@@ -123,6 +124,7 @@ fn configuration_keys_are_those_of_the_document() {
         CorrelatorOptions = CorrelatorOptions::default(),
         Aggregation = Aggregation::default(),
         SpamFilter = SpamFilter::default(),
+        SeriesOptions = SeriesOptions::default(),
         RetryPolicy = RetryPolicy::default(),
         MemorySinkOptions = MemorySinkOptions::default(),
         JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),

@@ -106,6 +106,27 @@ fn a_patch_changes_count_last_time_and_message() {
     assert_eq!(store.events(), [expected]);
 }
 
+/// An event with an event time and without a count gets its series, and keeps the rest.
+#[test]
+fn a_patch_changes_the_series_alone() {
+    let store = MemorySink::new();
+    let mut first = event("web-0.1");
+    (first.count, first.reporting_controller, first.reporting_instance) = (0, "web".into(), "web-7".into());
+    first.set_action("Start");
+    first.set_event_time("2024-01-02T03:04:05Z".parse::<Timestamp>().unwrap());
+    let mut expected = store.create(&first).unwrap();
+    let mut second = first;
+    second.message = "is not patched".into();
+    second.set_series(EventSeries::new(2, "2024-01-02T03:04:06.7891239Z".parse().unwrap()));
+    expected.set_series(EventSeries::new(2, "2024-01-02T03:04:06.789123Z".parse().unwrap()));
+    expected.metadata.set_resource_version("2");
+    // The same patch again is not a write.
+    for _ in 0..2 {
+        assert_eq!(store.patch(&second).unwrap(), expected);
+    }
+    assert_eq!(store.events(), [expected]);
+}
+
 #[test]
 fn what_a_patch_leaves_out_stays() {
     let store = MemorySink::new();

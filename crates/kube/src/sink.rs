@@ -32,11 +32,12 @@ const IN_FLIGHT: usize = 8;
 ///
 /// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
 /// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
-/// strategic merge patch with count, last time and message, and an [`update`](EventSink::update) by
-/// PUT. The role under which the program runs needs `create` and `patch` on events, and `update` if
-/// the program itself calls [`update`](EventSink::update), which recordings do not.
-/// `docs/kubernetes.md`, which is in the package `eventcast` too, has the manifest, and describes
-/// what else to know about running in a cluster.
+/// strategic merge patch with count, last time and message, or with the series of an event that has
+/// an event time, and an [`update`](EventSink::update) by PUT. The role under which the program
+/// runs needs `create` and `patch` on events, and `update` if the program itself calls
+/// [`update`](EventSink::update), which recordings do not. `docs/kubernetes.md`, which is in the
+/// package `eventcast` too, has the manifest, and describes what else to know about running in a
+/// cluster.
 ///
 /// # Answers
 ///

@@ -98,6 +98,11 @@ impl<T> BulkReader<T> {
         self.outstanding >= self.receiver.state.capacity
     }
 
+    /// Returns the length of the queue.
+    pub fn capacity(&self) -> u64 {
+        self.receiver.state.capacity
+    }
+
     /// Gives back the room of this many taken events. They need not be the ones that were taken
     /// first.
     pub fn give_back(&mut self, events: u64) {

@@ -305,6 +305,12 @@ impl WatchHandle {
         &self.state.name
     }
 
+    /// Wakes a bulk reader, as its [`BulkWaker`](super::bulk::BulkWaker) does.
+    pub(crate) fn wake(&self) {
+        crate::bus::wait::full_fence();
+        self.state.wake_cell.wake();
+    }
+
     /// Returns whether the handler has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.state.is_finished()

@@ -176,10 +176,12 @@ impl EventBroadcasterBuilder {
     ///   its host, or the component, a dash and the name of this host.
     /// - `action` is the action of the draft, or the reason.
     /// - A message may have 1024 bytes.
-    /// - A recording does not correlate it: each event is stored as a new one.
+    /// - A recording counts it in a [series](crate::record::RecordingBuilder::series). The
+    ///   correlator does not see it.
     ///
     /// An API server refuses such an event if one of these fields is not valid. The recorder then
-    /// refuses it at once as [`Recorded::Invalid`](crate::Recorded::Invalid), which names the field.
+    /// refuses it at once as [`Recorded::Invalid`](crate::Recorded::Invalid), which names the
+    /// field.
     ///
     /// # Examples
     ///
@@ -406,9 +408,10 @@ impl EventBroadcasterBuilder {
 
     /// Returns the longest message, or an error if an API server would not accept one so long.
     fn checked_message_len(&self) -> Result<usize, BuildError> {
-        let (default, most) = match self.event_time {
-            true => (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE),
-            false => (DEFAULT_MAX_MESSAGE_LEN, usize::MAX),
+        let (default, most) = if self.event_time {
+            (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE)
+        } else {
+            (DEFAULT_MAX_MESSAGE_LEN, usize::MAX)
         };
         let bytes = self.max_message_len.unwrap_or(default);
         if bytes == 0 {

@@ -301,6 +301,7 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        let _flush = self.shared.recordings.begin_flush();
         self.shared.bus.flush(timeout)
     }
 
@@ -407,7 +408,10 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
-        self.shared.bus.flush_async(timeout)
+        async move {
+            let _flush = self.shared.recordings.begin_flush();
+            self.shared.bus.flush_async(timeout).await
+        }
     }
 
     /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See

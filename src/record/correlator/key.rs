@@ -103,7 +103,7 @@ pub(super) enum Kind {
     Group,
     /// The summaries of a budget.
     Summary,
-    /// An event that is not counted. Its name is the key.
+    /// An event that no correlator decides about. Its first name is the key.
     Single,
 }
 
@@ -190,13 +190,17 @@ impl Key {
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
 impl CorrelationKey {
-    /// Returns the key of an event that is not counted. Only an event with the same name and
-    /// namespace has an equal key.
-    pub(super) fn single(event: &Event, state: &ahash::RandomState) -> Self {
-        let hash = text_hash(&event.metadata.name, state);
+    /// Returns the key of an event that no correlator decides about. Only an event with the same
+    /// name and namespace, and with the same hash, has an equal key.
+    pub(crate) fn single(hash: u64, event: &Event) -> Self {
         let fields = copied([&event.metadata.name, &event.metadata.namespace, &EMPTY]);
         let base = Base::Custom(Text::EMPTY);
         Self(Arc::new(Key { base_hash: hash, hash, base, kind: Kind::Single, fields }))
+    }
+
+    /// Returns whether no correlator decides about the event.
+    pub(crate) fn is_single(&self) -> bool {
+        self.0.kind == Kind::Single
     }
 
     pub(crate) fn hash(&self) -> u64 {

@@ -228,12 +228,6 @@ impl EventCorrelator {
         }
     }
 
-    /// Decides that an event is stored as a new one, without counting it or remembering it.
-    pub(crate) fn create(&self, event: &Event) -> Correlation {
-        self.counters.decided(false, true, false);
-        Correlation::Create { event: event.clone(), key: CorrelationKey::single(event, self.caches.hasher()) }
-    }
-
     /// Remembers the store's answer to the decision with this key: the resource version, and the
     /// name that the event really has. An event that stands for a group keeps the name that the
     /// correlator gave it, as in client-go, unless

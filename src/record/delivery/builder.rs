@@ -1,12 +1,14 @@
 //! The options of a recording, and its start.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::bus::WatchBuilder;
 use crate::error::{BuildError, WatchError};
 use crate::policy::OverflowPolicy;
 use crate::record::correlator::{CorrelatorOptions, EventCorrelator};
 use crate::record::event::Event;
+use crate::record::series::{SeriesMemory, SeriesOptions};
 use crate::record::sink::{EventSink, SinkError, WriteOrder};
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
@@ -48,12 +50,21 @@ const MAX_WORKERS: usize = 256;
 pub struct RecordingBuilder<'b> {
     watch: WatchBuilder<'b, Event>,
     correlator: CorrelatorOptions,
+    series: SeriesChoice,
     retry: RetryPolicy,
     retry_if: Option<RetryIf>,
     on_outage: Option<OutageHook>,
     workers: usize,
     order: Option<WriteOrder>,
     recordings: &'b Recordings,
+}
+
+/// How events that have an event time are counted.
+#[derive(Debug)]
+enum SeriesChoice {
+    /// As it suits the order of the writes.
+    Default,
+    Set(Option<SeriesOptions>),
 }
 
 impl<'b> RecordingBuilder<'b> {
@@ -68,6 +79,7 @@ impl<'b> RecordingBuilder<'b> {
         Self {
             watch,
             correlator,
+            series: SeriesChoice::Default,
             retry,
             retry_if: None,
             on_outage: None,
@@ -185,6 +197,39 @@ impl<'b> RecordingBuilder<'b> {
     #[doc(alias = "WithCorrelatorOptions")]
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
         self.correlator = options;
+        self
+    }
+
+    /// Sets how events are counted that have an
+    /// [event time](crate::record::EventBroadcasterBuilder::event_time). The correlator sees only
+    /// events without one.
+    ///
+    /// Default: the default [`SeriesOptions`]. With [`WriteOrder::Bus`] the default is
+    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log has each event.
+    /// With `None` events are not counted, and each is stored as a new one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::record::{SeriesOptions, SeriesUpdate};
+    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::builder().event_time(true).build()?;
+    /// let (counted, single) = (MemorySink::new(), MemorySink::new());
+    /// let always = SeriesOptions::default().update(SeriesUpdate::Always);
+    /// events.recording().series(always).start(counted.clone())?;
+    /// events.recording().series(None).start(single.clone())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// for _ in 0..3 {
+    ///     recorder.event(&pod, EventType::Warning, "BackOff", "restarting");
+    /// }
+    /// events.shutdown();
+    /// assert_eq!(counted.events()[0].series().unwrap().count, 3);
+    /// assert_eq!((counted.len(), single.len()), (1, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn series(mut self, options: impl Into<Option<SeriesOptions>>) -> Self {
+        self.series = SeriesChoice::Set(options.into());
         self
     }
 
@@ -329,9 +374,14 @@ impl<'b> RecordingBuilder<'b> {
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
-        let Self { watch, correlator, retry, retry_if, on_outage, workers, order, recordings } = self;
+        let Self { watch, correlator, series, retry, retry_if, on_outage, workers, order, recordings } = self;
         let order = order.unwrap_or_else(|| sink.write_order());
         retry.check()?;
+        let series = match series {
+            SeriesChoice::Default => Some(SeriesOptions::of(order)),
+            SeriesChoice::Set(options) => options,
+        };
+        series.as_ref().map_or(Ok(()), SeriesOptions::check)?;
         check_workers(workers, order)?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));
@@ -344,9 +394,12 @@ impl<'b> RecordingBuilder<'b> {
             // The recording is listed before it runs. A thread that sees what the recording does
             // therefore finds it listed, even a shutdown at this moment.
             recordings.add(RecordingHandle { watch, stats: stats.clone() });
+            let began = recordings.clock.deadline(Duration::ZERO).unwrap_or_default();
             let driver = Driver {
                 writers,
                 correlator,
+                series: SeriesMemory::new(series, began),
+                flushes: recordings.flushes.clone(),
                 pending: PendingWrites::new(order, workers),
                 breaker: CircuitBreaker::default(),
                 alerts: Alerts::new(on_outage),
@@ -382,6 +435,7 @@ impl fmt::Debug for RecordingBuilder<'_> {
         f.debug_struct("RecordingBuilder")
             .field("watch", &self.watch)
             .field("correlator", &self.correlator)
+            .field("series", &self.series)
             .field("retry", &self.retry)
             .field("workers", &self.workers)
             .field("order", &self.order)

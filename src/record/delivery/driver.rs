@@ -23,11 +23,13 @@ use crate::clock::Clock;
 use crate::record::correlator::EventCorrelator;
 use crate::record::event::{Event, Timestamp};
 use crate::record::loss::LossHook;
+use crate::record::series::SeriesMemory;
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
 use super::alerts::Alerts;
 use super::breaker::{BreakerState, CircuitBreaker};
+use super::flushes::Flushes;
 use super::pending::PendingWrites;
 use super::retry::{RetryIf, RetryPolicy};
 use super::writers::{BATCH, Writers};
@@ -48,6 +50,10 @@ pub(super) struct Driver {
     /// The only owner of its caches and of the user's functions in its options, so that both are
     /// dropped when the recording ends.
     pub(super) correlator: EventCorrelator,
+    /// What is counted of events that have an event time.
+    pub(super) series: SeriesMemory,
+    /// The flushes that run. While there are any, the series hold nothing back.
+    pub(super) flushes: Arc<Flushes>,
     pub(super) pending: PendingWrites,
     pub(super) breaker: CircuitBreaker,
     pub(super) alerts: Alerts,
@@ -83,8 +89,9 @@ impl Driver {
             }
             self.retry_due();
             let has_events = !is_over && self.read_events(&mut is_over);
+            self.write_series();
             let has_given = self.give_work();
-            let is_done = is_over && self.pending.is_empty();
+            let is_done = is_over && self.pending.is_empty() && self.series.position().is_none();
             self.judge_store(is_done);
             self.publish_progress();
             if is_done {
@@ -148,7 +155,8 @@ impl Driver {
     /// one, unless the event waits with another.
     fn publish_progress(&mut self) {
         let correlator = self.correlator.stats();
-        (self.tally.aggregated, self.tally.evicted) = (correlator.aggregated, correlator.evicted);
+        self.tally.aggregated = correlator.aggregated;
+        self.tally.evicted = correlator.evicted + self.series.evicted();
         let mut stats = self.stats.lock();
         // The texts are moved, because copies in every round would be two allocations.
         let last_refusal = self.tally.last_refusal.take().or_else(|| stats.last_refusal.take());
@@ -156,7 +164,8 @@ impl Driver {
         *stats = RecordingStats { last_refusal, last_failure, ..self.tally.clone() };
         drop(stats);
         self.reader.give_back(std::mem::take(&mut self.decided));
-        self.reader.set_handled(self.pending.position());
+        let waiting = [self.pending.position(), self.series.position()];
+        self.reader.set_handled(waiting.into_iter().flatten().min());
         self.pending.tidy();
     }
 
@@ -170,9 +179,11 @@ impl Driver {
             BreakerState::Open(until) => until,
         };
         let silent = self.silence_begins();
-        let due = due.into_iter().chain(silent).min();
-        let takes = !is_over && !self.reader.is_full();
-        self.reader.wait(due, takes, stage, || self.writers.has_answers());
+        let due = due.into_iter().chain(silent).chain(self.series.next_due()).min();
+        let takes = !is_over && !self.is_full();
+        let holds = self.series.position().is_some();
+        let is_awaited = || holds && self.flushes.is_running();
+        self.reader.wait(due, takes, stage, || self.writers.has_answers() || is_awaited());
     }
 
     fn breaker_state(&self) -> BreakerState {

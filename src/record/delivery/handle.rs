@@ -9,6 +9,8 @@ use crate::record::loss::LossHook;
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
+use super::flushes::{Flushes, RunningFlush};
+
 /// A handle to a running recording. If the handle is dropped, the recording runs on until the
 /// broadcaster ends.
 ///
@@ -121,6 +123,7 @@ impl fmt::Debug for RecordingHandle {
 pub(crate) struct Recordings {
     pub(super) clock: Clock,
     pub(super) losses: Arc<LossHook>,
+    pub(super) flushes: Arc<Flushes>,
     list: Mutex<List>,
 }
 
@@ -139,7 +142,14 @@ const LISTED: usize = 64;
 
 impl Recordings {
     pub(crate) fn new(clock: Clock, losses: Arc<LossHook>) -> Self {
-        Self { clock, losses, list: Mutex::new(List::default()) }
+        Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
+    }
+
+    /// Makes the recordings write what they hold back, until the result is dropped.
+    pub(crate) fn begin_flush(&self) -> RunningFlush {
+        let flush = self.flushes.begin();
+        self.list.lock().recordings.iter().for_each(|recording| recording.watch.wake());
+        flush
     }
 
     pub(super) fn next_name(&self) -> String {

@@ -15,6 +15,7 @@ mod alerts;
 mod breaker;
 mod builder;
 mod driver;
+mod flushes;
 mod handle;
 mod pending;
 mod retry;

@@ -36,11 +36,11 @@ const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 128);
 /// event behind it.
 type Entry = (u64, IsEvent, KeyIndex);
 
-/// Whether a write stands for an event, and not for a summary.
+/// Whether a write is about an event, and not about a summary.
 type IsEvent = bool;
 
 fn entry(ticket: &Ticket, at: KeyIndex) -> Entry {
-    (ticket.position, ticket.events > 0, at)
+    (ticket.position, !ticket.is_summary, at)
 }
 
 pub(super) struct PendingWrites {
@@ -109,6 +109,12 @@ impl PendingWrites {
         self.free.len() == self.keys.len()
     }
 
+    /// Returns the number of writes that the store has yet to be told, those that the sink has
+    /// included.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len() - self.free.len()
+    }
+
     /// Frees the room of many keys if none is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
         if self.is_empty() && self.keys.capacity() > KEPT {
@@ -160,7 +166,8 @@ impl PendingWrites {
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
-            // The index fits, because a watcher's queue holds at most 2^24 events.
+            // The index fits, because a watcher's queue holds at most 2^24 events, and a memory as
+            // many series.
             None => self.keys.push(state),
         }
         if let Some(earlier) = found.filter(|_| self.order == WriteOrder::Bus) {
@@ -179,7 +186,14 @@ impl PendingWrites {
         if let Some(pending) = &mut state.pending {
             return pending.absorb(write);
         }
-        self.lanes[lane].new.push_back(entry(&write.ticket, at));
+        let entry = entry(&write.ticket, at);
+        let Lane { new, again, .. } = &mut self.lanes[lane];
+        // A series that was held is older than what has come since.
+        if new.back().is_some_and(|last| *last > entry) {
+            again.insert(entry);
+        } else {
+            new.push_back(entry);
+        }
         state.pending = Some(write);
         self.ready += 1;
         0
@@ -243,12 +257,12 @@ impl PendingWrites {
         }
         self.ready -= 1;
         let Lane { new, again, .. } = &mut self.lanes[lane];
-        // Anywhere else than at the front, its entry is out of date from now on.
+        // Anywhere else than at the front, its entry is out of date from now on. A write that has
+        // been put back may have the same entry as one before it, so both places are looked at.
         if new.front() == Some(&entry) {
             new.pop_front();
-        } else {
-            again.remove(&entry);
         }
+        again.remove(&entry);
         Some(write)
     }
 
@@ -376,5 +390,69 @@ impl Lane {
             self.new.pop_front();
         }
         self.new.front().into_iter().chain(self.again.first()).min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::series::SeriesWrite;
+
+    fn admit(pending: &mut PendingWrites, name: &'static str, position: u64) {
+        let mut event = Event::default();
+        event.metadata.name = name.into();
+        let key = CorrelationKey::single(7, &event);
+        let write = SeriesWrite { key, event, is_update: true, position, events: 1, in_hand: 1 };
+        let (key, write) = Write::of_series(write);
+        pending.admit(key, write);
+    }
+
+    fn taken(pending: &mut PendingWrites) -> Vec<(KeyIndex, Write)> {
+        let mut batch = Batch::default();
+        pending.take_batch(0, 10, &mut batch, |_| ());
+        let writes = batch.tickets.into_iter().zip(batch.ops);
+        writes.map(|((at, ticket), op)| (at, Write::back(ticket, op))).collect()
+    }
+
+    /// The last write of a series may have the position of its write before, which the sink still
+    /// has. If that one comes back, the two become one, which is taken once.
+    #[test]
+    fn a_write_that_comes_back_beside_one_of_its_position_is_taken_once() {
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
+        for (name, position) in [("x", 4), ("y", 5)] {
+            admit(&mut pending, name, position);
+        }
+        let mut sent = taken(&mut pending);
+        for name in ["x", "y"] {
+            admit(&mut pending, name, 5);
+        }
+        pending.answered(0);
+        let (at, write) = sent.pop().unwrap();
+        pending.put_back(at, write, None);
+        pending.finish(sent[0].0, Some(("x".into(), Text::EMPTY)));
+        let again = taken(&mut pending);
+        assert_eq!(
+            again.iter().map(|(at, write)| (*at, write.ticket.events)).collect::<Vec<_>>(),
+            [(0, 1), (1, 2)]
+        );
+        assert!(!pending.has_ready());
+        pending.answered(0);
+        for (at, write) in again {
+            pending.finish(at, Some((write.event.metadata.name, Text::EMPTY)));
+        }
+        assert!(pending.is_empty() && taken(&mut pending).is_empty());
+        assert_eq!(pending.position(), None);
+    }
+
+    /// What a series has held is older than what has come since, and is taken first.
+    #[test]
+    fn a_write_of_older_events_comes_first() {
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
+        for (name, position) in [("new", 9), ("held", 3), ("newer", 10)] {
+            admit(&mut pending, name, position);
+        }
+        assert_eq!(pending.position(), Some(3));
+        let positions: Vec<_> = taken(&mut pending).iter().map(|(_, write)| write.ticket.position).collect();
+        assert_eq!(positions, [3, 9, 10]);
     }
 }

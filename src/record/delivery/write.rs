@@ -1,7 +1,9 @@
 //! One write on its way to the store, and back.
 
 use crate::record::correlator::{Correlation, CorrelationKey};
+use crate::record::event::timed::is_timed;
 use crate::record::event::{Event, Text, Timestamp};
+use crate::record::series::SeriesWrite;
 use crate::record::sink::{SinkError, SinkOp, Stored};
 
 /// The place of a key in the list of pending writes.
@@ -35,8 +37,11 @@ pub(super) struct Ticket {
     /// The position of the first event for which the write stands.
     pub(super) position: u64,
     /// The number of delivered events for which the write stands. 0 for a summary, which is not a
-    /// delivered event, because the outcomes add up to what was delivered.
+    /// delivered event, because the outcomes add up to what was delivered. Also 0 for the last
+    /// write of a series that tells the store nothing new.
     pub(super) events: u64,
+    /// Whether the write is a summary.
+    pub(super) is_summary: bool,
     /// The number of these that still count against the watcher's queue.
     pub(super) in_hand: u64,
     /// Whether the first of these events is a new one, and counts as created.
@@ -75,7 +80,16 @@ impl Write {
         let (is_update, creates) = (!is_new, is_new);
         let ticket =
             Ticket { position, events, in_hand: events, is_new, is_update, creates, ..Ticket::default() };
-        Some((key, Self { event, ticket }))
+        let is_summary = events == 0;
+        Some((key, Self { event, ticket: Ticket { is_summary, ..ticket } }))
+    }
+
+    /// Returns the write that a series asks for, with its key.
+    pub(super) fn of_series(write: SeriesWrite) -> (CorrelationKey, Self) {
+        let SeriesWrite { key, event, is_update, position, events, in_hand } = write;
+        let (is_new, creates) = (!is_update, !is_update);
+        let ticket = Ticket { position, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
+        (key, Self { event, ticket })
     }
 
     /// Makes the next attempt of an update a patch again.
@@ -115,6 +129,9 @@ impl Write {
         } else {
             self.event.count = event.count;
             self.event.last_timestamp = event.last_timestamp;
+            if event.series().is_some() {
+                self.event.set_series(event.series());
+            }
             self.event.message = event.message;
         }
         self.ticket.events += ticket.events;
@@ -138,7 +155,7 @@ impl Write {
     /// Notes that the attempt to create the event may have been done.
     pub(super) fn doubt(&mut self) {
         if self.ticket.creates {
-            self.ticket.unsure.get_or_insert(self.event.count);
+            self.ticket.unsure.get_or_insert(times(&self.event));
         }
     }
 
@@ -162,5 +179,14 @@ impl Write {
             && about(&self.event) == about(stored)
             && by(&self.event) == by(stored)
             && says(&self.event) == says(stored)
+    }
+}
+
+/// Returns how often an event was seen, as its own fields say.
+pub(super) fn times(event: &Event) -> i32 {
+    match event.series() {
+        Some(series) if is_timed(event) => series.count,
+        None if is_timed(event) => 1,
+        _ => event.count,
     }
 }

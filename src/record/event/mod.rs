@@ -32,6 +32,7 @@ pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub(crate) use parts::{EventParts, complete};
 pub use patch::EventPatch;
+pub(crate) use patch::changed_series;
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
 pub use stored::Stored;
 pub use text::Text;

@@ -4,14 +4,16 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::core_v1::Event;
+use super::core_v1::{Event, EventSeries};
 use super::json_writer;
 use super::text::Text;
+use super::timed::is_timed;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_seconds};
 
 /// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and
-/// `message`.
+/// `message`. If the event has an event time and a series, and no count, the JSON has the series
+/// alone.
 ///
 /// A store that uses `update` does not need the patch, because the event that comes with the patch
 /// is the result.
@@ -53,6 +55,17 @@ fn is_epoch(at: &Option<Timestamp>) -> bool {
     at.map(Timestamp::whole_seconds) == Some(Timestamp::UNIX_EPOCH)
 }
 
+/// The only field of the other API that is written.
+#[derive(Serialize)]
+struct SeriesOut {
+    series: EventSeries,
+}
+
+/// Returns the series if the patch of this event changes nothing else.
+pub(crate) fn changed_series(event: &Event) -> Option<EventSeries> {
+    event.series().filter(|_| is_timed(event))
+}
+
 impl EventPatch {
     /// Creates the patch that gives a stored event the count, last time and message of `event`.
     ///
@@ -73,6 +86,9 @@ impl EventPatch {
     /// assert_eq!(EventPatch::new(&event).to_string(), r#"{"count":2}"#);
     /// ```
     pub fn new(event: &Event) -> Self {
+        if let Some(series) = changed_series(event) {
+            return Self { json: json_writer::to_string(&SeriesOut { series }, 80) };
+        }
         let Event { count, last_timestamp, message, .. } = event;
         let patch = PatchOut { count: *count, last_timestamp: *last_timestamp, message };
         Self { json: json_writer::to_string(&patch, 72 + message.len()) }

@@ -63,6 +63,12 @@ impl fmt::Display for EventField {
     }
 }
 
+/// Returns whether an event is counted in its series: it has an event time, and no count as
+/// core/v1 has it.
+pub(crate) fn is_timed(event: &Event) -> bool {
+    event.event_time().is_some() && event.count == 0
+}
+
 /// Returns the first of these two texts that an event with an event time must not have.
 pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     if !(1..=MAX_TIMED_TEXT).contains(&reason.len()) {
@@ -108,6 +114,11 @@ pub(crate) fn set_event_time(event: &mut Event) {
     event.first_timestamp = None;
     event.count = 0;
     event.source = EventSource::default();
+}
+
+/// Makes the reason the action of an event that has none. This comes after scrubbing, because the
+/// reason may hold what must not be shown.
+pub(crate) fn set_action(event: &mut Event) {
     if event.action().is_empty() {
         event.set_action(event.reason.clone());
     }

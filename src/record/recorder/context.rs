@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bus::Completion;
 use crate::catch::catch_panic;
 use crate::clock::Clock;
-use crate::record::event::{Event, EventParts, complete};
+use crate::record::event::{Event, EventParts, complete, timed};
 use crate::record::loss::{Loss, LossHook, LossReason};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -151,11 +151,16 @@ impl RecorderContext {
     /// recorders make them, because the `scrub` function sees them.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
-        let completion = move |event: &mut Event| complete(event, &clock, has_event_time);
+        let completion = move |event: &mut Event| {
+            complete(event, &clock, has_event_time);
+            if has_event_time {
+                timed::set_action(event);
+            }
+        };
         self.scrub.is_none().then(|| Box::new(completion) as _)
     }
 
-    /// Makes the name of an event, and what else the dispatcher would add.
+    /// Makes the name of an event, and what else it has before it is scrubbed.
     pub(super) fn complete(&self, event: &mut Event) {
         complete(event, &self.clock, self.has_event_time);
     }
@@ -182,8 +187,12 @@ impl RecorderContext {
         if self.scrub(&mut bare) { bare } else { Event::default() }
     }
 
-    /// Cuts a message that is too long, and counts the cut.
-    pub(super) fn limit(&self, event: &mut Event) {
+    /// Does what comes after scrubbing: sets the action if the event needs one, cuts a message that
+    /// is too long, and counts the cut.
+    pub(super) fn finish(&self, event: &mut Event) {
+        if self.has_event_time {
+            timed::set_action(event);
+        }
         if event.message.len() <= self.max_message_len {
             return;
         }

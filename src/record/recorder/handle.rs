@@ -12,7 +12,6 @@ use crate::sync::Arc;
 
 use super::context::{RecorderContext, RecorderStats};
 use super::destination::Destination;
-use super::object::ObjectRecorder;
 use super::recorded::Recorded;
 
 /// A handle that records events in the name of one source.
@@ -32,7 +31,8 @@ use super::recorded::Recorded;
 /// - A count of one.
 /// - The source, also as `reporting_controller` and `reporting_instance`.
 ///
-/// An event with an [event time](crate::EventBroadcasterBuilder::event_time) has other values.
+/// An event with an [event time](crate::record::EventBroadcasterBuilder::event_time) has other
+/// values.
 ///
 /// # Examples
 ///
@@ -256,23 +256,6 @@ impl Recorder {
         self.record(object, type_, reason, message, |parts| parts.at = Some(at))
     }
 
-    /// Returns a recorder for one object, whose reference is made once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::ObjectReference;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
-    /// about_pod.warning("BackOff", "restarting");
-    /// assert_eq!(fake.take()[0].involved_object, *about_pod.object());
-    /// ```
-    pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
-        ObjectRecorder::new(self.clone(), object.into())
-    }
-
     /// Returns the counts of events that this recorder, and all others of its broadcaster, have
     /// refused or cut so far.
     ///
@@ -360,7 +343,7 @@ impl Recorder {
         }
         // The message is cut after scrubbing, because the function must see a secret whole to find
         // it.
-        context.limit(&mut event);
+        context.finish(&mut event);
         match queue {
             Destination::Bus(publisher) => self.outcome(publisher.try_publish(event)),
             Destination::Fake(queue) => self.outcome(queue.push(event)),

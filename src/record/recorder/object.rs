@@ -28,11 +28,26 @@ pub struct ObjectRecorder {
     object: ObjectReference,
 }
 
-impl ObjectRecorder {
-    pub(super) fn new(recorder: Recorder, object: ObjectReference) -> Self {
-        Self { recorder, object }
+impl Recorder {
+    /// Returns a recorder for one object, whose reference is made once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::ObjectReference;
+    /// use eventcast::testing::FakeRecorder;
+    ///
+    /// let fake = FakeRecorder::new(16);
+    /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
+    /// about_pod.warning("BackOff", "restarting");
+    /// assert_eq!(fake.take()[0].involved_object, *about_pod.object());
+    /// ```
+    pub fn for_object(&self, object: impl Into<ObjectReference>) -> ObjectRecorder {
+        ObjectRecorder { recorder: self.clone(), object: object.into() }
     }
+}
 
+impl ObjectRecorder {
     /// Creates a draft about this object. See [`Recorder::draft`].
     ///
     /// # Examples

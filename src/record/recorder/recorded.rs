@@ -41,7 +41,7 @@ pub enum Recorded {
     /// The reason is empty, but an event must have one.
     EmptyReason,
     /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::EventBroadcasterBuilder::event_time) look at it.
+    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) look at it.
     Invalid(EventField),
     /// The function that scrubs events panicked, so the event might show what the function was to
     /// hide.

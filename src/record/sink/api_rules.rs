@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::BuildError;
 use crate::escape::{escape, escape_to};
 use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
-use crate::record::event::{Event, ObjectMeta, Text, Timestamp, name};
+use crate::record::event::{Event, EventSeries, ObjectMeta, Text, Timestamp, name};
 
 use super::SinkError;
 
@@ -106,10 +106,15 @@ pub(super) fn admit(event: &mut Event) {
     if let Some(at) = event.event_time() {
         event.set_event_time(whole_micros(at));
     }
-    if let Some(mut series) = event.series() {
-        series.last_observed_time = series.last_observed_time.and_then(whole_micros);
-        event.set_series(series);
+    if let Some(series) = event.series() {
+        event.set_series(whole_series(series));
     }
+}
+
+/// Returns a series in the form in which a store keeps it.
+pub(super) fn whole_series(mut series: EventSeries) -> EventSeries {
+    series.last_observed_time = series.last_observed_time.and_then(whole_micros);
+    series
 }
 
 /// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a
@@ -123,7 +128,7 @@ pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::whole_seconds))
 }
 
-fn whole_micros(at: Timestamp) -> Option<Timestamp> {
+pub(super) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     set(timed::whole_micros(at))
 }
 

@@ -104,7 +104,8 @@ pub trait EventSink: Send + Sync + 'static {
     fn update(&self, event: &Event) -> Result<Event, SinkError>;
 
     /// Changes the count, the last time and the message of the stored event of this name, and
-    /// returns the event as stored.
+    /// returns the event as stored. If `event` has an event time, a series and no count, changes
+    /// the series alone.
     ///
     /// `event` is the whole event as it should be after the change. A store that wants the bytes
     /// that client-go would send makes an [`EventPatch`](crate::event::EventPatch) of the event.

@@ -9,6 +9,7 @@ use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Mutex;
 
+use super::api_rules::whole_micros;
 use super::{EventSink, SinkError, SinkErrorKind, SinkOp, WriteOrder};
 
 /// A sink that gives every event to two sinks. A failure of one does not affect the other.
@@ -284,10 +285,16 @@ fn is_create(op: &SinkOp) -> bool {
 /// the error does not say which event has the name.
 fn is_other(event: &Event, error: &SinkError) -> bool {
     let first = |event: &Event| event.first_timestamp.map(Timestamp::whole_seconds);
+    // An event with an event time has no first time. Stores keep microseconds of it.
+    let reported = |event: &Event| {
+        let at = event.event_time().and_then(whole_micros)?;
+        Some((at, event.reporting_controller.clone(), event.reporting_instance.clone()))
+    };
     error.stored().is_some_and(|stored| {
         stored.involved_object != event.involved_object
             || stored.reason != event.reason
             || first(stored) != first(event)
+            || reported(stored) != reported(event)
     })
 }
 

@@ -1,13 +1,16 @@
 //! The way from an event to its pending write.
 
+use std::time::Duration;
+
 use crate::bus::BulkNext;
 use crate::catch::catch_panic_message;
 use crate::record::correlator::Correlation;
 use crate::record::event::Event;
+use crate::record::event::timed::is_timed;
 use crate::record::loss::LossReason;
 use crate::record::sink::SinkError;
 
-use super::super::write::Write;
+use super::super::write::{Ticket, Write};
 use super::super::writers::BATCH;
 use super::Driver;
 
@@ -15,13 +18,15 @@ impl Driver {
     /// Takes in events, until a batch of them is ready or there are no more. Sets `is_over` if
     /// there will be no more events. Returns whether there were any.
     pub(super) fn read_events(&mut self, is_over: &mut bool) -> bool {
-        let mut taken = 0;
-        while taken < BATCH && !self.reader.is_full() {
+        let (mut taken, now) = (0, self.moment_after(Duration::ZERO));
+        // A series whose time is over does not go on with these events.
+        self.series.tick(now);
+        while taken < BATCH && !self.is_full() {
             match self.reader.take() {
                 BulkNext::Events(run) => {
                     taken += run.events().len();
                     for (position, event) in (run.position()..).zip(run.events()) {
-                        self.correlate(event, position);
+                        self.count(event, position, now);
                     }
                 }
                 BulkNext::Empty => break,
@@ -34,11 +39,43 @@ impl Driver {
         taken > 0
     }
 
-    fn correlate(&mut self, event: &Event, position: u64) {
-        if event.event_time().is_some() {
-            // A correlator counts in fields that an event with an event time does not have.
-            return self.admit(self.correlator.create(event), position, 1);
+    /// Returns whether no event can be taken in before something has been written.
+    pub(super) fn is_full(&self) -> bool {
+        // A series that ends takes no room of the queue. If the store does not keep up with those
+        // that make room for others, events wait.
+        let most = self.reader.capacity().saturating_add(self.series.capacity() as u64);
+        self.reader.is_full() || self.pending.len() as u64 >= most
+    }
+
+    /// Counts an event in a series if it has an event time and no count, because a correlator
+    /// counts in fields that such an event does not have.
+    fn count(&mut self, event: &Event, position: u64, now: Duration) {
+        if !is_timed(event) {
+            return self.correlate(event, position);
         }
+        self.decided += u64::from(self.series.count(event, position, now));
+        self.admit_series();
+    }
+
+    fn admit_series(&mut self) {
+        while let Some(write) = self.series.next_write() {
+            let (key, write) = Write::of_series(write);
+            self.decided += self.pending.admit(key, write);
+        }
+    }
+
+    /// Asks for the writes of series for which it is time: all that are held if the recording is to
+    /// end, or if somebody flushes.
+    pub(super) fn write_series(&mut self) {
+        let now = self.moment_after(Duration::ZERO);
+        self.series.tick(now);
+        if self.is_ending || self.flushes.is_running() {
+            self.series.write_held(now);
+        }
+        self.admit_series();
+    }
+
+    fn correlate(&mut self, event: &Event, position: u64) {
         match catch_panic_message(|| self.correlator.decide(event)) {
             Ok(Correlation::Summarized { summary, event }) => {
                 self.admit(*summary, position, 0);
@@ -54,7 +91,8 @@ impl Driver {
                 self.tally.panics += 1;
                 let text = format!("a function of the correlator's options panicked: {text}");
                 self.decided += 1;
-                self.lose(LossReason::Rejected, event, 1, SinkError::rejected(text));
+                let ticket = Ticket { events: 1, ..Ticket::default() };
+                self.lose(LossReason::Rejected, event, &ticket, SinkError::rejected(text));
             }
         }
     }

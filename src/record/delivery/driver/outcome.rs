@@ -8,7 +8,7 @@ use crate::record::loss::{Loss, LossReason};
 use crate::record::sink::{SinkError, SinkErrorKind, Stored};
 use crate::record::stats::SinkFailure;
 
-use super::super::write::{Batch, KeyIndex, Ticket, Write};
+use super::super::write::{Batch, KeyIndex, Ticket, Write, times};
 use super::{Driver, LONG_CALL};
 
 impl Driver {
@@ -61,6 +61,7 @@ impl Driver {
         self.tally.recreated += u64::from(creates && !ticket.is_new && ticket.events > 0);
         let version = stored.resource_version.clone();
         let name = match self.pending.key(at) {
+            Some((key, name)) if key.is_single() => self.series.confirm(key, name, stored),
             Some((key, name)) => self.correlator.confirm_late(key, name, stored),
             None => stored.name,
         };
@@ -84,6 +85,11 @@ impl Driver {
             SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
         };
         self.give_up(at, write, reason, error);
+    }
+
+    /// Returns whether the write is about an event that is counted in a series.
+    fn is_series(&self, at: KeyIndex) -> bool {
+        self.pending.key(at).is_some_and(|(key, _)| key.is_single())
     }
 
     fn is_worth_it(&mut self, error: &SinkError) -> bool {
@@ -145,14 +151,15 @@ impl Driver {
 
     /// Handles the answer that the store has an event of this name.
     fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
+        let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
-            // An attempt to create the event, whose answer was lost, has been done after all.
-            None => write.ticket.unsure.is_some(),
+            // An attempt to create the event, whose answer was lost, has been done after all. Or
+            // somebody has created the event of a series again, whose names nobody else has.
+            None => write.ticket.unsure.is_some() || is_update && self.is_series(at),
         };
-        let is_update = write.ticket.is_update;
         if is_same && !is_update {
-            let known = error.stored().map(Stored::from);
+            let known = error.stored().map(|stored| (Stored::from(stored), times(stored)));
             self.discard(error);
             return self.stored_already(at, write, known);
         }
@@ -168,8 +175,10 @@ impl Driver {
         } else {
             let object = &write.event.involved_object.name;
             let name = name::fresh(&self.clock, object, self.clock.now().into());
-            if let Some((key, decided)) = self.pending.key(at) {
-                self.correlator.rename(key, decided, &name);
+            match self.pending.key(at) {
+                Some((key, _)) if key.is_single() => self.series.rename(key, &name),
+                Some((key, decided)) => self.correlator.rename(key, decided, &name),
+                None => {}
             }
             self.pending.rename(at, &name);
             write.rename(name);
@@ -179,10 +188,10 @@ impl Driver {
 
     /// Handles the answer that an earlier attempt has created the event. If the write has a later
     /// state by now, the store has yet to be told.
-    fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<Stored>) {
-        let least = known.as_ref().map(|stored| stored.count).or(write.ticket.unsure);
-        let stored = known.unwrap_or_else(|| Stored::from(&write.event));
-        if least >= Some(write.event.count) {
+    fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<(Stored, i32)>) {
+        let least = known.as_ref().map(|(_, times)| *times).or(write.ticket.unsure);
+        let stored = known.map_or_else(|| Stored::from(&write.event), |(stored, _)| stored);
+        if least >= Some(times(&write.event)) {
             return self.stored(at, &write.ticket, stored);
         }
         write.turn_to_update();
@@ -193,13 +202,17 @@ impl Driver {
     fn give_up(&mut self, at: KeyIndex, write: Write, reason: LossReason, error: SinkError) {
         let Write { event, ticket } = write;
         self.decided += ticket.in_hand;
-        self.lose(reason, &event, ticket.events, error);
+        self.lose(reason, &event, &ticket, error);
+        if let Some((key, _)) = self.pending.key(at) {
+            self.series.give_up(key);
+        }
         self.pending.finish(at, None);
     }
 
-    /// Counts and reports the loss of an event. `events` is 0 for a summary, which is not a
-    /// delivered event but is reported like any other.
-    pub(super) fn lose(&mut self, reason: LossReason, event: &Event, events: u64, error: SinkError) {
+    /// Counts and reports the loss of a write. A summary is not a delivered event, but is reported
+    /// like any other. A write that stands for no event is not reported.
+    pub(super) fn lose(&mut self, reason: LossReason, event: &Event, ticket: &Ticket, error: SinkError) {
+        let events = ticket.events;
         *match reason {
             LossReason::AlreadyExists => &mut self.tally.already_existed,
             LossReason::Exhausted => &mut self.tally.exhausted,
@@ -210,18 +223,22 @@ impl Driver {
             // The sink's own code may format the error, and may panic.
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
-        let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events.max(1)).because(&error);
-        self.losses.tell(&loss);
+        let told = events.max(u64::from(ticket.is_summary));
+        if told > 0 {
+            let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(told).because(&error);
+            self.losses.tell(&loss);
+        }
         self.discard(error);
     }
 
     /// Gives up everything except what the sink is working on, because a shutdown by deadline has
     /// given up.
     pub(super) fn abandon(&mut self) {
+        self.write_series();
         for Write { event, ticket } in self.pending.drain() {
             self.decided += ticket.in_hand;
             let error = SinkError::retry("the shutdown's deadline passed before it could be written");
-            self.lose(LossReason::Abandoned, &event, ticket.events, error);
+            self.lose(LossReason::Abandoned, &event, &ticket, error);
         }
     }
 

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Deadline};
 use crate::error::BuildError;
-use crate::record::event::{Event, Stored, Text, Timestamp};
+use crate::record::event::{Event, Stored, Text, Timestamp, changed_series};
 use crate::serde_object::object_only;
 use crate::sync::{Arc, Mutex};
 
-use super::api_rules::{admit, check, described, namespace_of, whole_seconds};
+use super::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
 use super::{EventSink, SinkError, SinkOp, api_rules};
 
 pub use read::MemoryEvents;
@@ -378,6 +378,15 @@ impl Change<'_> {
             return Err(SinkError::not_found(described(namespace, name)));
         };
         let old = self.state.events.at_mut(slot);
+        if let Some(series) = changed_series(event) {
+            self.state.stats.updated += 1;
+            let series = Some(whole_series(series));
+            if old.series() != series {
+                old.set_series(series);
+                self.written(slot);
+            }
+            return Ok(slot);
+        }
         // A patch leaves some values out, see `EventPatch::new`. These stay as they were.
         let count = if event.count == 0 { old.count } else { event.count };
         let message = if event.message.is_empty() { &old.message } else { &event.message };

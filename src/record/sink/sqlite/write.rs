@@ -5,8 +5,8 @@ use rusqlite::{
 };
 
 use crate::clock::Clock;
-use crate::record::event::{Event, Text, Timestamp};
-use crate::record::sink::api_rules::{admit, check, described, namespace_of, whole_seconds};
+use crate::record::event::{Event, Text, Timestamp, changed_series};
+use crate::record::sink::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
 use crate::record::sink::{SinkError, SinkOp, api_rules};
 
 use super::SqliteSinkOptions;
@@ -254,6 +254,10 @@ impl<'a> WriteBatch<'a> {
             return Err(SinkError::not_found(described(namespace, name)).into());
         };
         let mut new = old.clone();
+        if let Some(series) = changed_series(event) {
+            new.set_series(whole_series(series));
+            return self.change(&old, new);
+        }
         // A field that the patch leaves out stays as it was: see `EventPatch::new`.
         if event.count != 0 {
             new.count = event.count;

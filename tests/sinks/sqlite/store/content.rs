@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use eventcast::event::EventSeries;
 use eventcast::sink::{EventQuery, SinkErrorKind, SinkOp, SqliteSinkOptions, Stored};
-use eventcast::{Event, EventSink, ObjectReference, Text, Timestamp};
+use eventcast::{Event, EventSink, MemorySink, ObjectReference, Text, Timestamp};
 use tempfile::tempdir;
 
 use crate::support::contents;
@@ -84,6 +84,29 @@ fn what_is_stored_is_there_after_the_next_start() {
     assert_eq!(sink.stats().unwrap().to_string().split_at(25).0, "stored 3, created 3, upda");
     assert_eq!(sink.get("default", "c").unwrap(), Some(c));
     assert_eq!(sink.get("elsewhere", "c").unwrap(), None);
+}
+
+/// A patch does to an event in the file what it does to one in memory.
+#[test]
+fn a_patch_changes_the_series_alone() {
+    let folder = tempdir().unwrap();
+    let (sink, memory) = (store(&folder), MemorySink::new());
+    let mut event = event("a");
+    (event.count, event.reporting_controller, event.reporting_instance) = (0, "web".into(), "web-7".into());
+    event.set_action("Start");
+    event.set_event_time("2024-01-02T03:04:05Z".parse::<Timestamp>().unwrap());
+    sink.create(&event).unwrap();
+    memory.create(&event).unwrap();
+    event.message = "is not patched".into();
+    event.set_series(EventSeries::new(2, "2024-01-02T03:04:06.7891239Z".parse().unwrap()));
+    for _ in 0..2 {
+        let (stored, mut expected) = (sink.patch(&event).unwrap(), memory.patch(&event).unwrap());
+        assert_eq!(stored.metadata.resource_version(), "2");
+        expected.metadata.set_uid(stored.metadata.uid().clone());
+        expected.metadata.set_creation_timestamp(stored.metadata.creation_timestamp());
+        assert_eq!(stored, expected);
+    }
+    assert_eq!(sink.events().unwrap()[0].series().unwrap().count, 2);
 }
 
 #[test]

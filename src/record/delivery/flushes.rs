@@ -1,0 +1,34 @@
+//! The flushes that run. While there are any, no recording holds anything back.
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Default)]
+pub(super) struct Flushes {
+    running: AtomicUsize,
+}
+
+/// A flush that runs until this is dropped.
+pub(crate) struct RunningFlush(Arc<Flushes>);
+
+impl Flushes {
+    /// Begins a flush. The caller then wakes the recordings.
+    pub(super) fn begin(self: &Arc<Self>) -> RunningFlush {
+        // Relaxed: the fence in `wake` orders this before the look at the recording's cell. Its
+        // partner is the recording's fence between arming the cell and its last look.
+        self.running.fetch_add(1, Ordering::Relaxed);
+        RunningFlush(self.clone())
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        // Relaxed: no data depends on it.
+        self.running.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for RunningFlush {
+    fn drop(&mut self) {
+        // Relaxed: a count. A recording that hears late of it writes earlier than it has to.
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}

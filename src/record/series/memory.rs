@@ -1,0 +1,401 @@
+//! The memory of the series of one recording.
+//!
+//! The series stand in a list in the order in which they were last seen, because the first of them
+//! is both the next to end and the one to make room. Those with events that are held stand in the
+//! order of the first of these, and in the order of the times when they are written.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use crate::record::correlator::CorrelationKey;
+use crate::record::event::{Event, EventSeries, ObjectReference, Stored, Text};
+
+use super::options::{SeriesOptions, SeriesUpdate};
+
+/// The place of a series in the memory.
+type Place = u32;
+
+/// No place: the end of the list.
+const NOWHERE: Place = Place::MAX;
+
+/// A write that a series asks for.
+pub(crate) struct SeriesWrite {
+    pub(crate) key: CorrelationKey,
+    /// The event as it is to be in the store.
+    pub(crate) event: Event,
+    /// Whether the write is about an event of a series that has begun. The store may have lost the
+    /// event since.
+    pub(crate) is_update: bool,
+    /// The position of the first event for which the write stands.
+    pub(crate) position: u64,
+    /// The number of events for which the write stands. 0 if it tells the store nothing new.
+    pub(crate) events: u64,
+    /// The number of these that still count against the watcher's queue.
+    pub(crate) in_hand: u64,
+}
+
+/// An event that is stored, and what has been seen of it since.
+struct Series {
+    key: CorrelationKey,
+    /// The first event of the series, with the count of all.
+    event: Event,
+    hash: u64,
+    /// Whether the last write was given up, so that the next event is written at once.
+    is_behind: bool,
+    /// The number of events that are counted here and in no write.
+    held: u64,
+    /// The position of the first of these.
+    held_from: u64,
+    /// When the series was last seen, and last written.
+    seen: Duration,
+    written: Duration,
+    /// When what is held is to be written. `None` if nothing is.
+    due: Option<Duration>,
+    /// The neighbours in the list: the series that were seen before and after this one.
+    before: Place,
+    after: Place,
+}
+
+pub(crate) struct SeriesMemory {
+    /// `None` if events are not counted.
+    options: Option<SeriesOptions>,
+    /// The moment at which the recording began, for client-go's timers.
+    began: Duration,
+    hasher: ahash::RandomState,
+    table: HashTable<Place>,
+    series: Vec<Option<Series>>,
+    free: Vec<Place>,
+    /// The ends of the list.
+    first: Place,
+    last: Place,
+    held: BTreeSet<(u64, Place)>,
+    due: BTreeSet<(Duration, Place)>,
+    writes: VecDeque<SeriesWrite>,
+    /// The position of the newest event.
+    position: u64,
+    /// The number of series that had to make room.
+    evicted: u64,
+}
+
+impl SeriesMemory {
+    /// `options` have been checked.
+    pub(crate) fn new(options: Option<SeriesOptions>, began: Duration) -> Self {
+        Self {
+            options,
+            began,
+            // The system seeds the hasher, because the names of objects come from outside.
+            hasher: ahash::RandomState::new(),
+            table: HashTable::new(),
+            series: Vec::new(),
+            free: Vec::new(),
+            first: NOWHERE,
+            last: NOWHERE,
+            held: BTreeSet::new(),
+            due: BTreeSet::new(),
+            writes: VecDeque::new(),
+            position: 0,
+            evicted: 0,
+        }
+    }
+
+    /// Returns the next write that a series asks for.
+    pub(crate) fn next_write(&mut self) -> Option<SeriesWrite> {
+        self.writes.pop_front()
+    }
+
+    /// Returns the position of the first event that is held. Returns `None` if none is.
+    pub(crate) fn position(&self) -> Option<u64> {
+        self.held.first().map(|(position, _)| *position)
+    }
+
+    /// Returns when [`tick`](Self::tick) has something to do next.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let end = self.options.zip(self.at(self.first)).map(|(options, first)| self.end_of(&options, first));
+        end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
+    }
+
+    /// Returns the number of series that had to make room for others so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Returns the number of series that are remembered at most.
+    pub(crate) fn capacity(&self) -> usize {
+        self.options.map_or(0, |options| options.get_cache_size())
+    }
+
+    // ── events ──
+
+    /// Counts an event. Returns whether the event is held. Otherwise a write stands for it.
+    pub(crate) fn count(&mut self, event: &Event, position: u64, now: Duration) -> bool {
+        self.position = position;
+        let Some(options) = self.options else {
+            let hash = self.hasher.hash_one(event.metadata.name.as_str());
+            self.create(CorrelationKey::single(hash, event), event.clone());
+            return false;
+        };
+        let fields = fields(&options, event);
+        let hash = self.hasher.hash_one(fields);
+        let series = &self.series;
+        let is_same = |place: &Place| {
+            series[*place as usize]
+                .as_ref()
+                .is_some_and(|series| series.hash == hash && self::fields(&options, &series.event) == fields)
+        };
+        if let Some(place) = self.table.find(hash, is_same).copied() {
+            return self.repeat(&options, place, event, now);
+        }
+        self.begin(&options, hash, event, now);
+        false
+    }
+
+    fn create(&mut self, key: CorrelationKey, event: Event) {
+        let position = self.position;
+        self.writes.push_back(SeriesWrite { key, event, is_update: false, position, events: 1, in_hand: 1 });
+    }
+
+    fn begin(&mut self, options: &SeriesOptions, hash: u64, event: &Event, now: Duration) {
+        if self.table.len() >= options.get_cache_size() {
+            self.evicted += 1;
+            self.end(self.first, false, now);
+        }
+        let key = CorrelationKey::single(hash, event);
+        self.create(key.clone(), event.clone());
+        let series = Series {
+            key,
+            event: event.clone(),
+            hash,
+            is_behind: false,
+            held: 0,
+            held_from: 0,
+            seen: now,
+            written: now,
+            due: None,
+            before: NOWHERE,
+            after: NOWHERE,
+        };
+        let place = self.free.pop().unwrap_or(self.series.len() as Place);
+        match self.series.get_mut(place as usize) {
+            Some(free) => *free = Some(series),
+            None => self.series.push(Some(series)),
+        }
+        let all = &self.series;
+        let hash_of = |place: &Place| all[*place as usize].as_ref().map_or(0, |series| series.hash);
+        self.table.insert_unique(hash, place, hash_of);
+        self.link(place);
+    }
+
+    /// Counts an event of a known series. Returns whether the event is held.
+    fn repeat(&mut self, options: &SeriesOptions, place: Place, event: &Event, now: Duration) -> bool {
+        self.unlink(place);
+        self.link(place);
+        let position = self.position;
+        let Some(series) = self.at_mut(place) else { return false };
+        let is_first = series.event.series().is_none();
+        series.event.set_series(counted(&series.event, event));
+        series.seen = now;
+        let is_now = is_first
+            || series.is_behind
+            || match options.get_update() {
+                SeriesUpdate::AsClientGo => false,
+                SeriesUpdate::Every(time) => now >= series.written.saturating_add(time),
+                SeriesUpdate::Always => true,
+            };
+        series.held += 1;
+        if series.held == 1 {
+            series.held_from = position;
+            self.held.insert((position, place));
+            self.set_due(options, place);
+        }
+        if is_now {
+            self.write(place, now, 1);
+        }
+        !is_now
+    }
+
+    // ── time ──
+
+    /// Ends the series that have been silent for long enough, and writes those that are due.
+    pub(crate) fn tick(&mut self, now: Duration) {
+        let Some(options) = self.options else { return };
+        while self.at(self.first).is_some_and(|first| self.end_of(&options, first) <= now) {
+            self.end(self.first, options.get_client_go_timers(), now);
+        }
+        while let Some(&(_, place)) = self.due.first().filter(|(due, _)| *due <= now) {
+            self.write(place, now, 0);
+        }
+    }
+
+    /// Writes every series with events that are held.
+    pub(crate) fn write_held(&mut self, now: Duration) {
+        while let Some(&(_, place)) = self.held.first() {
+            self.write(place, now, 0);
+        }
+    }
+
+    /// Returns when a series ends if it is not seen again.
+    fn end_of(&self, options: &SeriesOptions, series: &Series) -> Duration {
+        let end = series.seen.saturating_add(options.get_finish_after());
+        if options.get_client_go_timers() { self.tick_after(end, options.get_finish_after()) } else { end }
+    }
+
+    /// Returns the first tick of a timer of client-go after a moment.
+    fn tick_after(&self, at: Duration, period: Duration) -> Duration {
+        let ticks = at.saturating_sub(self.began).as_nanos() / period.as_nanos() + 1;
+        let since = u64::try_from(ticks.saturating_mul(period.as_nanos())).map(Duration::from_nanos);
+        self.began.saturating_add(since.unwrap_or(Duration::MAX))
+    }
+
+    /// Sets when what a series holds is written.
+    fn set_due(&mut self, options: &SeriesOptions, place: Place) {
+        let every = options.get_refresh_every();
+        let Some(series) = self.at(place) else { return };
+        let refresh = if options.get_client_go_timers() {
+            self.tick_after(series.written, every)
+        } else {
+            series.written.saturating_add(every)
+        };
+        let due = match options.get_update() {
+            SeriesUpdate::Every(time) => refresh.min(series.written.saturating_add(time)),
+            _ => refresh,
+        };
+        if let Some(series) = self.at_mut(place) {
+            series.due = Some(due);
+            self.due.insert((due, place));
+        }
+    }
+
+    /// Asks for a write that stands for what is held. `in_hand` of these events still count against
+    /// the watcher's queue.
+    fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
+        let newest = self.position;
+        let Some(series) = self.at_mut(place) else { return };
+        let events = std::mem::take(&mut series.held);
+        let position = if events > 0 { series.held_from } else { newest };
+        (series.is_behind, series.written) = (false, now);
+        let (key, event, due) = (series.key.clone(), series.event.clone(), series.due.take());
+        self.held.remove(&(position, place));
+        if let Some(due) = due {
+            self.due.remove(&(due, place));
+        }
+        self.writes.push_back(SeriesWrite { key, event, is_update: true, position, events, in_hand });
+    }
+
+    /// Ends a series. Writes it if events are held, or in any case if `always` says so and it has
+    /// more than one event.
+    fn end(&mut self, place: Place, always: bool, now: Duration) {
+        let Some(series) = self.at(place) else { return };
+        if series.held > 0 || always && series.event.series().is_some() {
+            self.write(place, now, 0);
+        }
+        self.unlink(place);
+        let Some(series) = self.series.get_mut(place as usize).and_then(Option::take) else { return };
+        if let Ok(entry) = self.table.find_entry(series.hash, |&other| other == place) {
+            entry.remove();
+        }
+        self.free.push(place);
+    }
+
+    // ── answers ──
+
+    /// Notes the store's answer to a write that was asked for with the name `decided`, if the
+    /// series still goes on. Returns the name that the event has from now on.
+    pub(crate) fn confirm(&mut self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
+        if let Some(series) = self.find(key) {
+            let metadata = &mut series.event.metadata;
+            if [decided, &stored.name].contains(&&metadata.name) {
+                metadata.name = stored.name.clone();
+                metadata.set_resource_version(stored.resource_version);
+            }
+        }
+        stored.name
+    }
+
+    /// Gives a new name to the stored event, because the store has another one with its name.
+    pub(crate) fn rename(&mut self, key: &CorrelationKey, name: &Text) {
+        if let Some(series) = self.find(key) {
+            series.event.metadata.name = name.clone();
+        }
+    }
+
+    /// Notes that a write was given up. The next event of the series is then written at once.
+    pub(crate) fn give_up(&mut self, key: &CorrelationKey) {
+        if let Some(series) = self.find(key) {
+            series.is_behind = true;
+        }
+    }
+
+    fn find(&mut self, key: &CorrelationKey) -> Option<&mut Series> {
+        let series = &self.series;
+        let is = |place: &Place| series[*place as usize].as_ref().is_some_and(|series| series.key == *key);
+        let place = self.table.find(key.hash(), is).copied()?;
+        self.at_mut(place)
+    }
+
+    // ── the list ──
+
+    fn at(&self, place: Place) -> Option<&Series> {
+        self.series.get(place as usize)?.as_ref()
+    }
+
+    fn at_mut(&mut self, place: Place) -> Option<&mut Series> {
+        self.series.get_mut(place as usize)?.as_mut()
+    }
+
+    /// Adds a series to the end of the list.
+    fn link(&mut self, place: Place) {
+        let before = std::mem::replace(&mut self.last, place);
+        if let Some(series) = self.at_mut(place) {
+            (series.before, series.after) = (before, NOWHERE);
+        }
+        match self.at_mut(before) {
+            Some(series) => series.after = place,
+            None => self.first = place,
+        }
+    }
+
+    /// Takes a series out of the list.
+    fn unlink(&mut self, place: Place) {
+        let Some(&Series { before, after, .. }) = self.at(place) else { return };
+        match self.at_mut(before) {
+            Some(series) => series.after = after,
+            None => self.first = after,
+        }
+        match self.at_mut(after) {
+            Some(series) => series.before = before,
+            None => self.last = before,
+        }
+    }
+}
+
+/// Returns what the series has counted when it has counted this event, too.
+fn counted(first: &Event, event: &Event) -> EventSeries {
+    let at = event.event_time().or(first.event_time());
+    match first.series() {
+        None => EventSeries { count: 2, last_observed_time: at.max(first.event_time()) },
+        Some(EventSeries { count, last_observed_time }) => {
+            EventSeries { count: count.saturating_add(1), last_observed_time: last_observed_time.max(at) }
+        }
+    }
+}
+
+/// The texts in which all events of a series agree: those of client-go's key. A text that does not
+/// count is empty.
+type Fields<'a> = ([&'a str; 6], [&'a str; 7], [&'a str; 7]);
+
+fn fields<'a>(options: &SeriesOptions, event: &'a Event) -> Fields<'a> {
+    let texts = |object: &'a ObjectReference| {
+        let [kind, namespace, name] = [&object.kind, &object.namespace, &object.name].map(Text::as_str);
+        let [uid, api_version, path] =
+            [&object.uid, &object.api_version, &object.field_path].map(Text::as_str);
+        let version = if options.get_resource_version_in_key() { &*object.resource_version } else { "" };
+        [kind, namespace, name, uid, api_version, version, path]
+    };
+    let message = if options.get_message_in_key() { &*event.message } else { "" };
+    let [type_, reason, action] = [&event.type_, &event.reason, event.action()].map(Text::as_str);
+    let [controller, instance] = [&event.reporting_controller, &event.reporting_instance].map(Text::as_str);
+    let own = [type_, reason, action, controller, instance, message];
+    (own, texts(&event.involved_object), event.related().map_or([""; 7], texts))
+}

@@ -1,0 +1,214 @@
+//! Options of series: plain data.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::record::sink::WriteOrder;
+use crate::serde_object::object_only;
+
+/// The shortest time that an option can have.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The largest number of series that a recording can be asked to remember.
+const MAX_SERIES: usize = 1 << 24;
+
+/// Options of the series in which a recording counts events that have an event time.
+///
+/// The first event of a series is stored as a new event. Events that are equal to it are counted in
+/// the `series` of the stored event: how often, and when last. Two events are equal if they have
+/// the same type, reason, action, reporter, object and related object. The message may differ, and
+/// the stored event keeps the first one.
+///
+/// The options can come from a configuration file, with the setters' names as keys. A duration is
+/// text such as `6m`, or a number of seconds. A key that is left out has its default, and a key
+/// that does not exist is an error. A value out of range is an error that names the option when the
+/// recording is started.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::{SeriesOptions, SeriesUpdate};
+/// use std::time::Duration;
+///
+/// let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(10)));
+/// assert_eq!(options.get_finish_after(), Duration::from_secs(360));
+/// let read: SeriesOptions = serde_json::from_str(r#"{"update": {"every": "10s"}}"#)?;
+/// assert_eq!(read, options);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "options of series, as an object")]
+pub struct SeriesOptions {
+    #[serde(with = "crate::duration")]
+    finish_after: Duration,
+    #[serde(with = "crate::duration")]
+    refresh_every: Duration,
+    update: SeriesUpdate,
+    cache_size: usize,
+    message_in_key: bool,
+    resource_version_in_key: bool,
+    client_go_timers: bool,
+}
+
+object_only!(SeriesOptions);
+
+/// A choice of the repeats that are written at once. The others are counted, and a later write
+/// tells the store.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::record::SeriesUpdate;
+///
+/// let read: SeriesUpdate = serde_json::from_str(r#""always""#)?;
+/// assert_eq!(read, SeriesUpdate::Always);
+/// assert_eq!(SeriesUpdate::default(), SeriesUpdate::AsClientGo);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SeriesUpdate {
+    /// The first repeat, as in client-go, in one write with the event itself if that is not stored
+    /// yet. The store hears of later ones when the series is refreshed or ends.
+    #[default]
+    AsClientGo,
+    /// The first repeat, and then at most one write for each series in this time, of 1 ms or more.
+    /// The last count is written when the time is over.
+    Every(#[serde(with = "crate::duration")] Duration),
+    /// Every repeat. A sink that is slow gets several of them in one write.
+    Always,
+}
+
+impl Default for SeriesOptions {
+    fn default() -> Self {
+        // The first two are client-go's `finishTime` and `refreshTime`. client-go's cache has no
+        // bound, and the size is that of the correlator's caches.
+        Self {
+            finish_after: Duration::from_secs(6 * 60),
+            refresh_every: Duration::from_secs(30 * 60),
+            update: SeriesUpdate::AsClientGo,
+            cache_size: 4096,
+            message_in_key: false,
+            resource_version_in_key: false,
+            client_go_timers: false,
+        }
+    }
+}
+
+impl SeriesOptions {
+    /// Sets the silence after which a series ends. The last count is written then, and a later
+    /// event begins a new series. 1 ms or more, default 6 minutes.
+    pub fn finish_after(mut self, silence: Duration) -> Self {
+        self.finish_after = silence;
+        self
+    }
+
+    /// Sets the time after its last write at which a series that goes on is written again, if it
+    /// has been seen since. The store then knows the count, and one with a time to live keeps the
+    /// event. 1 ms or more, default 30 minutes.
+    pub fn refresh_every(mut self, time: Duration) -> Self {
+        self.refresh_every = time;
+        self
+    }
+
+    /// Sets which repeats are written at once. Default [`SeriesUpdate::AsClientGo`].
+    pub fn update(mut self, update: SeriesUpdate) -> Self {
+        self.update = update;
+        self
+    }
+
+    /// Sets the number of series that the recording remembers. If there are more, the one that was
+    /// seen longest ago ends, and its last count is written. 1 to 16,777,216, default 4096.
+    pub fn cache_size(mut self, series: usize) -> Self {
+        self.cache_size = series;
+        self
+    }
+
+    /// Sets whether events with different messages are different series. Default: no, as in
+    /// client-go.
+    pub fn message_in_key(mut self, in_key: bool) -> Self {
+        self.message_in_key = in_key;
+        self
+    }
+
+    /// Sets whether a new resource version of the object begins a new series, as in client-go.
+    /// Default: no.
+    pub fn resource_version_in_key(mut self, in_key: bool) -> Self {
+        self.resource_version_in_key = in_key;
+        self
+    }
+
+    /// Sets whether series end and are refreshed at client-go's times: at the multiples of the two
+    /// periods since the recording began, where an end needs a silence that is longer than the
+    /// period. Each series that ends is then written, even if nothing has changed. client-go also
+    /// refreshes series that have not changed, which a server ignores. Default: no.
+    pub fn client_go_timers(mut self, as_client_go: bool) -> Self {
+        self.client_go_timers = as_client_go;
+        self
+    }
+
+    /// Returns the silence after which a series ends.
+    pub fn get_finish_after(&self) -> Duration {
+        self.finish_after
+    }
+
+    /// Returns the time after which a series that goes on is written again.
+    pub fn get_refresh_every(&self) -> Duration {
+        self.refresh_every
+    }
+
+    /// Returns which repeats are written at once.
+    pub fn get_update(&self) -> SeriesUpdate {
+        self.update
+    }
+
+    /// Returns the number of series that the recording remembers.
+    pub fn get_cache_size(&self) -> usize {
+        self.cache_size
+    }
+
+    /// Returns whether events with different messages are different series.
+    pub fn get_message_in_key(&self) -> bool {
+        self.message_in_key
+    }
+
+    /// Returns whether a new resource version of the object begins a new series.
+    pub fn get_resource_version_in_key(&self) -> bool {
+        self.resource_version_in_key
+    }
+
+    /// Returns whether series end and are refreshed at client-go's times.
+    pub fn get_client_go_timers(&self) -> bool {
+        self.client_go_timers
+    }
+
+    /// Returns the default for a recording that writes in this order.
+    pub(crate) fn of(order: WriteOrder) -> Self {
+        match order {
+            WriteOrder::Bus => Self::default().update(SeriesUpdate::Always),
+            _ => Self::default(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let mut times = vec![("finish_after", self.finish_after), ("refresh_every", self.refresh_every)];
+        if let SeriesUpdate::Every(time) = self.update {
+            times.push(("update", time));
+        }
+        if let Some((name, time)) = times.into_iter().find(|(_, time)| *time < SHORTEST) {
+            return Err(BuildError::new(
+                name,
+                format_args!("{time:?}"),
+                format_args!("{SHORTEST:?} or more"),
+            ));
+        }
+        if !(1..=MAX_SERIES).contains(&self.cache_size) {
+            let bounds = format_args!("1 to {MAX_SERIES} series");
+            return Err(BuildError::new("cache_size", self.cache_size, bounds));
+        }
+        Ok(())
+    }
+}

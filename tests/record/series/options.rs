@@ -1,0 +1,52 @@
+//! The options of series, and the patch.
+
+use std::time::Duration;
+
+use eventcast::event::{EventPatch, EventSeries};
+use eventcast::record::{SeriesOptions, SeriesUpdate};
+use eventcast::{Event, EventBroadcaster, MemorySink, Timestamp};
+
+#[test]
+fn a_patch_has_the_series_alone() {
+    let at: Timestamp = "2024-01-02T03:04:05.678901Z".parse().unwrap();
+    let mut event = Event::default();
+    event.message = "message".into();
+    event.set_event_time(at);
+    event.set_series(EventSeries::new(17, at));
+    let expected = r#"{"series":{"count":17,"lastObservedTime":"2024-01-02T03:04:05.678901Z"}}"#;
+    assert_eq!(EventPatch::new(&event).as_str(), expected);
+}
+
+#[test]
+fn the_options_are_plain_data_and_checked() {
+    let options = SeriesOptions::default()
+        .finish_after(Duration::from_secs(60))
+        .refresh_every(Duration::from_secs(600))
+        .update(SeriesUpdate::Every(Duration::from_secs(5)))
+        .cache_size(7)
+        .message_in_key(true)
+        .resource_version_in_key(true)
+        .client_go_timers(true);
+    let json = serde_json::to_value(options).unwrap();
+    let expected = serde_json::json!({
+        "finish_after": "1m", "refresh_every": "10m", "update": {"every": "5s"}, "cache_size": 7,
+        "message_in_key": true, "resource_version_in_key": true, "client_go_timers": true,
+    });
+    assert_eq!(json, expected);
+    assert_eq!(serde_json::from_value::<SeriesOptions>(json).unwrap(), options);
+    let error = serde_json::from_str::<SeriesOptions>(r#"{"finish": 3}"#).unwrap_err();
+    assert!(error.to_string().contains("unknown field `finish`"), "{error}");
+    let start = |options: SeriesOptions| {
+        let events = EventBroadcaster::new().unwrap();
+        events.recording().series(options).start(MemorySink::new()).unwrap_err().to_string()
+    };
+    let never = Duration::ZERO;
+    for (options, expected) in [
+        (SeriesOptions::default().finish_after(never), "finish_after must be 1ms or more, got 0ns"),
+        (SeriesOptions::default().refresh_every(never), "refresh_every must be 1ms or more, got 0ns"),
+        (SeriesOptions::default().update(SeriesUpdate::Every(never)), "update must be 1ms or more, got 0ns"),
+        (SeriesOptions::default().cache_size(0), "cache_size must be 1 to 16777216 series, got 0"),
+    ] {
+        assert_eq!(start(options), expected);
+    }
+}

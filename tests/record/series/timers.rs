@@ -1,0 +1,199 @@
+//! What client-go does not do: bounds, flushes, ends, and times of its own.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use eventcast::EventType::Normal;
+use eventcast::event::EventSeries;
+use eventcast::record::{SeriesOptions, SeriesUpdate};
+use eventcast::sink::{JsonLinesSink, MemorySinkOptions};
+use eventcast::{Event, EventBroadcaster, EventSource, MemorySink, SinkError};
+
+use crate::support::{LONG, assert_balanced, clock, pod};
+
+use super::{answering, line};
+
+#[test]
+fn a_series_ends_at_the_end_of_its_silence() {
+    let mut line = line(SeriesOptions::default());
+    for second in 1..=3 {
+        line.record(0, second, "a");
+    }
+    line.record(0, 4, "b");
+    line.record(0, 5, "b");
+    line.at(6, 2);
+    line.expect(6, 3, 5);
+    // The second series has nothing left to write.
+    line.record(6, 5, "b");
+    line.record(6, 5, "a");
+    let calls = line.end();
+    assert_eq!(
+        calls[..4],
+        ["0:01 create a", "0:02 patch a x2 0:02", "0:04 create b", "0:05 patch b x2 0:05"]
+    );
+    assert_eq!(calls[4..], ["6:03 patch a x3 0:03", "6:05 create b", "6:05 create a"]);
+}
+
+#[test]
+fn a_series_is_written_at_most_once_in_a_time() {
+    let mut line = line(SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(10))));
+    for second in [0, 1, 2, 3, 11] {
+        line.record(0, second, "a");
+    }
+    line.expect(0, 11, 3);
+    line.record(0, 12, "a");
+    line.expect(0, 21, 4);
+    line.record(1, 0, "a");
+    let calls = line.end();
+    assert_eq!(calls[..3], ["0:00 create a", "0:01 patch a x2 0:01", "0:11 patch a x4 0:03"]);
+    assert_eq!(calls[3..], ["0:21 patch a x6 0:12", "1:00 patch a x7 1:00"]);
+}
+
+#[test]
+fn a_flush_writes_what_is_held() {
+    let mut line = line(SeriesOptions::default());
+    for _ in 0..5 {
+        line.record(0, 1, "a");
+        line.record(0, 1, "b");
+    }
+    assert_eq!(line.calls().len(), 4);
+    line.events.flush(LONG).unwrap();
+    assert_eq!(line.calls()[4..], ["0:01 patch a x5 0:01", "0:01 patch b x5 0:01"]);
+    // Afterwards repeats are held again.
+    line.record(0, 2, "a");
+    assert_eq!(line.calls().len(), 6);
+    futures::executor::block_on(line.events.flush_async(LONG)).unwrap();
+    assert_eq!(line.calls()[6..], ["0:02 patch a x6 0:02"]);
+    let stats = line.recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.coalesced, stats.written()), (2, 9, 4, 7));
+    line.end();
+}
+
+#[test]
+fn a_recording_that_stops_writes_what_is_held() {
+    let mut line = line(SeriesOptions::default());
+    for _ in 0..5 {
+        line.record(0, 1, "a");
+    }
+    line.recording.stop();
+    assert!(line.recording.join(LONG));
+    assert_eq!(line.calls()[2..], ["0:01 patch a x5 0:01"]);
+    assert_balanced(&line.recording.stats());
+}
+
+/// A store that refuses costs the events that the write stood for, and the next event is written at
+/// once.
+#[test]
+fn a_write_that_is_given_up_is_counted_and_begun_anew() {
+    let mut line = answering(SeriesOptions::default(), |event| match event.series() {
+        Some(EventSeries { count: 5, .. }) => Err(SinkError::rejected("not this one")),
+        _ => Ok(()),
+    });
+    for _ in 0..5 {
+        line.record(0, 1, "a");
+    }
+    line.events.flush(LONG).unwrap();
+    let stats = line.recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.rejected), (1, 1, 3));
+    line.record(0, 2, "a");
+    line.record(0, 3, "a");
+    assert_eq!(line.calls()[2..], ["0:01 patch a x5 0:01", "0:02 patch a x6 0:02"]);
+    let stats = line.events.shutdown().recordings.remove(0);
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.rejected), (1, 3, 3));
+    assert_eq!(line.calls()[4..], ["0:03 patch a x7 0:03"]);
+}
+
+/// The store refuses the first event. The next one finds nothing to patch, and is created with the
+/// count of both.
+#[test]
+fn an_event_that_was_refused_is_created_by_the_next_one() {
+    let mut line = answering(SeriesOptions::default(), |event| match event.series() {
+        None => Err(SinkError::rejected("not alone")),
+        Some(_) => Ok(()),
+    });
+    for second in 1..=4 {
+        line.record(0, second, "a");
+    }
+    let stats = line.events.shutdown().recordings.remove(0);
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.recreated, stats.rejected), (1, 2, 1, 1));
+    let expected = ["0:01 create a", "0:02 patch a x2 0:02", "0:02 create a x2 0:02", "0:04 patch a x4 0:04"];
+    assert_eq!(line.calls(), expected);
+    assert_eq!(line.sink.store.events()[0].series().unwrap().count, 4);
+}
+
+/// Ten thousand series go through a memory for 4096. Every count reaches the store.
+#[test]
+fn a_series_that_makes_room_is_written() {
+    let clock = clock();
+    let store =
+        MemorySink::with_clock(MemorySinkOptions::default().max_events(100_000), clock.clock()).unwrap();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .event_time(true)
+        .bus(eventcast::BusOptions::default().incoming_len(40_000))
+        .build()
+        .unwrap();
+    let recording = events.recording().queue_len(40_000).start(store.clone()).unwrap();
+    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    for key in 0..10_000 {
+        for _ in 0..4 {
+            assert!(recorder.event(pod(&format!("p{key}")), Normal, "Started", "up").is_accepted());
+        }
+    }
+    let report = events.shutdown();
+    assert!(report.complete);
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated, stats.evicted), (10_000, 30_000, 10_000 - 4096));
+    assert_eq!(store.len(), 10_000);
+    assert!(store.events().iter().all(|event| event.series().unwrap().count == 4));
+}
+
+#[test]
+fn recordings_count_independently() {
+    let clock = clock();
+    let events = EventBroadcaster::builder().clock(clock.clock()).event_time(true).build().unwrap();
+    let stores = [MemorySink::new(), MemorySink::new()];
+    events.start_recording_to_sink(stores[0].clone()).unwrap();
+    events.recording().filter(|event| event.message != "second").start(stores[1].clone()).unwrap();
+    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    for message in ["first", "second", "third"] {
+        recorder.event(pod("a"), Normal, "Started", message);
+    }
+    events.shutdown();
+    assert_eq!(stores.map(|store| store.events()[0].series().unwrap().count), [3, 2]);
+}
+
+/// A log has a line for each event, so nothing is held for a sink that needs the order of the bus.
+#[test]
+fn a_log_has_every_repeat() {
+    let events = EventBroadcaster::builder().event_time(true).build().unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    events.start_recording_to_sink(JsonLinesSink::new(Lines(lines.clone()))).unwrap();
+    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    for _ in 0..5 {
+        assert!(recorder.event(pod("a"), Normal, "Started", "up").is_accepted());
+    }
+    events.shutdown();
+    let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+    let count = |line: &str| Event::from_json(line).unwrap().series().map(|series| series.count);
+    let counts: Vec<_> = text.lines().map(count).collect();
+    assert_eq!(counts, [None, Some(2), Some(3), Some(4), Some(5)]);
+}
+
+/// A writer whose bytes the test can read.
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
