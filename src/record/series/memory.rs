@@ -140,9 +140,9 @@ impl SeriesMemory {
         let hash = self.hasher.hash_one(fields);
         let series = &self.series;
         let is_same = |place: &Place| {
-            series[*place as usize]
-                .as_ref()
-                .is_some_and(|series| series.hash == hash && self::fields(&options, &series.event) == fields)
+            series[*place as usize].as_ref().is_some_and(|series| {
+                series.hash == hash && are(&self::fields(&options, &series.event), &fields)
+            })
         };
         if let Some(place) = self.table.find(hash, is_same).copied() {
             return self.repeat(&options, place, event, now);
@@ -383,7 +383,14 @@ fn counted(first: &Event, event: &Event) -> EventSeries {
 
 /// The texts in which all events of a series agree: those of client-go's key. A text that does not
 /// count is empty.
-type Fields<'a> = ([&'a str; 6], [&'a str; 7], [&'a str; 7]);
+type Fields<'a> = [&'a str; 20];
+
+fn are(mine: &Fields<'_>, others: &Fields<'_>) -> bool {
+    mine.iter().zip(others).all(|(mine, other)| {
+        // Long texts that are copies of each other lie in one place, and most texts are empty.
+        mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
+    })
+}
 
 fn fields<'a>(options: &SeriesOptions, event: &'a Event) -> Fields<'a> {
     let texts = |object: &'a ObjectReference| {
@@ -396,6 +403,11 @@ fn fields<'a>(options: &SeriesOptions, event: &'a Event) -> Fields<'a> {
     let message = if options.get_message_in_key() { &*event.message } else { "" };
     let [type_, reason, action] = [&event.type_, &event.reason, event.action()].map(Text::as_str);
     let [controller, instance] = [&event.reporting_controller, &event.reporting_instance].map(Text::as_str);
-    let own = [type_, reason, action, controller, instance, message];
-    (own, texts(&event.involved_object), event.related().map_or([""; 7], texts))
+    let mut fields = [""; 20];
+    fields[..6].copy_from_slice(&[type_, reason, action, controller, instance, message]);
+    fields[6..13].copy_from_slice(&texts(&event.involved_object));
+    if let Some(related) = event.related() {
+        fields[13..].copy_from_slice(&texts(related));
+    }
+    fields
 }
