@@ -148,7 +148,7 @@ fn recording_measures_every_row() {
     let (_, listed) = help.split_once("Rows:\n").unwrap();
     let listed = listed.lines().map_while(|line| line.strip_prefix("  ")?.split(' ').next());
     assert_eq!(names, listed.collect::<Vec<_>>());
-    assert_eq!(names.len(), if cfg!(feature = "sqlite") { 13 } else { 11 });
+    assert_eq!(names.len(), if cfg!(feature = "sqlite") { 14 } else { 12 });
     for row in rows {
         let figures = row["figures"].as_array().unwrap();
         assert!(!figures.is_empty(), "{row}");
