@@ -100,6 +100,9 @@ impl Answer {
 
     /// Returns the stored event, or an error that says what a recording should do.
     pub(crate) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
+        if verb == Verb::Discover {
+            return self.discovered().map(|()| Event::default());
+        }
         if self.status.is_success() {
             return self.event();
         }
@@ -119,6 +122,20 @@ impl Answer {
             }
             code if code.is_server_error() => self.retry(&status, text),
             _ => SinkError::rejected(text),
+        })
+    }
+
+    /// Returns whether the server has the API: yes, or the error that it was not found. Any other
+    /// answer says nothing about it, and a recording tries again.
+    fn discovered(&self) -> Result<(), SinkError> {
+        if self.status.is_success() {
+            return Ok(());
+        }
+        let status = Status::read(&self.body);
+        let text = self.text(&status);
+        Err(match self.status {
+            StatusCode::NOT_FOUND => SinkError::not_found(text),
+            _ => self.retry(&status, text),
         })
     }
 
@@ -187,6 +204,12 @@ fn forbidden(status: &Status, text: &str) -> String {
         return format!("{text} (the namespace is being deleted)");
     }
     if status.message.contains(" cannot ") && status.message.contains("resource \"events\"") {
+        if status.message.contains("API group \"events.k8s.io\"") {
+            return format!(
+                "{text} (needs a role with create, patch and update on events, whose rule has apiGroups: \
+                 [\"events.k8s.io\"]: docs/kubernetes.md, Permissions)"
+            );
+        }
         return format!(
             "{text} (needs a role with create, patch and update on events: docs/kubernetes.md, Permissions)"
         );
@@ -205,7 +228,7 @@ fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
         Verb::Create if status.reason != "Conflict" => SinkError::already_exists(text),
         Verb::Update => SinkError::rejected(text),
-        Verb::Create | Verb::Patch => SinkError::retry(text),
+        Verb::Create | Verb::Patch | Verb::Discover => SinkError::retry(text),
     }
 }
 

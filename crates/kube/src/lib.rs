@@ -50,6 +50,7 @@
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
 
 mod answer;
+mod api;
 mod error;
 mod reference;
 mod request;
@@ -57,6 +58,7 @@ mod runtime;
 mod sink;
 mod verb;
 
+pub use crate::api::EventsApi;
 pub use crate::error::BuildError;
 pub use crate::reference::{EventRef, event_ref_from};
 pub use crate::sink::KubernetesSink;

@@ -13,6 +13,7 @@ use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::answer::{self, Answer, Failure};
+use crate::api::Api;
 use crate::verb::Verb;
 
 /// The longest name of a field manager that a server accepts, in bytes.
@@ -47,34 +48,40 @@ impl Job {
     /// Turns an operation into a job. Returns an error if a name cannot be in a path. The API
     /// server does not allow such a name either. `manager` is the sink's field manager, or `None`
     /// to use the event's own.
-    pub(crate) fn new(op: &SinkOp, manager: Option<&str>) -> Result<Self, SinkError> {
+    pub(crate) fn new(op: &SinkOp, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
-            SinkOp::Create(event) => Self::create(event, manager),
-            SinkOp::Update(event) => Self::update(event, manager),
-            SinkOp::Patch(event) => Self::patch(event, manager),
+            SinkOp::Create(event) => Self::create(event, api, manager),
+            SinkOp::Update(event) => Self::update(event, api, manager),
+            SinkOp::Patch(event) => Self::patch(event, api, manager),
             _ => Err(SinkError::rejected("this version of eventcast-kube does not have the operation")),
         }
     }
 
-    pub(crate) fn create(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
-        let collection = collection(event)?;
+    pub(crate) fn create(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+        let collection = collection(event, api)?;
         let item = item(&collection, event).ok();
-        let (query, body) = (query(event, manager), event.to_json().into_bytes());
+        let (query, body) = (query(event, manager), api.document(event));
         Ok(Self { verb: Verb::Create, collection, item, query, body })
     }
 
-    pub(crate) fn update(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
-        let collection = collection(event)?;
+    pub(crate) fn update(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+        let collection = collection(event, api)?;
         let item = Some(item(&collection, event)?);
-        let (query, body) = (query(event, manager), event.to_json().into_bytes());
+        let (query, body) = (query(event, manager), api.document(event));
         Ok(Self { verb: Verb::Update, collection, item, query, body })
     }
 
-    pub(crate) fn patch(event: &Event, manager: Option<&str>) -> Result<Self, SinkError> {
-        let collection = collection(event)?;
+    pub(crate) fn patch(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+        let collection = collection(event, api)?;
         let item = Some(item(&collection, event)?);
         let (query, body) = (query(event, manager), EventPatch::new(event).as_bytes().to_vec());
         Ok(Self { verb: Verb::Patch, collection, item, query, body })
+    }
+
+    /// Returns the question whether the server has events.k8s.io/v1.
+    pub(crate) fn discover() -> Self {
+        let collection = Api::DISCOVERY.to_owned();
+        Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
     }
 
     /// Sends the request, and returns what the answer means.
@@ -136,6 +143,7 @@ async fn send(
         Verb::Create => (Method::POST, "application/json"),
         Verb::Update => (Method::PUT, "application/json"),
         Verb::Patch => (Method::PATCH, "application/strategic-merge-patch+json"),
+        Verb::Discover => (Method::GET, "application/json"),
     };
     let request = Request::builder()
         .method(method)
@@ -167,10 +175,10 @@ fn query(event: &Event, manager: Option<&str>) -> String {
 }
 
 /// Returns the path of the events of the namespace to which this event goes.
-fn collection(event: &Event) -> Result<String, SinkError> {
+fn collection(event: &Event, api: Api) -> Result<String, SinkError> {
     let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
     let namespace = namespaces.into_iter().find(|name| !name.is_empty()).map_or("default", |name| name);
-    Ok(format!("/api/v1/namespaces/{}/events", segment("namespace", namespace)?))
+    Ok(format!("{}/namespaces/{}/events", api.prefix(), segment("namespace", namespace)?))
 }
 
 fn item(collection: &str, event: &Event) -> Result<String, SinkError> {

@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use eventcast::sink::{SinkOp, Stored};
+use eventcast::sink::{SinkErrorKind, SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::api::{Api, EventsApi, is_timed};
 use crate::error::BuildError;
 use crate::request::Job;
 use crate::runtime::Runtime;
@@ -27,8 +28,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of requests of a batch that are in flight at once by default.
 const IN_FLIGHT: usize = 8;
 
-/// A Kubernetes cluster as a store. Events become core/v1 Events there, which `kubectl get events`
-/// and `kubectl describe` show.
+/// A Kubernetes cluster as a store. Events become Events there, which `kubectl get events` and
+/// `kubectl describe` show. They go through core/v1, or through events.k8s.io/v1 if they have an
+/// event time and [`api`](Self::api) says so.
 ///
 /// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
 /// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
@@ -89,6 +91,9 @@ pub struct KubernetesSink {
     in_flight: usize,
     /// The name of the field manager, or `None` to use each event's own.
     field_manager: Option<String>,
+    api: EventsApi,
+    /// The API that the server was found to have.
+    found: OnceLock<Api>,
 }
 
 impl KubernetesSink {
@@ -167,7 +172,8 @@ impl KubernetesSink {
     }
 
     fn from_parts(client: Client, runtime: Runtime) -> Self {
-        Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT, field_manager: None }
+        let (api, found) = (EventsApi::CoreV1, OnceLock::new());
+        Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT, field_manager: None, api, found }
     }
 
     /// Sets how long a request may take, from connecting to the last byte of the answer. A request
@@ -230,6 +236,35 @@ impl KubernetesSink {
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
+    }
+
+    /// Sets the API through which events go that have an event time. Default
+    /// [`EventsApi::CoreV1`].
+    pub fn api(mut self, api: EventsApi) -> Self {
+        self.api = api;
+        self
+    }
+
+    /// Returns the API for an event. May ask the server.
+    fn api_of(&self, event: &Event) -> Result<Api, SinkError> {
+        if !is_timed(event) {
+            return Ok(Api::Core);
+        }
+        match self.api {
+            EventsApi::CoreV1 => Ok(Api::Core),
+            EventsApi::EventsV1 => Ok(Api::Events),
+            EventsApi::Auto => self.found.get().map_or_else(|| self.discover(), |api| Ok(*api)),
+        }
+    }
+
+    #[cold]
+    fn discover(&self) -> Result<Api, SinkError> {
+        let api = match self.perform(Ok(Job::discover())) {
+            Ok(_) => Api::Events,
+            Err(error) if error.kind() == SinkErrorKind::NotFound => Api::Core,
+            Err(error) => return Err(error),
+        };
+        Ok(*self.found.get_or_init(|| api))
     }
 
     /// Returns the time without any answer after which a runtime counts as not running. A job has
@@ -312,26 +347,49 @@ impl Batch {
 
 impl EventSink for KubernetesSink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.perform(Job::create(event, self.field_manager.as_deref()))
+        let api = self.api_of(event)?;
+        self.perform(Job::create(event, api, self.field_manager.as_deref()))
     }
 
     /// Replaces the stored event, or creates it if there is none. If `event` has a resource version
     /// and the stored event has another one, the update is rejected. Without a version, `event`
     /// replaces any stored event.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.perform(Job::update(event, self.field_manager.as_deref()))
+        let api = self.api_of(event)?;
+        self.perform(Job::update(event, api, self.field_manager.as_deref()))
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.perform(Job::patch(event, self.field_manager.as_deref()))
+        let api = self.api_of(event)?;
+        self.perform(Job::patch(event, api, self.field_manager.as_deref()))
     }
 
     /// Performs a few operations at the same time, in no order. If one gets no answer in time, the
     /// sink does not send those that have not begun.
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        let job = |op: &SinkOp| Job::new(op, self.field_manager.as_deref());
-        let answers = self.perform_all(batch.iter().map(job).collect());
+        // The server is asked once for a batch, whatever it says.
+        let mut failed = None;
+        let mut job = |op: &SinkOp| {
+            let event = event_of(op);
+            if let Some(kind) = failed.filter(|_| event.is_some_and(is_timed)) {
+                let text = "not sent: it is not known which API the server has";
+                let is_away = kind == SinkErrorKind::Unavailable;
+                return Err(if is_away { SinkError::unavailable(text) } else { SinkError::retry(text) });
+            }
+            let api = event.map_or(Ok(Api::Core), |event| self.api_of(event));
+            let api = api.inspect_err(|error| failed = Some(error.kind()))?;
+            Job::new(op, api, self.field_manager.as_deref())
+        };
+        let answers = self.perform_all(batch.iter().map(&mut job).collect());
         answers.into_iter().map(|answer| answer.map(Stored::from)).collect()
+    }
+}
+
+/// Returns the event of an operation that this version knows.
+fn event_of(op: &SinkOp) -> Option<&Event> {
+    match op {
+        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => Some(event),
+        _ => None,
     }
 }
 
@@ -344,6 +402,7 @@ impl fmt::Debug for KubernetesSink {
             .field("timeout", &self.timeout)
             .field("in_flight", &self.in_flight)
             .field("field_manager", &self.field_manager)
+            .field("api", &self.api)
             .finish_non_exhaustive()
     }
 }

@@ -1,9 +1,11 @@
 //! The verbs of the API.
 
-/// An operation on an event.
+/// An operation on an event, or a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,
     Update,
     Patch,
+    /// The question whether the server has events.k8s.io/v1.
+    Discover,
 }

@@ -1,18 +1,19 @@
 //! `KubernetesSink` and the example `operator` against an API server: the one of `api_server`, or a
 //! real one.
 //!
-//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` run against the cluster that the
-//! file names. They run in new namespaces, which they delete. The user in the file must be allowed
-//! to create namespaces and roles:
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs`, and most of `events_v1.rs`, run
+//! against the cluster that the file names. They run in new namespaces, which they delete. The user
+//! in the file must be allowed to create namespaces and roles:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \
-//!     cargo test -p eventcast-kube --test kubernetes answers
+//!     cargo test -p eventcast-kube --test kubernetes -- answers events_v1
 //! ```
 
 mod answers;
 mod api_server;
 mod cluster;
+mod events_v1;
 mod faults;
 mod kubectl;
 mod operator;
@@ -20,11 +21,12 @@ mod recordings;
 mod references;
 mod runtimes;
 
-use eventcast_kube::{BuildError, KubernetesSink};
+use eventcast_kube::{BuildError, EventsApi, KubernetesSink};
 
 /// The public types can be sent to other threads and shared with them.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync + 'static>() {}
     is_send_and_sync::<KubernetesSink>();
     is_send_and_sync::<BuildError>();
+    is_send_and_sync::<EventsApi>();
 };

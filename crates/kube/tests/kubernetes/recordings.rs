@@ -7,10 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use eventcast::EventType::{Normal, Warning};
 use eventcast::record::{LossReason, RecordingHandle};
 use eventcast::testing::FakeClock;
-use eventcast::{
-    CorrelatorOptions, Event, EventBroadcaster, EventSource, ObjectReference, Recorder, RetryPolicy,
-};
-use http::Method;
+use eventcast::{CorrelatorOptions, Event, EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
 use serde_json::{Value, json};
 
 use super::api_server::{Fault, Seen};
@@ -289,68 +286,4 @@ fn a_name_that_another_event_has_is_left_to_it() {
     assert_eq!(run.methods(), ["PATCH"]);
     let stats = run.recording.stats();
     assert_eq!((stats.created, stats.updated), (1, 1), "{stats}");
-}
-
-/// Returns the events that a cluster has in the namespace of the test.
-fn listed(cluster: &Cluster) -> Vec<Event> {
-    let path = format!("/api/v1/namespaces/{}/events", cluster.namespace);
-    let (code, list) = cluster.ask(Method::GET, &path, &Value::Null);
-    assert_eq!(code, 200, "{list}");
-    let items = list["items"].as_array().unwrap();
-    items.iter().map(|item| Event::from_json(&item.to_string()).unwrap()).collect()
-}
-
-/// The server accepts a series as client-go writes it, and an event that has expired is created
-/// again with its series. The cluster may be a real one.
-#[test]
-fn repeats_of_events_with_an_event_time_are_counted_in_a_series() {
-    let cluster = Cluster::new();
-    let events = EventBroadcaster::builder().retry(at_once()).event_time(true).build().unwrap();
-    let recording = events.start_recording_to_sink(cluster.sink()).unwrap();
-    let recorder = events.new_recorder(EventSource::from("example.com/tester").on_host("web-7"));
-    let pod = ObjectReference::new("Pod", "web-0").in_namespace(cluster.namespace.clone());
-    let record = |times: usize| {
-        for _ in 0..times {
-            assert!(recorder.event(&pod, Warning, "BackOff", "restarts").is_accepted());
-        }
-        events.flush(LONG).unwrap();
-    };
-    record(5);
-    let first = listed(&cluster).remove(0);
-    let series = first.series().unwrap();
-    assert_eq!((series.count, first.count, first.first_timestamp), (5, 0, None));
-    assert!(series.last_observed_time >= first.event_time());
-    assert_eq!((&*first.reporting_controller, &*first.reporting_instance), ("example.com/tester", "web-7"));
-    assert_eq!(first.action(), "BackOff");
-
-    let path = format!("/api/v1/namespaces/{}/events/{}", cluster.namespace, first.metadata.name);
-    assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
-    record(2);
-    let again = listed(&cluster);
-    assert_eq!(again.len(), 1);
-    assert_eq!((&again[0].metadata.name, again[0].event_time()), (&first.metadata.name, first.event_time()));
-    assert_eq!(again[0].series().unwrap().count, 7);
-    let stats = recording.stats();
-    assert_eq!((stats.created + stats.updated, stats.recreated, stats.lost()), (7, 1, 0), "{stats}");
-}
-
-/// The answer to the creation is lost. The second attempt finds the event, and knows it by its
-/// event time and its reporter.
-#[test]
-fn a_series_whose_creation_was_not_answered_goes_on() {
-    for fault in [Fault::HangUpAfter, Fault::CutAnswer] {
-        let cluster = Cluster::fake();
-        let events = EventBroadcaster::builder().retry(at_once()).event_time(true).build().unwrap();
-        events.start_recording_to_sink(cluster.sink()).unwrap();
-        let recorder = events.new_recorder(EventSource::from("tester").on_host("web-7"));
-        let pod = ObjectReference::new("Pod", "web-0").in_namespace(cluster.namespace.clone());
-        cluster.server().fail([fault]);
-        for _ in 0..3 {
-            assert!(recorder.event(&pod, Warning, "BackOff", "restarts").is_accepted());
-            events.flush(LONG).unwrap();
-        }
-        assert!(events.shutdown().complete);
-        let stored = listed(&cluster);
-        assert_eq!((stored.len(), stored[0].series().unwrap().count), (1, 3));
-    }
 }

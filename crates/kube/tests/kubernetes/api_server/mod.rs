@@ -1,9 +1,11 @@
 //! An API server in this process, for events. It answers as a kube-apiserver 1.36 was seen to, and
 //! fails when a test asks for it.
 //!
-//! `store.rs` has the rules for events, `status.rs` the words, and this file the connections, the
-//! permissions and the faults.
+//! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
+//! events.k8s.io/v1, `status.rs` the words, and this file the connections, the permissions and the
+//! faults.
 
+mod events_v1;
 mod status;
 mod store;
 
@@ -81,7 +83,9 @@ impl Seen {
     /// Returns the method and the namespace, such as `POST default`. For an event that exists, its
     /// name follows.
     pub(crate) fn short(&self) -> String {
-        let rest = self.path.strip_prefix("/api/v1/namespaces/").unwrap_or(&self.path);
+        let rest = self.path.strip_prefix("/api/v1/namespaces/");
+        let rest =
+            rest.or(self.path.strip_prefix("/apis/events.k8s.io/v1/namespaces/")).unwrap_or(&self.path);
         format!("{} {}", self.method, rest.replacen("/events", "", 1))
     }
 }
@@ -145,6 +149,11 @@ impl ApiServer {
     /// Adds faults for the requests to come, one for each request, in this order.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.faults).extend(faults);
+    }
+
+    /// Takes events.k8s.io/v1 away.
+    pub(crate) fn remove_events_v1(&self) {
+        lock(&self.shared.store).has_events_v1 = false;
     }
 
     /// Lets a client without credentials do everything from now on.
@@ -293,13 +302,14 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
     store.manager = manager;
     match segments[..] {
         ["api", "v1", "namespaces", namespace, "events"] => {
-            if let Some(refused) = refused(user, &request.method, namespace, "") {
+            if let Some(refused) = refused(user, &request.method, "", namespace, "") {
                 return refused;
             }
             store.collection(&request.method, namespace, &request.headers, &request.body)
         }
+        ["apis", "events.k8s.io", "v1", ref rest @ ..] => events_v1(&mut store, user, request, rest),
         ["api", "v1", "namespaces", namespace, "events", name] => {
-            if let Some(refused) = refused(user, &request.method, namespace, name) {
+            if let Some(refused) = refused(user, &request.method, "", namespace, name) {
                 return refused;
             }
             store.item(&request.method, namespace, name, &request.headers, &request.body)
@@ -310,6 +320,28 @@ fn answer(shared: &Shared, request: &Seen) -> Answer {
         ["api", "v1", "namespaces", name] => store.namespace(name),
         _ => store.objects(&request.path),
     }
+}
+
+/// Returns the answer to a request of events.k8s.io/v1.
+fn events_v1(store: &mut Store, user: &str, request: &Seen, rest: &[&str]) -> Answer {
+    let (namespace, name) = match *rest {
+        [] if store.has_events_v1 => return events_v1::discovery(),
+        ["namespaces", namespace, "events"] if store.has_events_v1 => (namespace, ""),
+        ["namespaces", namespace, "events", name] if store.has_events_v1 => (namespace, name),
+        _ => return status::not_found("the path", &request.path),
+    };
+    if let Some(refused) = refused(user, &request.method, "events.k8s.io", namespace, name) {
+        return refused;
+    }
+    let body = match events_v1::to_core(&request.method, &request.body) {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    events_v1::from_core(if name.is_empty() {
+        store.collection(&request.method, namespace, &request.headers, &body)
+    } else {
+        store.item(&request.method, namespace, name, &request.headers, &body)
+    })
 }
 
 /// Returns the name of the field manager: the one in the request, or else the beginning of the user
@@ -324,7 +356,7 @@ fn manager(request: &Seen) -> String {
     name.chars().take(MAX_MANAGER).collect()
 }
 
-fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<Answer> {
+fn refused(user: &str, method: &Method, group: &str, namespace: &str, name: &str) -> Option<Answer> {
     let verb = match method.as_str() {
         "POST" => "create",
         "PUT" => "update",
@@ -335,7 +367,7 @@ fn refused(user: &str, method: &Method, namespace: &str, name: &str) -> Option<A
     let is_allowed = user == "admin" || (user == "creator" && verb == "create");
     // A server names a service account in this form, which is long.
     let account = || format!("system:serviceaccount:{namespace}:{user}");
-    (!is_allowed).then(|| status::forbidden(&account(), verb, namespace, name))
+    (!is_allowed).then(|| status::forbidden(&account(), verb, group, namespace, name))
 }
 
 /// Returns the changes of a collection from now on, one object in each line, for as long as the

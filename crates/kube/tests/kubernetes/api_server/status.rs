@@ -64,10 +64,10 @@ pub(crate) fn terminating(namespace: &str, name: &str) -> Answer {
     failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events", "causes": [cause]}))
 }
 
-pub(crate) fn forbidden(user: &str, verb: &str, namespace: &str, name: &str) -> Answer {
+pub(crate) fn forbidden(user: &str, verb: &str, group: &str, namespace: &str, name: &str) -> Answer {
     let what = if name.is_empty() { "events".to_owned() } else { format!("events \"{name}\"") };
     let message = format!(
-        "{what} is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
+        "{what} is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"{group}\" in the namespace \
          \"{namespace}\""
     );
     failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events"}))

@@ -24,6 +24,8 @@ pub(crate) struct Store {
     version: u64,
     /// The field manager of the current request.
     pub(crate) manager: String,
+    /// Whether there is events.k8s.io/v1.
+    pub(crate) has_events_v1: bool,
 }
 
 impl Store {
@@ -35,6 +37,7 @@ impl Store {
             objects: BTreeMap::new(),
             version: 1,
             manager: String::new(),
+            has_events_v1: true,
         }
     }
 

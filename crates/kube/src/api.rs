@@ -1,0 +1,68 @@
+//! The two APIs of a server through which the same events are written.
+
+use eventcast::Event;
+
+/// The choice of the API through which a sink writes events that have an event time. Events without
+/// one go through core/v1, whatever the choice, because events.k8s.io/v1 refuses them.
+///
+/// A server keeps one object for both APIs. They differ in what they check, and in the role that
+/// they need: the group of the role is `""` for core/v1, and `events.k8s.io` for the other.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_kube::{EventsApi, KubernetesSink};
+///
+/// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
+/// let sink = KubernetesSink::new(config)?.api(EventsApi::Auto);
+/// assert!(format!("{sink:?}").contains("api: Auto"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[doc(alias = "NewEventBroadcasterAdapter")]
+pub enum EventsApi {
+    /// core/v1, which every server has.
+    #[default]
+    CoreV1,
+    /// events.k8s.io/v1, which servers have since Kubernetes 1.19. It checks more.
+    EventsV1,
+    /// events.k8s.io/v1 if the server has it, else core/v1. The sink asks the server before the
+    /// first event with an event time, and again until it gets an answer. It asks no more then.
+    Auto,
+}
+
+/// The API of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    Core,
+    Events,
+}
+
+impl Api {
+    /// The path that a server has if it has events.k8s.io/v1.
+    pub(crate) const DISCOVERY: &'static str = "/apis/events.k8s.io/v1";
+
+    /// Returns the beginning of the paths in a namespace.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Core => "/api/v1",
+            Self::Events => Self::DISCOVERY,
+        }
+    }
+
+    /// Returns the document of a whole event.
+    pub(crate) fn document(self, event: &Event) -> Vec<u8> {
+        match self {
+            Self::Core => event.to_json(),
+            Self::Events => event.to_events_v1_json(),
+        }
+        .into_bytes()
+    }
+}
+
+/// Returns whether the choice of the API is about this event. Its patch is then its series alone,
+/// which is the same in both APIs.
+pub(crate) fn is_timed(event: &Event) -> bool {
+    event.event_time().is_some() && event.count == 0
+}
