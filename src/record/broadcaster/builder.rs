@@ -418,8 +418,11 @@ impl EventBroadcasterBuilder {
             return Err(BuildError::new("max_message_len", bytes, "1 byte or more"));
         }
         if bytes > most {
-            let bounds = format_args!("1 to {most} bytes if events have an event time");
-            return Err(BuildError::new("max_message_len", bytes, bounds));
+            return Err(BuildError::new(
+                "max_message_len",
+                bytes,
+                format_args!("1 to {most} bytes if events have an event time"),
+            ));
         }
         Ok(bytes)
     }

@@ -206,8 +206,11 @@ impl SeriesOptions {
             ));
         }
         if !(1..=MAX_SERIES).contains(&self.cache_size) {
-            let bounds = format_args!("1 to {MAX_SERIES} series");
-            return Err(BuildError::new("cache_size", self.cache_size, bounds));
+            return Err(BuildError::new(
+                "cache_size",
+                self.cache_size,
+                format_args!("1 to {MAX_SERIES} series"),
+            ));
         }
         Ok(())
     }
