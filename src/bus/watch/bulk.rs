@@ -163,6 +163,14 @@ pub struct BulkWaker {
     lifecycle: Arc<Lifecycle>,
 }
 
+#[cfg(feature = "recorder")]
+impl WatchHandle {
+    /// Returns a waker for the bulk reader of this handle.
+    pub(crate) fn waker(&self) -> BulkWaker {
+        BulkWaker { state: self.state.clone(), lifecycle: self.lifecycle.clone() }
+    }
+}
+
 impl BulkWaker {
     /// Wakes the reader. The caller has first made the reader's `ready` true.
     pub fn wake(&self) {

@@ -207,8 +207,8 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 /// ```
 #[derive(Clone)]
 pub struct WatchHandle {
-    state: Arc<WatcherState>,
-    lifecycle: Arc<Lifecycle>,
+    pub(super) state: Arc<WatcherState>,
+    pub(super) lifecycle: Arc<Lifecycle>,
 }
 
 impl WatchHandle {
@@ -303,12 +303,6 @@ impl WatchHandle {
 impl WatchHandle {
     pub(crate) fn name(&self) -> &str {
         &self.state.name
-    }
-
-    /// Wakes a bulk reader, as its [`BulkWaker`](super::bulk::BulkWaker) does.
-    pub(crate) fn wake(&self) {
-        crate::bus::wait::full_fence();
-        self.state.wake_cell.wake();
     }
 
     /// Returns whether the handler has ended.

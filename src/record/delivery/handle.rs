@@ -148,7 +148,7 @@ impl Recordings {
     /// Makes the recordings write what they hold back, until the result is dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
-        self.list.lock().recordings.iter().for_each(|recording| recording.watch.wake());
+        self.list.lock().recordings.iter().for_each(|recording| recording.watch.waker().wake());
         flush
     }
 
