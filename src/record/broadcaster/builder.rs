@@ -173,7 +173,7 @@ impl EventBroadcasterBuilder {
     /// - `event_time` is the time of the event, to the microsecond. First and last time, count and
     ///   source are not set.
     /// - `reporting_controller` is the component of the recorder's source. `reporting_instance` is
-    ///   its host, or the component, a dash and the name of this host.
+    ///   its host, or the component, a dash and the name of the machine.
     /// - `action` is the action of the draft, or the reason.
     /// - A message may have 1024 bytes.
     /// - A recording counts it in a [series](crate::record::RecordingBuilder::series). The

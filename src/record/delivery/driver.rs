@@ -50,7 +50,7 @@ pub(super) struct Driver {
     /// The only owner of its caches and of the user's functions in its options, so that both are
     /// dropped when the recording ends.
     pub(super) correlator: EventCorrelator,
-    /// What is counted of events that have an event time.
+    /// The series in which events are counted that have an event time.
     pub(super) series: SeriesMemory,
     /// The flushes that run. While there are any, the series hold nothing back.
     pub(super) flushes: Arc<Flushes>,

@@ -444,7 +444,8 @@ mod tests {
         assert_eq!(pending.position(), None);
     }
 
-    /// What a series has held is older than what has come since, and is taken first.
+    /// Events that a series has held are older than those that have come since, and are taken
+    /// first.
     #[test]
     fn a_write_of_older_events_comes_first() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);

@@ -1,10 +1,10 @@
 //! The lives of series that client-go 0.36 gives them, at its own times.
 
-use eventcast::EventType::Normal;
+use eventcast::EventType::{Normal, Warning};
 use eventcast::record::SeriesOptions;
-use eventcast::{ObjectReference, Recorder};
+use eventcast::{EventSource, ObjectReference};
 
-use crate::support::{pod, until};
+use crate::support::{LONG, pod};
 
 use super::{as_client_go, line};
 
@@ -121,47 +121,44 @@ fn what_belongs_to_the_key_is_an_option() {
 fn a_series_has_the_key_of_client_go() {
     let mut line = line(SeriesOptions::default());
     let object = || ObjectReference::new("Pod", "a").in_namespace("shop");
-    let mut drafts = 0;
-    let mut record =
-        |object: ObjectReference, reason: &'static str, change: &dyn Fn(&Recorder, ObjectReference)| {
-            let _ = reason;
-            change(&line.recorder, object);
-            drafts += 1;
-            until(|| line.recording.stats().watcher.delivered == drafts);
-        };
-    let plain = |recorder: &Recorder, object: ObjectReference| {
-        assert!(recorder.draft(object, Normal, "R").record().is_accepted());
-    };
-    record(object(), "first", &plain);
-    for change in [
+    let changed: Vec<_> = [
         |object: &mut ObjectReference| object.kind = "Node".into(),
         |object: &mut ObjectReference| object.namespace = "other".into(),
         |object: &mut ObjectReference| object.name = "b".into(),
         |object: &mut ObjectReference| object.uid = "u".into(),
         |object: &mut ObjectReference| object.api_version = "v2".into(),
         |object: &mut ObjectReference| object.field_path = "spec".into(),
-    ] {
+    ]
+    .into_iter()
+    .map(|change| {
         let mut other = object();
         change(&mut other);
-        record(other, "object", &plain);
+        other
+    })
+    .collect();
+    let recorder = &line.recorder;
+    let other =
+        |controller, instance| line.events.new_recorder(EventSource::from(controller).on_host(instance));
+    let (controller, instance) = (other("other", "web-7"), other("web", "web-8"));
+    let mut drafts = vec![
+        recorder.draft(object(), Normal, "R"),
+        recorder.draft(object(), Warning, "R"),
+        recorder.draft(object(), Normal, "S"),
+        recorder.draft(object(), Normal, "R").action("A"),
+        recorder.draft(object(), Normal, "R").related(object()),
+        controller.draft(object(), Normal, "R"),
+        instance.draft(object(), Normal, "R"),
+    ];
+    for other in changed {
+        drafts.push(recorder.draft(other.clone(), Normal, "R"));
+        drafts.push(recorder.draft(object(), Normal, "R").related(other));
     }
-    record(object(), "reason", &|recorder, object| {
-        assert!(recorder.draft(object, Normal, "S").record().is_accepted());
-    });
-    record(object(), "action", &|recorder, object| {
-        assert!(recorder.draft(object, Normal, "R").action("A").record().is_accepted());
-    });
-    record(object(), "related", &|recorder, object| {
-        assert!(recorder.draft(object, Normal, "R").related(pod("b")).record().is_accepted());
-    });
-    record(object(), "type", &|recorder, object| {
-        assert!(recorder.draft(object, eventcast::EventType::Warning, "R").record().is_accepted());
-    });
-    assert_eq!(line.sink.store.len(), 11);
-    record(object(), "label", &|recorder, object| {
-        assert!(recorder.draft(object, Normal, "R").label("a", "b").record().is_accepted());
-    });
-    assert_eq!(line.sink.store.len(), 11);
-    line.recorded = drafts;
+    let series = drafts.len();
+    // These belong to the first one.
+    drafts.push(recorder.draft(object(), Normal, "R").label("a", "b").annotation("c", "d").message("other"));
+    line.recorded = drafts.len() as u64;
+    assert!(drafts.into_iter().all(|draft| draft.record().is_accepted()));
+    line.events.flush(LONG).unwrap();
+    assert_eq!((series, line.sink.store.len()), (19, 19));
     line.end();
 }

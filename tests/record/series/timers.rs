@@ -1,4 +1,4 @@
-//! What client-go does not do: bounds, flushes, ends, and times of its own.
+//! Series as client-go does not have them: bounds, flushes, ends, and times of their own.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -126,7 +126,8 @@ fn a_series_whose_creation_was_not_answered_goes_on() {
     }
 }
 
-/// What is written through one API is read through the other, with every field in its place.
+/// A sink writes an event through one API, and the test reads it through the other, with every
+/// field in its place.
 #[test]
 fn an_event_is_the_same_through_both_apis() {
     let cluster = Cluster::new();
