@@ -3,6 +3,7 @@
 
 mod async_sink;
 mod errors;
+mod events_v1_rules;
 mod json_lines;
 mod json_lines_rotation;
 mod lines;

@@ -93,8 +93,13 @@ pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
 pub(crate) fn is_qualified(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
-    prefix.is_none_or(is_prefix)
-        && name.len() <= MAX_QUALIFIED
+    prefix.is_none_or(is_prefix) && is_name_part(name)
+}
+
+/// Returns whether `name` can be the name part of a qualified name. A label's value that is not
+/// empty has the same form.
+pub(crate) fn is_name_part(name: &str) -> bool {
+    name.len() <= MAX_QUALIFIED
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))

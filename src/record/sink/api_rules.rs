@@ -52,11 +52,14 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
     let wrong = wrong.map(str::to_owned);
     match wrong.or_else(|| if is_timed { wrong_if_timed(event) } else { None }) {
         None => Ok(()),
-        Some(wrong) => {
-            let event = described(namespace_of(event), name);
-            Err(SinkError::rejected(format!("{event} is invalid: {wrong}")))
-        }
+        Some(wrong) => Err(invalid(event, &wrong)),
     }
+}
+
+/// Returns the error of an event that breaks a rule.
+pub(super) fn invalid(event: &Event, wrong: &str) -> SinkError {
+    let event = described(namespace_of(event), &event.metadata.name);
+    SinkError::rejected(format!("{event} is invalid: {wrong}"))
 }
 
 /// Returns whether the event is in a namespace in which an API server refuses it.
@@ -119,7 +122,7 @@ pub(super) fn whole_series(mut series: EventSeries) -> EventSeries {
 
 /// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a
 /// time is not set.
-fn set(at: Option<Timestamp>) -> Option<Timestamp> {
+pub(super) fn set(at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at != Timestamp::GO_ZERO)
 }
 

@@ -16,6 +16,7 @@ mod pages;
 mod query;
 #[cfg(feature = "sqlite-system")]
 mod sqlite;
+mod strict_rules;
 mod table;
 mod tee;
 

@@ -3,4 +3,5 @@
 mod crash;
 mod files;
 mod processes;
+mod series_crash;
 mod store;

@@ -5,6 +5,7 @@
 //! expire and the first to make room. Nothing runs in the background: each access first removes the
 //! events that have expired.
 
+mod options;
 mod read;
 mod slab;
 mod versions;
@@ -18,80 +19,15 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, Deadline};
 use crate::error::BuildError;
 use crate::record::event::{Event, Stored, Text, Timestamp, changed_series};
-use crate::serde_object::object_only;
 use crate::sync::{Arc, Mutex};
 
 use super::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
-use super::{EventSink, SinkError, SinkOp, api_rules};
+use super::{EventSink, SinkError, SinkOp, api_rules, strict_rules};
 
+pub use options::MemorySinkOptions;
 pub use read::MemoryEvents;
 
 use slab::{Birth, EventSlab};
-
-/// Options of a [`MemorySink`].
-///
-/// They can come from a configuration file, with the setters' names as keys. A key that is left out
-/// has its default, and a key that does not exist is an error. A value out of range is an error
-/// that names the option when the store is made.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::sink::MemorySinkOptions;
-/// use std::time::Duration;
-///
-/// let options = MemorySinkOptions::default().max_events(500).ttl(Duration::from_secs(5400));
-/// let read: MemorySinkOptions = serde_json::from_str(r#"{"max_events": 500, "ttl": "1h30m"}"#)?;
-/// assert_eq!(read, options);
-/// assert!(serde_json::from_str::<MemorySinkOptions>(r#"{"max": 500}"#).is_err());
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
-pub struct MemorySinkOptions {
-    max_events: usize,
-    #[serde(with = "crate::duration")]
-    ttl: Duration,
-}
-
-object_only!(MemorySinkOptions);
-
-impl Default for MemorySinkOptions {
-    fn default() -> Self {
-        // An hour is the API server's `--event-ttl`.
-        Self { max_events: 10_000, ttl: Duration::from_secs(3600) }
-    }
-}
-
-impl MemorySinkOptions {
-    /// Sets the largest number of events that the store holds. When a new event comes to a full
-    /// store, the event that was written longest ago makes room. 1 to 16,777,216, default 10,000.
-    pub fn max_events(mut self, events: usize) -> Self {
-        self.max_events = events;
-        self
-    }
-
-    /// Sets the time for which an event is kept after its last write. More than zero, default an
-    /// hour, as an API server keeps events.
-    pub fn ttl(mut self, time: Duration) -> Self {
-        self.ttl = time;
-        self
-    }
-
-    /// Returns the largest number of events that the store holds.
-    pub fn get_max_events(&self) -> usize {
-        self.max_events
-    }
-
-    /// Returns the time for which an event is kept after its last write.
-    pub fn get_ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    fn check(&self) -> Result<(), BuildError> {
-        api_rules::check_bounds(self.max_events, self.ttl)
-    }
-}
 
 /// The statistics of a [`MemorySink`]. At any moment, `created` = `stored` + `expired` + `evicted`.
 ///
@@ -157,6 +93,18 @@ impl fmt::Display for MemorySinkStats {
 /// - If the event has an event time: reason, action and reporting instance have 1 to 128 bytes, the
 ///   message has at most 1024, and the reporting controller is a qualified name such as
 ///   `example.com/controller`.
+///
+/// With [`events_v1_rules`](MemorySinkOptions::events_v1_rules), the store also has the other rules
+/// of events.k8s.io/v1 (Kubernetes 1.36) for an event that has an event time:
+///
+/// - Name and namespace of a new event are DNS subdomains of at most 253 bytes.
+/// - Labels and the keys of annotations are qualified names. All annotations together have at most
+///   262,144 bytes.
+/// - The type is `Normal` or `Warning`. Source, count, first and last time are unset.
+/// - A series has a count of 2 or more, and a last observed time.
+/// - An update changes series, labels and annotations only.
+///
+/// A patch that changes the count is core/v1's, so these rules do not apply to it.
 ///
 /// An event without a namespace is stored in its object's, or in `default`.
 ///
@@ -299,15 +247,15 @@ impl MemorySink {
             state.events.remove_oldest();
             state.stats.expired += 1;
         }
-        let expires = now.and_then(|now| now.checked_add(options.ttl));
-        make(&mut Change { state: &mut state, max_events: options.max_events, clock, today: None, expires })
+        let expires = now.and_then(|now| now.checked_add(options.get_ttl()));
+        make(&mut Change { state: &mut state, options, clock, today: None, expires })
     }
 }
 
 /// The writes that happen at one moment.
 struct Change<'a> {
     state: &'a mut MemoryState,
-    max_events: usize,
+    options: &'a MemorySinkOptions,
     clock: &'a Clock,
     /// The time of day in whole seconds, read when it is first needed.
     today: Option<Timestamp>,
@@ -332,6 +280,7 @@ impl Change<'_> {
     /// Returns an error if the event cannot be created.
     fn check_new(&self, event: &Event) -> Result<(), SinkError> {
         check(event, true)?;
+        self.check_strictly(event)?;
         let (namespace, name) = (namespace_of(event), &event.metadata.name);
         match self.state.events.find(namespace, name) {
             None => Ok(()),
@@ -340,6 +289,11 @@ impl Change<'_> {
                 Err(taken.with_stored(self.state.events.whole(slot)))
             }
         }
+    }
+
+    /// Returns an error if the event breaks a rule of events.k8s.io/v1 for new events.
+    fn check_strictly(&self, event: &Event) -> Result<(), SinkError> {
+        if self.options.get_events_v1_rules() { strict_rules::check_new(event) } else { Ok(()) }
     }
 
     /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
@@ -358,10 +312,14 @@ impl Change<'_> {
         admit(&mut event);
         let metadata = &mut event.metadata;
         let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) else {
+            self.check_strictly(&event)?;
             return Ok(self.insert(event));
         };
         let old = self.state.events.whole(slot);
         api_rules::take_over(metadata, &old)?;
+        if self.options.get_events_v1_rules() {
+            strict_rules::check_change(&old, &event)?;
+        }
         self.state.stats.updated += 1;
         // An update that changes nothing is not a write.
         if event != old {
@@ -379,12 +337,16 @@ impl Change<'_> {
         };
         let old = self.state.events.at_mut(slot);
         if let Some(series) = changed_series(event) {
-            self.state.stats.updated += 1;
-            let series = Some(whole_series(series));
-            if old.series() != series {
+            let series = whole_series(series);
+            let is_write = old.series() != Some(series);
+            if is_write {
+                if self.options.get_events_v1_rules() {
+                    strict_rules::check_series(event, series)?;
+                }
                 old.set_series(series);
                 self.written(slot);
             }
+            self.state.stats.updated += 1;
             return Ok(slot);
         }
         // A patch leaves some values out, see `EventPatch::new`. These stay as they were.
@@ -406,7 +368,7 @@ impl Change<'_> {
     /// Adds an event whose name is free, and returns its slot. In a full store the event that was
     /// written longest ago makes room.
     fn insert(&mut self, event: Event) -> u32 {
-        if self.state.events.len() >= self.max_events {
+        if self.state.events.len() >= self.options.get_max_events() {
             self.state.events.free_oldest();
             self.state.stats.evicted += 1;
         }

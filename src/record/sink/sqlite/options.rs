@@ -51,6 +51,7 @@ pub struct SqliteSinkOptions {
     #[serde(with = "crate::duration")]
     pub(super) busy_timeout: Duration,
     pub(super) full_check: bool,
+    pub(super) events_v1_rules: bool,
 }
 
 object_only!(SqliteSinkOptions);
@@ -98,6 +99,7 @@ impl Default for SqliteSinkOptions {
             synchronous: SqliteSynchronous::Full,
             busy_timeout: Duration::from_secs(5),
             full_check: false,
+            events_v1_rules: false,
         }
     }
 }
@@ -144,6 +146,14 @@ impl SqliteSinkOptions {
         self
     }
 
+    /// Sets whether an event with an event time must satisfy all rules that an API server has for
+    /// events.k8s.io/v1. The rules are listed at [`MemorySink`](crate::MemorySink). The file does
+    /// not keep this choice: each process has its own. Default false.
+    pub fn events_v1_rules(mut self, applies: bool) -> Self {
+        self.events_v1_rules = applies;
+        self
+    }
+
     /// Returns the limit that the file gets, or `None` if the file keeps the limit that it has.
     pub fn get_max_events(&self) -> Option<usize> {
         self.max_events
@@ -167,6 +177,11 @@ impl SqliteSinkOptions {
     /// Returns whether opening for writing always reads the whole file.
     pub fn get_full_check(&self) -> bool {
         self.full_check
+    }
+
+    /// Returns whether the rules of events.k8s.io/v1 apply to an event with an event time.
+    pub fn get_events_v1_rules(&self) -> bool {
+        self.events_v1_rules
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {

@@ -7,7 +7,7 @@ use rusqlite::{
 use crate::clock::Clock;
 use crate::record::event::{Event, Text, Timestamp, changed_series};
 use crate::record::sink::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
-use crate::record::sink::{SinkError, SinkOp, api_rules};
+use crate::record::sink::{SinkError, SinkOp, api_rules, strict_rules};
 
 use super::SqliteSinkOptions;
 use super::row::{self, columns, is_named, marks, signed};
@@ -171,6 +171,8 @@ struct WriteBatch<'a> {
     now: Timestamp,
     now_text: String,
     expires: String,
+    /// True if the rules of events.k8s.io/v1 apply.
+    has_strict_rules: bool,
     /// The beginning of all uids.
     uids: String,
     before: SqliteCounters,
@@ -193,6 +195,7 @@ impl<'a> WriteBatch<'a> {
             now,
             now_text: row::micros(now),
             expires: row::micros(now.saturating_add(options.ttl)),
+            has_strict_rules: options.events_v1_rules,
             uids: api_rules::beginning_of_uids(before.created_at),
             before,
             counters: before,
@@ -217,11 +220,20 @@ impl<'a> WriteBatch<'a> {
 
     fn perform(&mut self, op: &SinkOp) -> Result<Event, WriteError> {
         match op {
-            SinkOp::Create(event) => self.create(admitted(event, true)?),
+            SinkOp::Create(event) => {
+                let event = admitted(event, true)?;
+                self.check_strictly(&event)?;
+                self.create(event)
+            }
             SinkOp::Update(event) => self.update(admitted(event, false)?),
             SinkOp::Patch(event) => self.patch(event),
             SinkOp::Taken => Err(SinkError::taken().into()),
         }
+    }
+
+    /// Returns an error if the event breaks a rule of events.k8s.io/v1 for new events.
+    fn check_strictly(&self, event: &Event) -> Result<(), SinkError> {
+        if self.has_strict_rules { strict_rules::check_new(event) } else { Ok(()) }
     }
 
     fn create(&mut self, mut event: Event) -> Result<Event, WriteError> {
@@ -241,9 +253,13 @@ impl<'a> WriteBatch<'a> {
 
     fn update(&mut self, mut event: Event) -> Result<Event, WriteError> {
         let Some(old) = self.stored(&event.metadata.namespace, &event.metadata.name)? else {
+            self.check_strictly(&event)?;
             return self.insert_free(event);
         };
         api_rules::take_over(&mut event.metadata, &old)?;
+        if self.has_strict_rules {
+            strict_rules::check_change(&old, &event)?;
+        }
         self.change(&old, event)
     }
 
@@ -255,7 +271,11 @@ impl<'a> WriteBatch<'a> {
         };
         let mut new = old.clone();
         if let Some(series) = changed_series(event) {
-            new.set_series(whole_series(series));
+            let series = whole_series(series);
+            if self.has_strict_rules && old.series() != Some(series) {
+                strict_rules::check_series(event, series)?;
+            }
+            new.set_series(series);
             return self.change(&old, new);
         }
         // A field that the patch leaves out stays as it was: see `EventPatch::new`.

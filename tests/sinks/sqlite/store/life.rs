@@ -17,7 +17,8 @@ fn options_are_read_from_text() {
         serde_json::from_str(r#"{"ttl": "90m", "synchronous": "normal", "busy_timeout": "250ms"}"#).unwrap();
     assert_eq!((options.get_max_events(), options.get_synchronous()), (None, SqliteSynchronous::Normal));
     let text = serde_json::to_string(&options).unwrap();
-    assert_eq!(text, r#"{"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms","full_check":false}"#);
+    let expected = r#"{"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms","full_check":false,"events_v1_rules":false}"#;
+    assert_eq!(text, expected);
     let limited: SqliteSinkOptions = serde_json::from_str(r#"{"max_events": 7}"#).unwrap();
     assert_eq!(limited.get_max_events(), Some(7));
     assert_eq!(serde_json::from_str::<SqliteSinkOptions>(&text).unwrap(), options);

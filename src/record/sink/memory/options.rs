@@ -1,0 +1,87 @@
+//! The options of a store in memory: how much it keeps, for how long, and what it refuses.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::record::sink::api_rules;
+use crate::serde_object::object_only;
+
+/// Options of a [`MemorySink`](super::MemorySink).
+///
+/// They can come from a configuration file, with the setters' names as keys. A key that is left out
+/// has its default, and a key that does not exist is an error. A value out of range is an error
+/// that names the option when the store is made.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::MemorySinkOptions;
+/// use std::time::Duration;
+///
+/// let options = MemorySinkOptions::default().max_events(500).ttl(Duration::from_secs(5400));
+/// let read: MemorySinkOptions = serde_json::from_str(r#"{"max_events": 500, "ttl": "1h30m"}"#)?;
+/// assert_eq!(read, options);
+/// assert!(serde_json::from_str::<MemorySinkOptions>(r#"{"max": 500}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
+pub struct MemorySinkOptions {
+    max_events: usize,
+    #[serde(with = "crate::duration")]
+    ttl: Duration,
+    events_v1_rules: bool,
+}
+
+object_only!(MemorySinkOptions);
+
+impl Default for MemorySinkOptions {
+    fn default() -> Self {
+        // An hour is the API server's `--event-ttl`.
+        Self { max_events: 10_000, ttl: Duration::from_secs(3600), events_v1_rules: false }
+    }
+}
+
+impl MemorySinkOptions {
+    /// Sets the largest number of events that the store holds. When a new event comes to a full
+    /// store, the event that was written longest ago makes room. 1 to 16,777,216, default 10,000.
+    pub fn max_events(mut self, events: usize) -> Self {
+        self.max_events = events;
+        self
+    }
+
+    /// Sets the time for which an event is kept after its last write. More than zero, default an
+    /// hour, as an API server keeps events.
+    pub fn ttl(mut self, time: Duration) -> Self {
+        self.ttl = time;
+        self
+    }
+
+    /// Sets whether an event with an event time must satisfy all rules that an API server has for
+    /// events.k8s.io/v1. The rules are listed at [`MemorySink`](super::MemorySink). Default false.
+    pub fn events_v1_rules(mut self, applies: bool) -> Self {
+        self.events_v1_rules = applies;
+        self
+    }
+
+    /// Returns the largest number of events that the store holds.
+    pub fn get_max_events(&self) -> usize {
+        self.max_events
+    }
+
+    /// Returns the time for which an event is kept after its last write.
+    pub fn get_ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Returns whether the rules of events.k8s.io/v1 apply to an event with an event time.
+    pub fn get_events_v1_rules(&self) -> bool {
+        self.events_v1_rules
+    }
+
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        api_rules::check_bounds(self.max_events, self.ttl)
+    }
+}

@@ -1,0 +1,173 @@
+//! The rules of an API server for an event that comes through events.k8s.io/v1, row by row, against
+//! both stores that have them. A kube-apiserver 1.36.2 gave the same answers.
+
+mod rows;
+
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind};
+use eventcast::{Event, EventSink, MemorySink, SinkError, Timestamp};
+
+use rows::{ACCEPTED, ALWAYS, FIXED, NEW, annotation, at, changed, good, label, repeated, untimed};
+
+/// Calls `check` for a new store of each kind that has the rules.
+fn for_each_store(check: fn(&dyn EventSink)) {
+    let options = MemorySinkOptions::default().events_v1_rules(true);
+    check(&MemorySink::with_options(options).unwrap());
+    #[cfg(feature = "sqlite-system")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let options = eventcast::sink::SqliteSinkOptions::default().events_v1_rules(true);
+        let path = folder.path().join("events.db");
+        check(&eventcast::SqliteSink::with_options(path, options).unwrap());
+    }
+}
+
+fn assert_refused(answer: Result<Event, SinkError>, words: &str) {
+    let error = answer.expect_err(words);
+    assert_eq!(error.kind(), SinkErrorKind::Rejected, "{error}");
+    assert!(error.to_string().contains(words), "{error}: {words}");
+}
+
+#[test]
+fn a_new_event_is_refused_for_each_rule() {
+    for_each_store(|store| {
+        for (change, words) in ALWAYS {
+            assert_refused(store.create(&changed(&good(), change)), words);
+            assert_refused(store.update(&changed(&good(), change)), words);
+        }
+        for (change, words) in NEW {
+            let words = format!(" is invalid: for events.k8s.io/v1 {words}");
+            assert_refused(store.create(&changed(&good(), change)), &words);
+        }
+    });
+}
+
+#[test]
+fn without_the_option_only_the_rules_of_both_apis_apply() {
+    for (change, words) in ALWAYS {
+        assert_refused(MemorySink::new().create(&changed(&good(), change)), words);
+    }
+    for (change, words) in NEW {
+        assert!(MemorySink::new().create(&changed(&good(), change)).is_ok(), "{words}");
+    }
+}
+
+#[test]
+fn what_is_right_is_accepted() {
+    for (row, change) in ACCEPTED.into_iter().enumerate() {
+        let event = changed(&good(), change);
+        MemorySink::new().create(&event).unwrap_or_else(|error| panic!("row {row}: {error}"));
+    }
+    for_each_store(|store| {
+        for (row, change) in ACCEPTED.into_iter().enumerate() {
+            let mut event = changed(&good(), change);
+            if !event.metadata.name.is_empty() {
+                event.metadata.name = format!("web-{row}").into();
+            }
+            store.create(&event).unwrap_or_else(|error| panic!("row {row}: {error}"));
+        }
+    });
+}
+
+#[test]
+fn an_event_without_an_event_time_has_the_rules_of_core_v1() {
+    for_each_store(|store| {
+        let mut event = Event::default();
+        event.metadata.name = "Old_Name".into();
+        event.type_ = "Debug".into();
+        event.count = 1;
+        event.source.component = "probe".into();
+        event.last_timestamp = Some(at(1));
+        let stored = store.create(&event).unwrap();
+        event.count = 2;
+        event.message = "m".repeat(2000).into();
+        assert_eq!(store.patch(&event).unwrap().count, 2);
+        assert_eq!(store.update(&stored).unwrap_err().kind(), SinkErrorKind::Rejected, "another version");
+        event.metadata.set_resource_version("");
+        event.type_ = "Other".into();
+        assert_eq!(store.update(&event).unwrap().type_, "Other");
+        // Go's zero time is no event time.
+        event.metadata.name = "Old_Name.2".into();
+        event.set_event_time("0001-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+        assert!(store.create(&event).is_ok());
+    });
+}
+
+#[test]
+fn an_update_changes_series_labels_and_annotations_only() {
+    for_each_store(|store| {
+        let stored = store.create(&good()).unwrap();
+        for (change, field) in FIXED {
+            let words = format!("is invalid: for events.k8s.io/v1 the {field} must stay as it is");
+            assert_refused(store.update(&changed(&stored, change)), &words);
+        }
+        let found = store.update(&stored).unwrap();
+        assert_eq!(found, stored, "a refused update has changed something");
+        let words = "for events.k8s.io/v1 a label must be";
+        assert_refused(store.update(&changed(&stored, |e| label(e, "a b", ""))), words);
+        let words = "the count of the series must be at least 2, got 1";
+        assert_refused(store.update(&changed(&stored, |e| e.set_series(repeated(1)))), words);
+        let new = changed(&stored, |e| {
+            label(e, "a", "b");
+            annotation(e, "c", "d".into());
+            e.set_series(repeated(3));
+        });
+        let found = store.update(&new).unwrap();
+        assert_eq!((found.metadata.labels().len(), found.series().unwrap().count), (1, 3));
+    });
+}
+
+#[test]
+fn a_patch_of_a_series_is_checked_if_it_changes() {
+    for_each_store(|store| {
+        let event = changed(&good(), |e| e.set_series(repeated(2)));
+        let stored = store.create(&event).unwrap();
+        let patch = |series| {
+            let mut event = event.clone();
+            event.set_series(series);
+            store.patch(&event)
+        };
+        assert_refused(patch(repeated(1)), "the count of the series must be at least 2, got 1");
+        assert_refused(patch(untimed(3)), "the last observed time of the series must be set");
+        assert_eq!(patch(repeated(2)).unwrap(), stored, "a refused patch has changed something");
+        assert_eq!(patch(repeated(7)).unwrap().series(), Some(repeated(7)));
+        // The series may go back, and an event of core/v1 may get one.
+        assert_eq!(patch(repeated(3)).unwrap().series(), Some(repeated(3)));
+        let mut old = Event::default();
+        old.metadata.name = "web-0.2".into();
+        old.metadata.namespace = "blue".into();
+        old.involved_object.namespace = "blue".into();
+        old.count = 2;
+        store.create(&old).unwrap();
+        let mut patch = event.clone();
+        patch.metadata.name = "web-0.2".into();
+        let found = store.patch(&patch).unwrap();
+        assert_eq!((found.count, found.series()), (2, Some(repeated(2))));
+        // core/v1's own patch changes the count and the message of an event with an event time.
+        let mut patch = event.clone();
+        (patch.count, patch.message) = (2, "m".into());
+        let found = store.patch(&patch).unwrap();
+        assert_eq!((found.count, found.message.as_str()), (2, "m"));
+    });
+}
+
+#[test]
+fn an_invalid_series_that_stays_is_no_reason_to_refuse() {
+    let store = MemorySink::new();
+    let stored = store.create(&changed(&good(), |e| e.set_series(repeated(1)))).unwrap();
+    assert_eq!(store.patch(&stored).unwrap(), stored);
+    // A file may hold what a process without these rules has written.
+    #[cfg(feature = "sqlite-system")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.db");
+        let lenient = eventcast::SqliteSink::open(&path).unwrap();
+        let mut odd = changed(&good(), |e| e.set_series(repeated(1)));
+        (odd.metadata.name, odd.type_) = ("Bad_Name".into(), "Debug".into());
+        let stored = lenient.create(&odd).unwrap();
+        let options = eventcast::sink::SqliteSinkOptions::default().events_v1_rules(true);
+        let strict = eventcast::SqliteSink::with_options(&path, options).unwrap();
+        assert_eq!(strict.patch(&stored).unwrap(), stored);
+        let labelled = changed(&stored, |e| label(e, "a", "b"));
+        assert_eq!(strict.update(&labelled).unwrap().metadata.labels().len(), 1);
+    }
+}
