@@ -203,6 +203,9 @@ pub struct WatcherStats {
     pub dropped: DropCounts,
     /// Events that the watcher's filter refused, so that they were not offered.
     pub filtered: u64,
+    /// Events that the watcher was not offered because the bus does not have them, and that it
+    /// received as gaps: those of [`publish_gap`](crate::Publisher::publish_gap).
+    pub missed: u64,
     /// Events that are in the queue now, or that the reader has taken out and not given back yet.
     pub queued: u64,
     /// The events by which the watcher is behind: those that were offered, and are neither
@@ -235,6 +238,8 @@ impl WatcherStats {
         self.delivered += other.delivered;
         self.dropped.add(&other.dropped);
         self.filtered += other.filtered;
+        // One gap may be as large as half of the numbers.
+        self.missed = self.missed.saturating_add(other.missed);
         self.queued += other.queued;
         self.lag += other.lag;
         self.high_water = self.high_water.max(other.high_water);
@@ -250,6 +255,7 @@ impl WatcherStats {
             (&mut self.offered, part.offered),
             (&mut self.delivered, part.delivered),
             (&mut self.filtered, part.filtered),
+            (&mut self.missed, part.missed),
             (&mut self.queued, part.queued),
             (&mut self.lag, part.lag),
             (&mut self.panics, part.panics),
@@ -275,7 +281,7 @@ impl fmt::Display for WatcherStats {
             f,
             ": offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}"
         )?;
-        for (name, count) in [("filtered", self.filtered), ("panics", self.panics)] {
+        for (name, count) in [("filtered", self.filtered), ("missed", self.missed), ("panics", self.panics)] {
             if count > 0 {
                 write!(f, ", {name} {count}")?;
             }
@@ -308,6 +314,9 @@ pub struct BusStats {
     /// count equals the number of events that the bus accepted from publishers. While the bus runs,
     /// the count is behind that number by the events in the incoming queue.
     pub accepted: u64,
+    /// Events that [`publish_gap`](crate::Publisher::publish_gap) has reported as missing. They
+    /// count neither as published nor as accepted.
+    pub missed: u64,
     /// Events handed back to a publisher because the incoming queue was full.
     pub rejected_full: u64,
     /// Events handed back to a publisher because the bus was closed.
@@ -360,6 +369,9 @@ impl fmt::Display for BusStats {
             self.rejected_full,
             self.rejected_stopped
         )?;
+        if self.missed > 0 {
+            write!(f, ", missed {}", self.missed)?;
+        }
         let between = between(f);
         for watcher in &self.watchers {
             write!(f, "{between}{watcher}")?;

@@ -41,11 +41,13 @@ const DESCRIPTIONS: &[(&str, bool, &str)] = &[
     ("eventcast_published_total", COUNTER, "Events given to publishers."),
     ("eventcast_accepted_total", COUNTER, "Of these: taken for distribution."),
     ("eventcast_rejected_total", COUNTER, "Of these: handed back, by reason."),
+    ("eventcast_missed_total", COUNTER, "Events that a publisher has reported as missing."),
     ("eventcast_watchers", GAUGE, "Watchers that are registered."),
     ("eventcast_watcher_offered_total", COUNTER, "Events that passed the watcher's filter."),
     ("eventcast_watcher_delivered_total", COUNTER, "Of these: received."),
     ("eventcast_watcher_dropped_total", COUNTER, "Of these: lost, by reason."),
     ("eventcast_watcher_filtered_total", COUNTER, "Events that the watcher's filter refused."),
+    ("eventcast_watcher_missed_total", COUNTER, "Events that the bus did not have for the watcher."),
     ("eventcast_watcher_panics_total", COUNTER, "Panics of the watcher's filter, hook or handler."),
     ("eventcast_watcher_queued", GAUGE, "Events in the queue, or borrowed by the reader."),
     ("eventcast_watcher_lag", GAUGE, "Events offered, and neither delivered nor lost yet."),
@@ -80,6 +82,7 @@ impl BusStats {
         let bus = || bus.to_owned();
         counter!("eventcast_published_total", "bus" => bus()).absolute(self.published());
         counter!("eventcast_accepted_total", "bus" => bus()).absolute(self.accepted);
+        counter!("eventcast_missed_total", "bus" => bus()).absolute(self.missed);
         for (reason, count) in [("full", self.rejected_full), ("stopped", self.rejected_stopped)] {
             counter!("eventcast_rejected_total", "bus" => bus(), "reason" => reason).absolute(count);
         }
@@ -90,6 +93,7 @@ impl BusStats {
                 ("eventcast_watcher_offered_total", figures.offered),
                 ("eventcast_watcher_delivered_total", figures.delivered),
                 ("eventcast_watcher_filtered_total", figures.filtered),
+                ("eventcast_watcher_missed_total", figures.missed),
                 ("eventcast_watcher_panics_total", figures.panics),
             ] {
                 counter!(metric, &labels()).absolute(count);

@@ -30,7 +30,8 @@
 //! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
 //!   close.
 //! * **incoming queue**: the bounded queue between the publishers and the distributor.
-//! * **entry**: an item of the incoming queue: an event, a batch, a registration or a flush.
+//! * **entry**: an item of the incoming queue: an event, a batch, a registration, a flush, or a gap
+//!   that a publisher has published.
 //! * **distributor**: what takes entries and offers their events to every watcher. One thread at a
 //!   time works with it, under its lock.
 //! * **dispatcher**: the thread that works with the distributor while there is something to do.
@@ -131,7 +132,7 @@
 //! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
 //! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
 //! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
-//! | `SentSide::filtered`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
+//! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the position |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |
 //! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
@@ -143,7 +144,7 @@
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
-//! | `Lifecycle::accepted` | dispatcher | relaxed | `stats` | relaxed | a count |
+//! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
 //!
 //! # How little is lost to sleeping
 //!

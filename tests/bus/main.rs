@@ -8,6 +8,7 @@ mod config;
 mod edges;
 mod end;
 mod faults;
+mod gaps;
 mod handlers;
 mod handles;
 #[cfg(feature = "metrics")]

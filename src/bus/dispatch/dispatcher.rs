@@ -76,6 +76,7 @@ impl<T: Clone> Dispatcher<T> {
         match control {
             Some(Entry::Register(sender)) => distributor.register(sender),
             Some(Entry::Flush(ticket)) => distributor.answer(&ticket),
+            Some(Entry::Gap(events)) => distributor.skip(events),
             Some(entry) => distributor.carried = Some(entry),
             None => {}
         }

@@ -17,6 +17,10 @@ use super::entry::{Entry, FlushTicket};
 /// does not panic.
 pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 
+/// The highest position that a gap may reach. Events are counted on from there, so no count
+/// overflows.
+const LAST_GAP: u64 = 1 << 62;
+
 pub(super) struct Distributor<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) incoming: Receiver<Entry<T>>,
@@ -32,6 +36,8 @@ pub(super) struct Distributor<T> {
     /// An entry that has been taken, but that belongs to the next round.
     pub(super) carried: Option<Entry<T>>,
     pub(super) accepted: u64,
+    /// The number of events that gaps from outside stood for.
+    missed: u64,
     /// The number of deliveries since one of them found a reader that slept.
     pub(super) unheard: u32,
     /// The number of entries that others than the dispatcher have taken out of the incoming queue
@@ -56,6 +62,7 @@ impl<T> Distributor<T> {
             pending: Vec::new(),
             carried: None,
             accepted: 0,
+            missed: 0,
             unheard: 0,
             pulled: 0,
         }
@@ -122,6 +129,20 @@ impl<T> Distributor<T> {
         self.senders.push(sender);
     }
 
+    /// Tells every watcher that this many events are missing here, and wakes those that sleep.
+    pub(super) fn skip(&mut self, events: u64) {
+        let events = events.min(LAST_GAP.saturating_sub(self.accepted + self.missed));
+        self.missed += events;
+        self.lifecycle.set_missed(self.missed);
+        for sender in &mut self.senders {
+            sender.skip(events);
+        }
+        full_fence();
+        for sender in &self.senders {
+            sender.state.wake_cell.wake();
+        }
+    }
+
     pub(super) fn answer(&self, ticket: &FlushTicket) {
         // Handlers that were stopped but still handle queued events count too, because the list is
         // the registry's. A handler that is registered behind the flush has position zero, so the
@@ -177,7 +198,7 @@ impl<T> Distributor<T> {
                 Entry::Register(sender) => late.push((sender, events.len())),
                 Entry::Event(event) => events.push(event),
                 Entry::Batch(more) => events.extend(more),
-                Entry::Flush(_) => {}
+                Entry::Flush(_) | Entry::Gap(_) => {}
             }
         }
         self.accept(events.len());

@@ -10,6 +10,8 @@ pub(crate) enum Entry<T> {
     Batch(Vec<T>),
     Register(Box<MailboxSender<T>>),
     Flush(Arc<FlushTicket>),
+    /// This many events are missing here for every watcher.
+    Gap(u64),
 }
 
 /// The handlers for which one flush waits. The dispatcher records them when it reaches the flush.

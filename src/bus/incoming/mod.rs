@@ -1,5 +1,6 @@
 //! The way into the incoming queue: through the gate, for publishers and control entries.
 
+mod gap;
 mod publisher;
 mod queue;
 

@@ -69,7 +69,7 @@ use super::queue::IncomingQueue;
 /// ```
 #[doc(alias = "Sender")]
 pub struct Publisher<T> {
-    incoming: Arc<IncomingQueue<T>>,
+    pub(super) incoming: Arc<IncomingQueue<T>>,
 }
 
 impl<T> Publisher<T> {

@@ -163,6 +163,15 @@ impl<T> MailboxSender<T> {
         }
     }
 
+    /// Tells the watcher that this many events are missing here. None of them was offered.
+    pub(crate) fn skip(&mut self, events: u64) {
+        if !self.state.is_stopped() {
+            self.sent.decided += events;
+            self.sent.missed += events;
+            self.state.publish_sent(&self.sent);
+        }
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }

@@ -37,6 +37,7 @@ pub(crate) struct Lifecycle {
     /// distributor's lock.
     lent: AtomicBool,
     accepted: AtomicU64,
+    missed: AtomicU64,
     pub(crate) registry: Registry,
     report: Mutex<Option<ShutdownReport>>,
 }
@@ -68,6 +69,7 @@ impl Lifecycle {
             abandoned: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
             registry: Registry::new(),
             report: Mutex::new(None),
         }
@@ -283,6 +285,11 @@ impl Lifecycle {
         self.accepted.store(events, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_missed(&self, events: u64) {
+        // Relaxed: a count, as in `set_accepted`.
+        self.missed.store(events, Ordering::Relaxed);
+    }
+
     pub(crate) fn count_refused(&self, refusal: Refusal, events: usize) {
         self.gate.count_refused(refusal, events as u64);
     }
@@ -292,6 +299,8 @@ impl Lifecycle {
         let Totals { watchers, departed, departed_by_name } = self.registry.totals();
         // Relaxed: a count.
         let accepted = self.accepted.load(Ordering::Relaxed);
-        BusStats { accepted, rejected_full, rejected_stopped, watchers, departed, departed_by_name }
+        // Relaxed: a count.
+        let missed = self.missed.load(Ordering::Relaxed);
+        BusStats { accepted, missed, rejected_full, rejected_stopped, watchers, departed, departed_by_name }
     }
 }

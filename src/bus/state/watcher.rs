@@ -60,6 +60,8 @@ struct SentSide {
     stopped: AtomicU64,
     abandoned: AtomicU64,
     filtered: AtomicU64,
+    /// The number of events that are missing for every watcher, or that history no longer had.
+    missed: AtomicU64,
     high_water: AtomicU64,
 }
 
@@ -84,6 +86,7 @@ pub(crate) struct Sent {
     pub(crate) queued: u64,
     pub(crate) drops: DropCounts,
     pub(crate) filtered: u64,
+    pub(crate) missed: u64,
     pub(crate) high_water: u64,
 }
 
@@ -135,6 +138,7 @@ impl WatcherState {
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
         // Relaxed, as well: they are behind the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
+        to.missed.store(sent.missed, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
         to.queued.store(sent.queued, Ordering::Relaxed);
         to.decided.store(sent.decided, Ordering::Relaxed);
@@ -305,10 +309,10 @@ impl WatcherState {
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
-        // Relaxed, all: counts. `filtered` depends on no other count.
+        // Relaxed, all: counts. `filtered` and `missed` depend on no other count.
         let queued = sent.queued.load(Ordering::Relaxed);
-        let (filtered, high_water) =
-            (sent.filtered.load(Ordering::Relaxed), sent.high_water.load(Ordering::Relaxed));
+        let (filtered, missed) = (sent.filtered.load(Ordering::Relaxed), sent.missed.load(Ordering::Relaxed));
+        let high_water = sent.high_water.load(Ordering::Relaxed);
         // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed`
         // and `count_discarded`.
         fence(Ordering::Acquire);
@@ -321,6 +325,7 @@ impl WatcherState {
             delivered,
             dropped,
             filtered,
+            missed,
             queued: queued.saturating_sub(delivered + stopped + abandoned),
             lag: offered.saturating_sub(delivered + dropped.total()),
             high_water,

@@ -1,5 +1,6 @@
 //! Watching: the builder of a watcher, and the readers of its mailbox.
 
+mod batches;
 mod builder;
 #[cfg(any(feature = "recorder", eventcast_loom))]
 mod bulk;

@@ -67,12 +67,15 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// ```
     pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send {
         async move {
-            let next = {
-                let mut receiving = Receiving { receiver: self.receiver(), has_waited: false };
-                poll_fn(|cx| receiving.poll(cx)).await
-            };
+            let next = self.next_async().await;
             self.delivery(next).ok_or(RecvError)
         }
+    }
+
+    /// Waits until there is an event, a gap or the end.
+    pub(super) async fn next_async(&mut self) -> Next {
+        let mut receiving = Receiving { receiver: self.receiver(), has_waited: false };
+        poll_fn(|cx| receiving.poll(cx)).await
     }
 }
 

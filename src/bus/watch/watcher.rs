@@ -12,7 +12,7 @@ use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 #[cfg(feature = "select")]
 use crate::sync::Signal;
 
-use super::delivery::{Batch, Delivery};
+use super::delivery::Delivery;
 use super::stop_handle::StopHandle;
 
 /// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
@@ -234,100 +234,6 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         }
     }
 
-    /// Waits for events, and receives events that came together as one slice, without cloning.
-    ///
-    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
-    /// dispatcher. Such a part has one event if the policy is
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and about a quarter of the queue's length
-    /// at most if the dispatcher has waited for room.
-    ///
-    /// # Errors
-    ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
-    ///
-    /// # Blocking
-    ///
-    /// Waits as [`recv`](Self::recv) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// let batch = watcher.recv_batch()?;
-    /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn recv_batch(&mut self) -> Result<Batch<'_, T>, RecvError> {
-        let next = self.receiver.wait(None);
-        self.batch(next).ok_or(RecvError)
-    }
-
-    /// Receives the events that are there now, as [`recv_batch`](Self::recv_batch) does. Never
-    /// waits.
-    ///
-    /// # Errors
-    ///
-    /// - [`TryRecvError::Empty`] if there is nothing now.
-    /// - [`TryRecvError::Stopped`] at the end.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    /// use eventcast::error::TryRecvError;
-    /// use std::time::Duration;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// assert_eq!(watcher.try_recv_batch().unwrap_err(), TryRecvError::Empty);
-    /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// bus.flush(Duration::from_secs(10))?;
-    /// assert_eq!(&*watcher.try_recv_batch()?, [1, 2, 3]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
-        let next = self.receiver.next_or_pull(1);
-        self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
-    }
-
-    /// Waits for events as [`recv_batch`](Self::recv_batch) does, for at most `timeout` by the
-    /// bus's clock.
-    ///
-    /// # Errors
-    ///
-    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
-    /// - [`RecvTimeoutError::Stopped`] at the end.
-    ///
-    /// # Blocking
-    ///
-    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
-    /// timeout.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    /// use eventcast::error::RecvTimeoutError;
-    /// use std::time::Duration;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// let error = watcher.recv_batch_timeout(Duration::ZERO).unwrap_err();
-    /// assert_eq!(error, RecvTimeoutError::Timeout);
-    /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// assert_eq!(&*watcher.recv_batch_timeout(Duration::from_secs(10))?, [1, 2, 3]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
-        let next = self.receiver.wait(self.deadline(timeout));
-        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
-        self.batch(next).ok_or(error)
-    }
-
     /// Stops the watcher. The bus offers it nothing more. The events in its queue stay readable,
     /// then comes the end. Never waits.
     ///
@@ -449,7 +355,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.receiver.state.stats()
     }
 
-    fn deadline(&self, timeout: Duration) -> Deadline {
+    pub(super) fn deadline(&self, timeout: Duration) -> Deadline {
         self.receiver.lifecycle.clock.deadline(timeout)
     }
 
@@ -474,17 +380,6 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         let event = self.receiver.events()[0].clone();
         self.receiver.release();
         event
-    }
-
-    fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
-        let lagged = match next {
-            Next::Event => 0,
-            Next::Lagged(count) => count,
-            Next::Empty | Next::End => return None,
-        };
-        let events = self.receiver.events().len();
-        self.receiver.borrow(events);
-        Some(Batch::new(lagged, self.receiver.events()))
     }
 }
 

@@ -1,0 +1,143 @@
+//! Receiving events that came together as one slice, without cloning them.
+
+use std::time::Duration;
+
+use crate::bus::mailbox::Next;
+use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
+
+use super::delivery::Batch;
+use super::watcher::Watcher;
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Waits for events, and receives events that came together as one slice, without cloning.
+    ///
+    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
+    /// dispatcher. Such a part has one event if the policy is
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and about a quarter of the queue's length
+    /// at most if the dispatcher has waited for room.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    ///
+    /// # Blocking
+    ///
+    /// Waits as [`recv`](Self::recv) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let batch = watcher.recv_batch()?;
+    /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch(&mut self) -> Result<Batch<'_, T>, RecvError> {
+        let next = self.receiver.wait(None);
+        self.batch(next).ok_or(RecvError)
+    }
+
+    /// Receives the events that are there now, as [`recv_batch`](Self::recv_batch) does. Never
+    /// waits.
+    ///
+    /// # Errors
+    ///
+    /// - [`TryRecvError::Empty`] if there is nothing now.
+    /// - [`TryRecvError::Stopped`] at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::TryRecvError;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// assert_eq!(watcher.try_recv_batch().unwrap_err(), TryRecvError::Empty);
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// bus.flush(Duration::from_secs(10))?;
+    /// assert_eq!(&*watcher.try_recv_batch()?, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
+        let next = self.receiver.next_or_pull(1);
+        self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+    }
+
+    /// Waits for events as [`recv_batch`](Self::recv_batch) does, for at most `timeout` by the
+    /// bus's clock.
+    ///
+    /// # Errors
+    ///
+    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
+    /// timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::RecvTimeoutError;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let error = watcher.recv_batch_timeout(Duration::ZERO).unwrap_err();
+    /// assert_eq!(error, RecvTimeoutError::Timeout);
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// assert_eq!(&*watcher.recv_batch_timeout(Duration::from_secs(10))?, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
+        let next = self.receiver.wait(self.deadline(timeout));
+        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        self.batch(next).ok_or(error)
+    }
+
+    /// Waits for events as [`recv_batch`](Self::recv_batch) does, as a task.
+    ///
+    /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let batch = futures::executor::block_on(watcher.recv_batch_async())?;
+    /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch_async(&mut self) -> impl Future<Output = Result<Batch<'_, T>, RecvError>> + Send {
+        async move {
+            let next = self.next_async().await;
+            self.batch(next).ok_or(RecvError)
+        }
+    }
+
+    fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
+        let lagged = match next {
+            Next::Event => 0,
+            Next::Lagged(count) => count,
+            Next::Empty | Next::End => return None,
+        };
+        let events = self.receiver.events().len();
+        self.receiver.borrow(events);
+        Some(Batch::new(lagged, self.receiver.events()))
+    }
+}
