@@ -34,6 +34,8 @@ pub enum DropReason {
     Oldest,
     /// The watcher's queue stayed full for as long as its policy waits.
     TimedOut,
+    /// The watcher's queue was full, and its policy ended the watcher.
+    Evicted,
     /// The watcher was stopped or dropped.
     Stopped,
     /// The bus was shut down by a deadline.
@@ -46,6 +48,7 @@ impl fmt::Display for DropReason {
             Self::Incoming => "incoming",
             Self::Oldest => "oldest",
             Self::TimedOut => "timed out",
+            Self::Evicted => "evicted",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
         })
@@ -77,6 +80,8 @@ pub struct DropCounts {
     pub oldest: u64,
     /// See [`DropReason::TimedOut`].
     pub timed_out: u64,
+    /// See [`DropReason::Evicted`].
+    pub evicted: u64,
     /// See [`DropReason::Stopped`].
     pub stopped: u64,
     /// See [`DropReason::Abandoned`].
@@ -115,6 +120,7 @@ impl DropCounts {
             DropReason::Incoming => self.incoming,
             DropReason::Oldest => self.oldest,
             DropReason::TimedOut => self.timed_out,
+            DropReason::Evicted => self.evicted,
             DropReason::Stopped => self.stopped,
             DropReason::Abandoned => self.abandoned,
         }
@@ -137,6 +143,7 @@ impl DropCounts {
             (DropReason::Incoming, self.incoming),
             (DropReason::Oldest, self.oldest),
             (DropReason::TimedOut, self.timed_out),
+            (DropReason::Evicted, self.evicted),
             (DropReason::Stopped, self.stopped),
             (DropReason::Abandoned, self.abandoned),
         ];
@@ -147,6 +154,7 @@ impl DropCounts {
         self.incoming += other.incoming;
         self.oldest += other.oldest;
         self.timed_out += other.timed_out;
+        self.evicted += other.evicted;
         self.stopped += other.stopped;
         self.abandoned += other.abandoned;
     }
@@ -204,7 +212,8 @@ pub struct WatcherStats {
     /// Events that the watcher's filter refused, so that they were not offered.
     pub filtered: u64,
     /// Events that the watcher was not offered because the bus does not have them, and that it
-    /// received as gaps: those of [`publish_gap`](crate::Publisher::publish_gap).
+    /// receives as gaps: those of a [published gap](crate::Publisher::publish_gap), and those that
+    /// the [history](crate::BusOptions::history) no longer had when the watcher started.
     pub missed: u64,
     /// Events that are in the queue now, or that the reader has taken out and not given back yet.
     pub queued: u64,
@@ -262,6 +271,7 @@ impl WatcherStats {
             (&mut self.dropped.incoming, part.dropped.incoming),
             (&mut self.dropped.oldest, part.dropped.oldest),
             (&mut self.dropped.timed_out, part.dropped.timed_out),
+            (&mut self.dropped.evicted, part.dropped.evicted),
             (&mut self.dropped.stopped, part.dropped.stopped),
             (&mut self.dropped.abandoned, part.dropped.abandoned),
         ] {

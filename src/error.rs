@@ -387,7 +387,7 @@ impl OverflowPolicyError {
 impl fmt::Display for OverflowPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shown } = self;
-        write!(f, "policy must be drop_incoming, drop_oldest, wait or wait_for:250ms, got {shown}")
+        write!(f, "policy must be drop_incoming, drop_oldest, evict, wait or wait_for:250ms, got {shown}")
     }
 }
 

@@ -102,6 +102,7 @@ impl BusStats {
                 ("incoming", figures.dropped.incoming),
                 ("oldest", figures.dropped.oldest),
                 ("timed_out", figures.dropped.timed_out),
+                ("evicted", figures.dropped.evicted),
                 ("stopped", figures.dropped.stopped),
                 ("abandoned", figures.dropped.abandoned),
             ] {

@@ -15,9 +15,9 @@ use crate::error::OverflowPolicyError;
 ///
 /// `examples/policies.rs` in the repository shows the loss under each policy.
 ///
-/// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `wait`, or
-/// `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one is
-/// `wait_for:250ms`.
+/// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `evict`,
+/// `wait`, or `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one
+/// is `wait_for:250ms`.
 ///
 #[cfg_attr(
     feature = "serde",
@@ -45,6 +45,16 @@ pub enum OverflowPolicy {
     DropIncoming,
     /// The watcher loses the oldest event in its queue, so that the newest are kept. Nobody waits.
     DropOldest,
+    /// The watcher ends at the first event that does not fit. Nobody waits.
+    ///
+    /// The bus offers the watcher nothing more. The watcher delivers what is in its queue, then the
+    /// end, and [`end_reason`](crate::Watcher::end_reason) returns
+    /// [`Evicted`](crate::bus::EndReason::Evicted). The events that came together with the first
+    /// one that did not fit are counted as dropped (evicted), and the watcher's
+    /// [`on_drop`](crate::WatchBuilder::on_drop) receives them. They do not show as a gap. This is
+    /// for a remote client that reads too slowly: close its connection, and let it come back and
+    /// [continue](crate::WatchBuilder::start) where it was. A recording cannot have this policy.
+    Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
     /// watcher loses nothing.
     #[doc(alias = "WaitIfChannelFull")]
@@ -67,6 +77,7 @@ impl fmt::Display for OverflowPolicy {
         match self {
             Self::DropIncoming => f.write_str("drop_incoming"),
             Self::DropOldest => f.write_str("drop_oldest"),
+            Self::Evict => f.write_str("evict"),
             Self::Wait => f.write_str("wait"),
             Self::WaitFor(limit) => write!(f, "wait_for:{limit:?}"),
         }
@@ -74,7 +85,7 @@ impl fmt::Display for OverflowPolicy {
 }
 
 /// Reads the words of a configuration file, as a command line has them: `drop_incoming`,
-/// `drop_oldest`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
+/// `drop_oldest`, `evict`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
 #[cfg(feature = "serde")]
 impl FromStr for OverflowPolicy {
     type Err = OverflowPolicyError;
@@ -84,6 +95,7 @@ impl FromStr for OverflowPolicy {
         match text {
             "drop_incoming" => Ok(Self::DropIncoming),
             "drop_oldest" => Ok(Self::DropOldest),
+            "evict" => Ok(Self::Evict),
             "wait" => Ok(Self::Wait),
             _ => limit.map(Self::WaitFor).ok_or_else(|| OverflowPolicyError::new(text)),
         }

@@ -46,6 +46,17 @@ where
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
+/// Returns the same bus, which keeps this many events for watchers that start in the past.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn history_bus(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    let options = options(2, queue, policy).history(history);
+    Broadcaster::with_options(options).expect("the options are in range")
+}
+
 /// Returns the same bus, whose publishers deliver directly.
 ///
 /// # Panics

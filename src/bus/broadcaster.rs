@@ -184,6 +184,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             rx,
             options.max_batch,
             completion,
+            options.history,
             options.direct_delivery,
         ));
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);

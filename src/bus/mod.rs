@@ -47,9 +47,15 @@
 //! * **mailbox**: the queue of one watcher, with a *sender* in the distributor and a *receiver* on
 //!   the reader's thread.
 //! * **credit**: the number of events for which a mailbox has room.
-//! * **position**: the number of an event in the order in which one watcher was offered events,
-//!   from 0 on.
-//! * **gap**: positions that the watcher lost. The reader receives it as `Lagged`.
+//! * **position**: the number of an accepted event in the one order of the bus, from 1 on. A gap
+//!   that a publisher has published takes as many positions as it stands for events.
+//! * **offset**: the number of an event among those that were decided for one watcher (queued, lost
+//!   or missing), from 0 on. Events that the filter refused have none.
+//! * **gap**: events that a watcher lost, or that were missing for it. The reader receives it as
+//!   `Lagged`.
+//! * **history**: the newest batches of the bus, which the distributor keeps for watchers that
+//!   start in the past.
+//! * **replay**: the distributor offers a new watcher what is in the history.
 //! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to
 //!   the end.
 //! * **borrowed**: said of events of the current slice that the caller reads in place, until its
@@ -60,6 +66,8 @@
 //! * **flush**: a wait until everything accepted before it has been offered and handled.
 //! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits
 //!   for the end.
+//! * **evict**: the dispatcher stops a watcher with the policy `Evict`, because an event does not
+//!   fit into its queue.
 //! * **abandon**: a shutdown by deadline no longer waits for watchers and handlers.
 //! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in
 //!   turn.
@@ -91,13 +99,13 @@
 //!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
 //!    `set_handled` and `count_discarded`. Here and in the table, the dispatcher is the thread that
 //!    has the distributor's lock.
-//! 3. For each watcher, every event below the position `decided` is in the queue, delivered or
-//!    lost. A reader that finds its queue empty below a decided position has found a gap.
-//! 4. The queue and the current slice together never hold more events than the queue's length: the
-//!    dispatcher sends only as many as it has credit for. The credit is the bound. The queue itself
-//!    has none, because slots for all events would cost every idle watcher their memory. With
-//!    `DropOldest` there is no credit: the sender makes room in the queue, and the events that the
-//!    reader holds come on top.
+//! 3. For each watcher, every event below the offset `decided` is in the queue, delivered, lost or
+//!    missing. A reader that finds its queue empty below a decided offset has found a gap.
+//! 4. The queue and the current slice together never hold more events than the queue's length, not
+//!    counting those that were replayed: the dispatcher sends only as many as it has credit for.
+//!    The credit is the bound. The queue itself has none, because slots for all events would cost
+//!    every idle watcher their memory. With `DropOldest` there is no credit: the sender makes room
+//!    in the queue, and the events that the reader holds come on top.
 //! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader
 //!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
 //!    each counts the events that it takes out.
@@ -126,6 +134,7 @@
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
 //! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
+//! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what did not fit is counted |
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `WatcherState::flags`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
@@ -133,7 +142,7 @@
 //! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
 //! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
-//! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the position |
+//! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the offset |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |
 //! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
@@ -169,9 +178,11 @@ pub use self::broadcaster::Broadcaster;
 #[cfg(feature = "recorder")]
 pub(crate) use self::dispatch::Completion;
 pub use self::incoming::Publisher;
-pub use self::options::{BusOptions, WatchOptions};
+pub use self::options::{BusOptions, Start, WatchOptions};
+pub use self::state::EndReason;
 pub use self::watch::{
     Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, WatchBuilder, WatchHandle, Watcher,
+    WithPositions,
 };
 #[cfg(eventcast_loom)]
 pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};

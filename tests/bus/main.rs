@@ -7,10 +7,12 @@ mod async_suite;
 mod config;
 mod edges;
 mod end;
+mod evict;
 mod faults;
 mod gaps;
 mod handlers;
 mod handles;
+mod history;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod order;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "serde")]
 use eventcast::OverflowPolicy::{self, WaitFor};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait};
 use eventcast::{BusOptions, WatchOptions};
 
 #[test]
@@ -38,15 +38,15 @@ fn getters_return_what_was_set() {
 #[test]
 fn a_policy_is_read_as_it_is_written() {
     let limits = [0, 100, 1_500, 250_000, 90_000_000].map(|us| WaitFor(Duration::from_micros(us)));
-    let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::MAX)].into_iter().chain(limits);
+    let policies = [DropIncoming, DropOldest, Evict, Wait, WaitFor(Duration::MAX)].into_iter().chain(limits);
     let policies: Vec<OverflowPolicy> = policies.chain([WaitFor(Duration::new(1, 1))]).collect();
     for policy in &policies {
         assert_eq!(policy.to_string().parse(), Ok(*policy), "{policy}");
     }
     let words: Vec<String> = policies.iter().map(ToString::to_string).collect();
-    assert_eq!(words[..3], ["drop_incoming", "drop_oldest", "wait"]);
+    assert_eq!(words[..4], ["drop_incoming", "drop_oldest", "evict", "wait"]);
     let expected = ["0ns", "100µs", "1.5ms", "250ms", "90s", "1.000000001s"];
-    assert_eq!(words[4..], expected.map(|limit| format!("wait_for:{limit}")));
+    assert_eq!(words[5..], expected.map(|limit| format!("wait_for:{limit}")));
     assert_eq!(policies.iter().collect::<HashSet<_>>().len(), policies.len());
 }
 
@@ -58,7 +58,7 @@ fn a_text_that_is_not_a_policy_is_shown() {
     {
         let error = text.parse::<OverflowPolicy>().unwrap_err();
         let expected =
-            format!("policy must be drop_incoming, drop_oldest, wait or wait_for:250ms, got {text}");
+            format!("policy must be drop_incoming, drop_oldest, evict, wait or wait_for:250ms, got {text}");
         assert_eq!(error.to_string(), expected);
     }
     let error = format!("\u{1b}[2J{}", "x".repeat(1000)).parse::<OverflowPolicy>().unwrap_err().to_string();
@@ -71,7 +71,7 @@ fn a_text_that_is_not_a_policy_is_shown() {
 #[cfg(feature = "serde")]
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {
-    for policy in [DropIncoming, DropOldest, Wait] {
+    for policy in [DropIncoming, DropOldest, Evict, Wait] {
         assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
     }
     let limit = WaitFor(Duration::from_millis(250));

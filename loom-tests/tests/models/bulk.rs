@@ -1,5 +1,5 @@
 //! Bulk readers, as recordings use them. The owner gives back the taken events later, in any order,
-//! and reports by position what it has handled.
+//! and reports by offset what it has handled.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn close_against_a_full_reader() {
         let handle = reader.handle();
         let closing = spawn(move || bus.close());
         let first = next(&mut reader).unwrap();
-        assert_eq!((first.position(), first.events()[0].number()), (0, 1));
+        assert_eq!((first.offset(), first.events()[0].number()), (0, 1));
         loop {
             let stage = reader.stage();
             if stage > EndStage::Running {
@@ -69,7 +69,7 @@ fn close_against_a_full_reader() {
             reader.wait(None, false, stage, || false);
         }
         reader.give_back(1);
-        assert_eq!(next(&mut reader).unwrap().position(), 1);
+        assert_eq!(next(&mut reader).unwrap().offset(), 1);
         reader.give_back(1);
         assert!(next(&mut reader).is_none());
         drop(reader);
@@ -180,10 +180,10 @@ fn room_given_back_out_of_order_against_the_dispatcher() {
         let deed = stored.clone();
         let handling = spawn(move || {
             let numbers: Vec<u32> = (0..3)
-                .map(|position| {
+                .map(|offset| {
                     let run = next(&mut reader).unwrap();
-                    assert_eq!(run.position(), position);
-                    if position > 0 {
+                    assert_eq!(run.offset(), offset);
+                    if offset > 0 {
                         // The reader keeps the first event.
                         reader.give_back(1);
                         reader.set_handled(Some(0));

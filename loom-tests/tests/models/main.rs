@@ -18,6 +18,10 @@ mod bulk;
 #[cfg(eventcast_loom)]
 mod direct;
 #[cfg(eventcast_loom)]
+mod eviction;
+#[cfg(eventcast_loom)]
+mod history;
+#[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
 mod pull;
@@ -43,6 +47,8 @@ fn main() -> std::process::ExitCode {
     let files = [
         bulk::models(),
         direct::models(),
+        eviction::models(),
+        history::models(),
         matrix::models(),
         pull::models(),
         reader::models(),

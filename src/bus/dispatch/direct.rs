@@ -23,7 +23,7 @@
 //! Only the dispatcher waits for the lock. Whoever else holds the lock does a bounded amount of
 //! work meanwhile, and wakes the readers after it has let the lock go.
 
-use crate::bus::mailbox::SharedBatch;
+use crate::bus::mailbox::{Positions, SharedBatch};
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::{Arc, Receiver, TryMutex};
@@ -55,10 +55,12 @@ impl<T> Dispatch<T> {
         incoming: Receiver<Entry<T>>,
         max_batch: usize,
         completion: Option<Completion<T>>,
+        history: usize,
         is_direct: bool,
     ) -> Self {
-        let is_direct = is_direct && completion.is_none();
-        let distributor = Distributor::new(lifecycle.clone(), incoming, max_batch, completion);
+        // The history gives up its oldest events when others come, and their `Drop` is user code.
+        let is_direct = is_direct && completion.is_none() && history == 0;
+        let distributor = Distributor::new(lifecycle.clone(), incoming, max_batch, completion, history);
         Self { lifecycle, distributor: TryMutex::new(distributor), is_direct }
     }
 
@@ -124,8 +126,8 @@ impl<T> Distributor<T> {
 
     /// Offers events that fit into every mailbox. Adds the readers to wake to `sleepers`.
     fn offer_to_all(&mut self, events: Vec<T>, sleepers: &mut Sleepers) {
-        self.accept(events.len());
-        let batch = SharedBatch::new(events);
+        let first = self.accept(events.len());
+        let batch = SharedBatch::new(events, Positions::From(first));
         if let Some((last, others)) = self.senders.split_last_mut() {
             for sender in others {
                 sender.offer_whole(batch.clone());

@@ -6,12 +6,14 @@
 
 use std::collections::HashMap;
 
-use crate::bus::mailbox::{BatchSlice, MailboxSender, SharedBatch, discard};
+use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, discard};
+use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::{Arc, Receiver};
 
 use super::entry::{Entry, FlushTicket};
+use super::history::History;
 
 /// A function of the library's own that completes an event before any watcher sees the event. It
 /// does not panic.
@@ -33,6 +35,7 @@ pub(super) struct Distributor<T> {
     /// The indices in `senders` of the watchers that must be waited for. While there are any, the
     /// dispatcher keeps the lock.
     pub(super) pending: Vec<usize>,
+    pub(super) history: History<T>,
     /// An entry that has been taken, but that belongs to the next round.
     pub(super) carried: Option<Entry<T>>,
     pub(super) accepted: u64,
@@ -51,6 +54,7 @@ impl<T> Distributor<T> {
         incoming: Receiver<Entry<T>>,
         max_batch: usize,
         completion: Option<Completion<T>>,
+        history: usize,
     ) -> Self {
         Self {
             lifecycle,
@@ -60,6 +64,7 @@ impl<T> Distributor<T> {
             senders: Vec::new(),
             index: HashMap::new(),
             pending: Vec::new(),
+            history: History::new(history),
             carried: None,
             accepted: 0,
             missed: 0,
@@ -114,24 +119,22 @@ impl<T> Distributor<T> {
     }
 
     /// Counts events as accepted, before any watcher is offered them.
-    pub(super) fn accept(&mut self, events: usize) {
+    /// Returns the position of the first of them.
+    pub(super) fn accept(&mut self, events: usize) -> u64 {
+        let first = self.position() + 1;
         self.accepted += events as u64;
         self.lifecycle.set_accepted(self.accepted);
+        first
     }
 
-    pub(super) fn register(&mut self, sender: Box<MailboxSender<T>>) {
-        if sender.state.is_stopped() {
-            // The reap that belongs to the stop does not find this sender, and may be over already.
-            // The mailbox is therefore closed here.
-            return sender.close(&self.lifecycle);
-        }
-        self.index.insert(sender.state.id, self.senders.len());
-        self.senders.push(sender);
+    /// Returns the position of the newest event or gap.
+    fn position(&self) -> u64 {
+        self.accepted + self.missed
     }
 
     /// Tells every watcher that this many events are missing here, and wakes those that sleep.
     pub(super) fn skip(&mut self, events: u64) {
-        let events = events.min(LAST_GAP.saturating_sub(self.accepted + self.missed));
+        let events = events.min(LAST_GAP.saturating_sub(self.position()));
         self.missed += events;
         self.lifecycle.set_missed(self.missed);
         for sender in &mut self.senders {
@@ -145,10 +148,10 @@ impl<T> Distributor<T> {
 
     pub(super) fn answer(&self, ticket: &FlushTicket) {
         // Handlers that were stopped but still handle queued events count too, because the list is
-        // the registry's. A handler that is registered behind the flush has position zero, so the
+        // the registry's. A handler that is registered behind the flush has offset zero, so the
         // flush does not wait for it.
-        let position = |state: Arc<WatcherState>| (state.decided(), state);
-        ticket.reach(self.lifecycle.registry.unfinished().into_iter().map(position).collect());
+        let offset = |state: Arc<WatcherState>| (state.decided(), state);
+        ticket.reach(self.lifecycle.registry.unfinished().into_iter().map(offset).collect());
         // No fence: a flush looks at its condition under the ticket's lock, see `WaitQueue::wake`.
         self.lifecycle.done.wake_all();
     }
@@ -184,6 +187,7 @@ impl<T> Distributor<T> {
             sender.drop_closures();
         }
         drop(left);
+        self.history.clear();
         discard(events);
     }
 
@@ -217,8 +221,8 @@ impl<T: Clone> Distributor<T> {
     /// Offers events to every watcher without waiting, and wakes the readers that sleep. The
     /// watchers that must be waited for are then in `pending`.
     pub(super) fn distribute(&mut self, mut events: Vec<T>, taken: usize) {
-        self.accept(events.len());
-        if self.senders.is_empty() || events.is_empty() {
+        let first = self.accept(events.len());
+        if events.is_empty() || self.senders.is_empty() && !self.history.is_kept() {
             full_fence();
             self.lifecycle.room.wake(taken);
             return discard(events);
@@ -226,7 +230,7 @@ impl<T: Clone> Distributor<T> {
         if let Some(complete) = &self.completion {
             events.iter_mut().for_each(complete);
         }
-        let batch = SharedBatch::new(events);
+        let batch = SharedBatch::new(events, Positions::From(first));
         for (i, sender) in self.senders.iter_mut().enumerate() {
             if sender.offer(&batch, &self.lifecycle) {
                 self.pending.push(i);
@@ -240,6 +244,43 @@ impl<T: Clone> Distributor<T> {
         }
         self.unheard = if is_heard { 0 } else { self.unheard.saturating_add(1) };
         self.lifecycle.room.wake(taken);
+        // Last, because the destructors of the events that leave the history run here.
+        self.history.keep(batch);
+    }
+
+    /// Adds a watcher. Offers it what the history has from its start on.
+    pub(super) fn register(&mut self, mut sender: Box<MailboxSender<T>>) {
+        if sender.state.is_stopped() {
+            // The reap that belongs to the stop does not find this sender, and may be over already.
+            // The mailbox is therefore closed here.
+            return sender.close(&self.lifecycle);
+        }
+        let newest = self.position();
+        let start = match sender.start() {
+            Start::Next => newest,
+            Start::Oldest => self.history.before().unwrap_or(newest),
+            Start::After(position) => position.min(newest),
+        };
+        sender.state.set_start(start);
+        if start < newest {
+            self.replay(&mut sender, start);
+        }
+        self.index.insert(sender.state.id, self.senders.len());
+        self.senders.push(sender);
+    }
+
+    /// Offers a new watcher what the history has behind this position, with gaps for what is
+    /// missing.
+    fn replay(&self, sender: &mut MailboxSender<T>, start: u64) {
+        let mut reached = start;
+        for (batch, range) in self.history.after(start) {
+            sender.skip(batch.position(range.start) - 1 - reached);
+            reached = batch.position(range.end - 1);
+            sender.replay(batch, range, &self.lifecycle);
+        }
+        sender.skip(self.position() - reached);
+        full_fence();
+        wake_or_drain(sender, self.lifecycle.is_abandoned());
     }
 }
 

@@ -22,22 +22,22 @@ pub(crate) struct FlushTicket {
     handlers: Mutex<Option<Handlers>>,
 }
 
-/// Handlers, each with the position that it must reach.
+/// Handlers, each with the offset that it must reach.
 pub(crate) type Handlers = Vec<(u64, Arc<WatcherState>)>;
 
 impl FlushTicket {
-    /// Records that the dispatcher has reached the flush, and the position that each handler must
+    /// Records that the dispatcher has reached the flush, and the offset that each handler must
     /// reach.
     pub(crate) fn reach(&self, handlers: Handlers) {
         *self.handlers.lock() = Some(handlers);
     }
 
-    /// Returns the handlers that have neither finished nor reached their position. Returns `None`
+    /// Returns the handlers that have neither finished nor reached their offset. Returns `None`
     /// until the dispatcher reaches the flush.
     pub(crate) fn waiting_for(&self) -> Option<Vec<Arc<WatcherState>>> {
         let mut handlers = self.handlers.lock();
         let handlers = handlers.as_mut()?;
-        handlers.retain(|(position, state)| !state.is_finished() && state.handled() < *position);
+        handlers.retain(|(offset, state)| !state.is_finished() && state.handled() < *offset);
         Some(handlers.iter().map(|(_, state)| state.clone()).collect())
     }
 }

@@ -5,6 +5,7 @@ mod direct;
 mod dispatcher;
 mod distributor;
 mod entry;
+mod history;
 mod pull;
 
 pub(crate) use self::direct::Dispatch;

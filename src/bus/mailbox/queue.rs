@@ -2,7 +2,7 @@
 //!
 //! The *chain* is crossbeam's segmented queue, with one entry for each slice. It takes memory as it
 //! fills, so a queue that may become long costs nothing while it is short. The dispatcher's credit
-//! bounds the chain.
+//! bounds the chain, and the length of the history what is replayed into it.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
@@ -34,7 +34,8 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> SliceQueue<T> {
-    pub(crate) fn new(capacity: usize, policy: OverflowPolicy) -> Self {
+    /// Creates a queue for this many events, and for `replayed` more that need no credit.
+    pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy) -> Self {
         if policy == OverflowPolicy::DropOldest {
             return Self::Ring(Box::new(Mutex::new(Ring {
                 slices: VecDeque::new(),
@@ -42,7 +43,7 @@ impl<T> SliceQueue<T> {
                 most: capacity,
             })));
         }
-        Self::Chain(Box::new(Segments::new(capacity)))
+        Self::Chain(Box::new(Segments::new(capacity + replayed)))
     }
 
     /// Adds a slice for which there is room. The caller has credit for it, or has cut the ring.

@@ -1,8 +1,8 @@
-//! The reader's end of a mailbox: the current slice, the position, and giving room back.
+//! The reader's end of a mailbox: the current slice, the offset, and giving room back.
 
 use std::task::{Poll, Waker};
 
-use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::state::{EndReason, Lifecycle, WatcherState};
 use crate::bus::wait::{full_fence, spin_for, spin_until};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
@@ -10,7 +10,7 @@ use crate::sync::{Arc, MANY, Parker};
 
 use super::hooks::OnAbandon;
 use super::queue::{SliceQueue, events_in};
-use super::slice::{BatchSlice, SharedBatch};
+use super::slice::{BatchSlice, Positions, SharedBatch};
 
 pub(crate) struct MailboxReceiver<T> {
     pub(crate) state: Arc<WatcherState>,
@@ -28,15 +28,20 @@ pub(crate) struct MailboxReceiver<T> {
     /// The number of events that came through the queue and whose room was given back, as
     /// published.
     consumed: u64,
-    /// The position of the next event.
+    /// The offset of the next event.
     expected: u64,
-    /// The position that was last published for those that wait for a handler.
+    /// The position up to which everything is decided by the slices and gaps that the reader has
+    /// behind it. Zero if there is none.
+    passed: u64,
+    /// The offset that was last published for those that wait for a handler.
     handled: u64,
-    /// Whether the receiver publishes this position at the end of each slice, because the slice has
+    /// Whether the receiver publishes this offset at the end of each slice, because the slice has
     /// been handled by then.
     pub(crate) announces: bool,
     on_abandon: Option<OnAbandon>,
     ended: bool,
+    /// The reason of the end, once the reader has come to it.
+    pub(crate) end_reason: Option<EndReason>,
     /// The distributor, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
 }
@@ -56,7 +61,7 @@ pub(crate) trait Upstream: Send + Sync {
 pub(crate) enum Next {
     /// The current slice holds an event.
     Event,
-    /// This many events were lost at this position.
+    /// This many events were lost at this offset.
     Lagged(u64),
     /// There is nothing to receive now.
     Empty,
@@ -75,7 +80,8 @@ impl<T> MailboxReceiver<T> {
         upstream: Option<Box<dyn Upstream>>,
     ) -> Self {
         let events = prefix.len();
-        let current = (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix), 0, events, 0));
+        let current =
+            (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix, Positions::From(0)), 0, events, 0));
         let announces = state.is_handler;
         Self {
             state,
@@ -87,10 +93,12 @@ impl<T> MailboxReceiver<T> {
             prefix: events,
             consumed: 0,
             expected: 0,
+            passed: 0,
             handled: 0,
             announces,
             on_abandon,
             ended: false,
+            end_reason: None,
             upstream,
         }
     }
@@ -104,22 +112,24 @@ impl<T> MailboxReceiver<T> {
         if self.ended {
             return Next::End;
         }
-        // The order matters: a reader that sees the end, or a decided position, then finds in the
+        // The order matters: a reader that sees the end, or a decided offset, then finds in the
         // queue all that came before.
-        let over = self.state.is_over();
+        let end = self.state.end();
         let decided = self.state.decided();
         if let Some(slice) = self.queue.pop() {
-            let gap = slice.position() - self.expected;
-            self.expected = slice.position();
+            let gap = slice.offset() - self.expected;
+            self.expected = slice.offset();
             self.current = Some(slice);
             return if gap > 0 { Next::Lagged(gap) } else { Next::Event };
         }
         if decided > self.expected {
             let gap = decided - self.expected;
             self.expected = decided;
+            self.passed = self.position().unwrap_or(0) + gap;
             return Next::Lagged(gap);
         }
-        if over {
+        if let Some(reason) = end {
+            self.end_reason = Some(reason);
             self.retire();
             return Next::End;
         }
@@ -216,9 +226,22 @@ impl<T> MailboxReceiver<T> {
         // Borrowed events count, too. The next receive gives their room back, and the dispatcher
         // may wait for this room.
         let known = self.expected + (in_current - self.prefix) as u64;
-        if in_current > 0 || self.ended || self.state.decided() > known || self.state.is_over() {
+        if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Returns the position up to which everything has been received, lost or refused by the
+    /// filter. Returns `None` if the dispatcher has not registered the watcher yet.
+    pub(crate) fn position(&self) -> Option<u64> {
+        let current = self.current.as_ref().map_or(0, |slice| slice.position_behind(self.borrowed));
+        let received = current.max(self.passed);
+        if received > 0 { Some(received) } else { self.state.start() }
+    }
+
+    /// Returns the current slice.
+    pub(crate) fn current(&self) -> Option<&BatchSlice<T>> {
+        self.current.as_ref()
     }
 
     /// Returns the events of the current slice that have not been released.
@@ -253,6 +276,7 @@ impl<T> MailboxReceiver<T> {
             self.state.set_consumed(self.consumed);
         }
         if current.len() == 0 {
+            self.passed = self.passed.max(current.position_behind(0));
             let done = self.current.take();
             self.announce();
             // The last holder of a batch runs its events' destructors. They run after the
@@ -294,7 +318,7 @@ impl<T> MailboxReceiver<T> {
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn has_news(&self) -> bool {
         !self.ended
-            && (self.current.is_some() || self.state.decided() > self.expected || self.state.is_over())
+            && (self.current.is_some() || self.state.decided() > self.expected || self.state.end().is_some())
     }
 
     /// Takes out the current slice, whose room is given back later. Returns `None` if there is
@@ -315,13 +339,13 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Publishes how far a handler has come, and wakes those that wait for this. `None` stands for
-    /// the position behind everything that was taken out.
+    /// the offset behind everything that was taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
-    pub(crate) fn set_handled(&mut self, position: Option<u64>) {
-        let position = position.unwrap_or(self.expected);
-        if position != self.handled {
-            self.handled = position;
-            self.state.set_handled(position);
+    pub(crate) fn set_handled(&mut self, offset: Option<u64>) {
+        let offset = offset.unwrap_or(self.expected);
+        if offset != self.handled {
+            self.handled = offset;
+            self.state.set_handled(offset);
             full_fence();
             self.lifecycle.done.wake_all();
         }

@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, Sent, WatcherState};
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
@@ -29,14 +30,21 @@ use super::slice::{BatchSlice, SharedBatch, copied};
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
     queue: Arc<SliceQueue<T>>,
-    filter: Option<FilterHook<T>>,
+    pub(super) filter: Option<FilterHook<T>>,
     on_drop: Option<OnDrop<T>>,
     on_abandon: Option<OnAbandon>,
     /// The number of events abandoned here that `on_abandon` has not received yet.
     unreported: u64,
-    sent: Sent,
+    pub(super) sent: Sent,
     /// The reader's `consumed` at the sender's last look. The reader may be further.
     consumed: u64,
+    /// The number of events that came from the history. They are the first in the queue, and need
+    /// no credit.
+    replayed: u64,
+    /// Whether the events that are being offered come from the history.
+    is_replaying: bool,
+    /// The place in the order of events at which the watcher starts.
+    start: Start,
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pending: VecDeque<Part<T>>,
     deadline: Deadline,
@@ -61,6 +69,7 @@ impl<T> MailboxSender<T> {
         filter: Option<FilterHook<T>>,
         on_drop: Option<OnDrop<T>>,
         on_abandon: Option<OnAbandon>,
+        start: Start,
     ) -> Self {
         Self {
             state,
@@ -71,6 +80,9 @@ impl<T> MailboxSender<T> {
             unreported: 0,
             sent: Sent::default(),
             consumed: 0,
+            replayed: 0,
+            is_replaying: false,
+            start,
             pending: VecDeque::new(),
             deadline: None,
             slow_until: 0,
@@ -81,13 +93,19 @@ impl<T> MailboxSender<T> {
     /// Returns the free room in events. The result is at least `wanted` if there is that much room,
     /// and exact if there is less.
     fn credit(&mut self, wanted: usize) -> usize {
-        let free = |sender: &Self| sender.state.capacity - (sender.sent.queued - sender.consumed);
+        let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
         let mut credit = free(self);
         if credit < wanted as u64 {
             self.consumed = self.state.consumed();
             credit = free(self);
         }
         credit as usize
+    }
+
+    /// Returns how many events of the queue and of the reader need credit, by the last look at
+    /// `consumed`. The queue of a reader that is just being dropped may have been emptied.
+    fn in_use(&self) -> u64 {
+        self.sent.queued.saturating_sub(self.consumed.max(self.replayed))
     }
 
     /// Returns how many of `wanted` events fit, at least. Returns `None` if a publisher must leave
@@ -131,11 +149,11 @@ impl<T> MailboxSender<T> {
     }
 
     fn note_high_water(&mut self) {
-        if self.sent.queued - self.consumed > self.sent.high_water {
+        if self.in_use() > self.sent.high_water {
             self.consumed = self.state.consumed();
-            // The difference counts the events that the reader holds. Those of a ring have left the
-            // queue, so with them the difference can exceed the capacity.
-            let queued = (self.sent.queued - self.consumed).min(self.state.capacity);
+            // The events that the reader holds count too. Those of a ring have left the queue, so
+            // with them the number can exceed the capacity.
+            let queued = self.in_use().min(self.state.capacity);
             self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
@@ -152,6 +170,7 @@ impl<T> MailboxSender<T> {
             DropReason::Incoming => &mut drops.incoming,
             DropReason::Oldest => &mut drops.oldest,
             DropReason::TimedOut => &mut drops.timed_out,
+            DropReason::Evicted => &mut drops.evicted,
             DropReason::Stopped => &mut drops.stopped,
             DropReason::Abandoned => &mut drops.abandoned,
         };
@@ -163,11 +182,17 @@ impl<T> MailboxSender<T> {
         }
     }
 
+    /// Returns the place at which the watcher starts.
+    pub(crate) fn start(&self) -> Start {
+        self.start
+    }
+
     /// Tells the watcher that this many events are missing here. None of them was offered.
     pub(crate) fn skip(&mut self, events: u64) {
         if !self.state.is_stopped() {
             self.sent.decided += events;
             self.sent.missed += events;
+            self.state.set_missed(self.sent.missed);
             self.state.publish_sent(&self.sent);
         }
     }
@@ -293,7 +318,7 @@ impl<T: Clone> MailboxSender<T> {
         }
         let all = 0..batch.events().len();
         if self.filter.is_none() {
-            self.offer_part(batch, all);
+            self.offer_part(batch, all, lifecycle);
         } else {
             self.offer_filtered(batch, all, lifecycle);
         }
@@ -301,54 +326,29 @@ impl<T: Clone> MailboxSender<T> {
         self.is_pending()
     }
 
-    #[cold]
-    fn offer_filtered(&mut self, batch: &Arc<SharedBatch<T>>, all: Range<usize>, lifecycle: &Lifecycle) {
-        let Some(runs) = self.passing(batch.events()) else {
-            // A filter that panics stops its watcher, because the events that it would have let
-            // pass cannot be known.
-            self.state.count_panic();
-            return lifecycle.stop(&self.state);
-        };
-        let passed: usize = runs.iter().map(Range::len).sum();
-        self.sent.filtered += (all.len() - passed) as u64;
-        if passed == all.len() {
-            return self.offer_part(batch, all);
-        }
-        if passed == 0 {
+    /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
+    /// keeps the newest events.
+    pub(crate) fn replay(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
+        if self.state.is_stopped() {
             return;
         }
-        let events = batch.events();
-        if let Some(own) = copied(runs.iter().flat_map(|run| &events[run.clone()])) {
-            self.offer_part(&own, 0..passed);
+        self.is_replaying = true;
+        if self.filter.is_none() {
+            self.offer_part(batch, range, lifecycle);
         } else {
-            // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
-            self.state.count_panic();
-            for run in runs {
-                self.offer_part(batch, run);
-            }
+            self.offer_filtered(batch, range, lifecycle);
         }
-    }
-
-    /// Returns the ranges that the filter lets pass. Returns `None` if the filter panicked, or if
-    /// there is none.
-    fn passing(&mut self, events: &[T]) -> Option<Vec<Range<usize>>> {
-        let filter = self.filter.as_mut()?;
-        catch_panic(|| {
-            let mut runs: Vec<Range<usize>> = Vec::new();
-            for (i, event) in events.iter().enumerate() {
-                if filter(event) {
-                    match runs.last_mut() {
-                        Some(run) if run.end == i => run.end = i + 1,
-                        _ => runs.push(i..i + 1),
-                    }
-                }
-            }
-            runs
-        })
+        self.is_replaying = false;
+        self.state.publish_sent(&self.sent);
     }
 
     #[inline]
-    fn offer_part(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+    pub(super) fn offer_part(
+        &mut self,
+        batch: &Arc<SharedBatch<T>>,
+        range: Range<usize>,
+        lifecycle: &Lifecycle,
+    ) {
         self.sent.offered += range.len() as u64;
         // The count is published before any of these events can be delivered or lost, so that no
         // snapshot shows more of them than were offered.
@@ -356,15 +356,24 @@ impl<T: Clone> MailboxSender<T> {
         if self.gave_up {
             return self.lose(DropReason::Abandoned, &batch.events()[range]);
         }
+        if self.is_replaying && self.state.policy != OverflowPolicy::DropOldest {
+            self.replayed += range.len() as u64;
+            return self.send(batch.clone(), range);
+        }
         match self.state.policy {
-            OverflowPolicy::DropIncoming => {
+            OverflowPolicy::DropIncoming | OverflowPolicy::Evict => {
                 let fits = self.credit(range.len()).min(range.len());
                 if fits == range.len() {
                     return self.send(batch.clone(), range);
                 }
                 let (kept, lost) = (range.start..range.start + fits, range.start + fits..range.end);
                 self.send_copy(batch, kept);
-                self.lose(DropReason::Incoming, &batch.events()[lost]);
+                let lost = &batch.events()[lost];
+                if self.state.policy == OverflowPolicy::Evict {
+                    self.evict(lost, lifecycle);
+                } else {
+                    self.lose(DropReason::Incoming, lost);
+                }
             }
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
             OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
@@ -372,6 +381,16 @@ impl<T: Clone> MailboxSender<T> {
                 self.send_pending();
             }
         }
+    }
+
+    /// Ends the watcher, because these events do not fit. The reader receives what is queued and
+    /// then the end, so the events are not a gap.
+    #[cold]
+    fn evict(&mut self, lost: &[T], lifecycle: &Lifecycle) {
+        self.count_lost(DropReason::Evicted, lost);
+        // A reader that sees the end also sees what was counted.
+        self.state.publish_sent(&self.sent);
+        lifecycle.evict(&self.state);
     }
 
     /// Sends those of the pending events that fit now, for a dispatcher that waits for room.
@@ -417,7 +436,7 @@ impl<T: Clone> MailboxSender<T> {
         if range.is_empty() {
             return;
         }
-        if let Some(own) = copied(batch.events()[range.clone()].iter()) {
+        if let Some(own) = copied(batch, std::slice::from_ref(&range)) {
             self.send(own, 0..range.len());
         } else {
             self.state.count_panic();

@@ -1,6 +1,8 @@
 //! Batches, which the dispatcher offers to the watchers, and slices of them. A batch is one
 //! allocation that all watchers share and read in place.
 
+use std::ops::Range;
+
 use crate::catch::catch_panic;
 use crate::sync::Arc;
 
@@ -21,15 +23,44 @@ pub(crate) fn discard<T>(mut events: Vec<T>) {
 pub(crate) struct SharedBatch<T> {
     /// The events, in a box that takes their memory and no more.
     events: Box<[T]>,
+    positions: Positions,
+}
+
+/// The positions of a batch's events in the order of the bus.
+#[derive(Debug)]
+pub(crate) enum Positions {
+    /// The first event has this position, and each further event the next one. Zero stands for
+    /// events that have none, because they did not come through the bus.
+    From(u64),
+    /// Each event has a position of its own.
+    Each(Box<[u64]>),
 }
 
 impl<T> SharedBatch<T> {
-    pub(crate) fn new(events: Vec<T>) -> Arc<Self> {
-        Arc::new(Self { events: events.into_boxed_slice() })
+    pub(crate) fn new(events: Vec<T>, positions: Positions) -> Arc<Self> {
+        Arc::new(Self { events: events.into_boxed_slice(), positions })
     }
 
     pub(crate) fn events(&self) -> &[T] {
         &self.events
+    }
+
+    /// Returns the position of the event at `index`, in the order of the bus. Returns zero if the
+    /// event has none.
+    pub(crate) fn position(&self, index: usize) -> u64 {
+        match &self.positions {
+            Positions::From(0) => 0,
+            Positions::From(first) => first + index as u64,
+            Positions::Each(positions) => positions[index],
+        }
+    }
+
+    /// Returns the positions of the events in these ranges, for a copy of them.
+    pub(crate) fn positions(&self, runs: &[Range<usize>]) -> Positions {
+        match (runs, &self.positions) {
+            ([run], Positions::From(_)) => Positions::From(self.position(run.start)),
+            _ => Positions::Each(runs.iter().cloned().flatten().map(|index| self.position(index)).collect()),
+        }
     }
 }
 
@@ -45,15 +76,15 @@ pub(crate) struct BatchSlice<T> {
     batch: Arc<SharedBatch<T>>,
     start: u32,
     end: u32,
-    /// The watcher's position of the event at `start`: the number of events that it was offered
+    /// The watcher's offset of the event at `start`: the number of events that were decided for it
     /// before.
-    position: u64,
+    offset: u64,
 }
 
 impl<T> BatchSlice<T> {
-    pub(crate) fn new(batch: Arc<SharedBatch<T>>, start: usize, end: usize, position: u64) -> Self {
+    pub(crate) fn new(batch: Arc<SharedBatch<T>>, start: usize, end: usize, offset: u64) -> Self {
         debug_assert!(start <= end && end <= batch.events.len());
-        Self { batch, start: start as u32, end: end as u32, position }
+        Self { batch, start: start as u32, end: end as u32, offset }
     }
 
     pub(crate) fn events(&self) -> &[T] {
@@ -64,8 +95,22 @@ impl<T> BatchSlice<T> {
         (self.end - self.start) as usize
     }
 
-    pub(crate) fn position(&self) -> u64 {
-        self.position
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the bus's position of the event at `index`, or zero if it has none.
+    pub(crate) fn bus_position(&self, index: usize) -> u64 {
+        self.batch.position(self.start as usize + index)
+    }
+
+    /// Returns the bus's position up to which everything has been decided when the first `events`
+    /// events of the slice have been received. Returns zero if the events have no position.
+    pub(crate) fn position_behind(&self, events: usize) -> u64 {
+        match (self.start as usize + events).checked_sub(1) {
+            Some(index) => self.batch.position(index),
+            None => self.batch.position(0).saturating_sub(1),
+        }
     }
 
     /// Splits off the first `events` events, and returns them as a slice.
@@ -74,7 +119,7 @@ impl<T> BatchSlice<T> {
             batch: self.batch.clone(),
             start: self.start,
             end: self.start + events as u32,
-            position: self.position,
+            offset: self.offset,
         };
         self.advance(events);
         front
@@ -84,18 +129,19 @@ impl<T> BatchSlice<T> {
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
         self.start += events as u32;
-        self.position += events as u64;
+        self.offset += events as u64;
     }
 }
 
-/// Copies events into an allocation of their size, so that a slow watcher does not keep a whole
-/// batch alive. Returns `None` if a `Clone` panicked.
-pub(crate) fn copied<'e, T: Clone + 'e>(events: impl Iterator<Item = &'e T>) -> Option<Arc<SharedBatch<T>>> {
+/// Copies these ranges of a batch into an allocation of their size, so that a slow watcher does not
+/// keep the whole batch alive. Returns `None` if a `Clone` panicked.
+pub(crate) fn copied<T: Clone>(batch: &SharedBatch<T>, runs: &[Range<usize>]) -> Option<Arc<SharedBatch<T>>> {
+    let events = runs.iter().flat_map(|run| &batch.events[run.clone()]);
     // The vector is outside of `catch_panic`, because the copies already made must not be dropped
     // while a panic unwinds. If one of them panicked too, the process would end.
-    let mut copies = Vec::with_capacity(events.size_hint().0);
+    let mut copies = Vec::with_capacity(runs.iter().map(Range::len).sum());
     if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
-        return Some(SharedBatch::new(copies));
+        return Some(SharedBatch::new(copies, batch.positions(runs)));
     }
     discard(copies);
     None

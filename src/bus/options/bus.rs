@@ -7,7 +7,7 @@ use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-use super::check::{MAX_BATCH, MAX_QUEUE, check_len, check_name, check_queue_len, check_spin};
+use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_len, check_name, check_queue_len, check_spin};
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
@@ -17,6 +17,10 @@ use super::check::{MAX_BATCH, MAX_QUEUE, check_len, check_name, check_queue_len,
 /// - The events in the queues of the watchers.
 /// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
 ///   one to which the oldest part of the queue belongs.
+/// - If there is a history: `history` events and a batch of `max_batch` for the dispatcher, and as
+///   many for each watcher that started in the past, until it has read them. A watcher shares them
+///   with the history for as long as the history has them, except those of which its filter refused
+///   some.
 ///
 /// The bound in bytes is this sum times the size of an event and of what an event owns.
 ///
@@ -65,6 +69,7 @@ pub struct BusOptions {
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub(crate) spin: Duration,
     pub(crate) direct_delivery: bool,
+    pub(crate) history: usize,
     pub(crate) thread_name: String,
 }
 
@@ -82,6 +87,7 @@ impl Default for BusOptions {
             max_batch: 256,
             spin: Duration::ZERO,
             direct_delivery: true,
+            history: 0,
             thread_name: "eventcast".to_owned(),
         }
     }
@@ -201,7 +207,8 @@ impl BusOptions {
     /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
     /// It offers what waits, up to a batch, and wakes the readers that sleep. No filter, hook,
     /// `Clone` or `Drop` of yours runs on its thread, but the waker of a task that waits does. The
-    /// option has no effect on the bus of an event broadcaster, whose dispatcher names each event.
+    /// option has no effect on the bus of an event broadcaster, whose dispatcher names each event,
+    /// nor on a bus with a [history](Self::history).
     ///
     /// With `true`, the only reader of a bus may also take events out of the incoming queue itself
     /// while it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
@@ -224,6 +231,34 @@ impl BusOptions {
     /// ```
     pub fn direct_delivery(mut self, is_direct: bool) -> Self {
         self.direct_delivery = is_direct;
+        self
+    }
+
+    /// Sets how many of the newest events the bus keeps for watchers that
+    /// [start](crate::WatchBuilder::start) in the past: 0 to 16,777,216, with 0 as the default.
+    ///
+    /// The history holds the batches that the dispatcher offers, without a copy, so each kept event
+    /// costs its size and its part of a batch: 64 bytes more for an event that was alone in its
+    /// batch. The destructor of an event may run on the dispatcher then, when the event leaves the
+    /// history. A bus with a history does not [deliver directly](Self::direct_delivery).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::bus::Start;
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().history(2))?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let mut late = bus.watch_builder().start(Start::Oldest).watch()?;
+    /// bus.publisher().publish(4)?;
+    /// bus.shutdown();
+    /// assert_eq!(late.events().collect::<Vec<_>>(), [2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "replay")]
+    pub fn history(mut self, events: usize) -> Self {
+        self.history = events;
         self
     }
 
@@ -331,6 +366,19 @@ impl BusOptions {
         self.direct_delivery
     }
 
+    /// Returns how many events the bus keeps for watchers that start in the past.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::default().get_history(), 0);
+    /// ```
+    pub fn get_history(&self) -> usize {
+        self.history
+    }
+
     /// Returns the name of the dispatcher's thread.
     ///
     /// # Examples
@@ -349,6 +397,7 @@ impl BusOptions {
         check_queue_len(self.queue_len)?;
         check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
         check_spin(self.spin)?;
+        check_history(self.history)?;
         check_name("thread_name", &self.thread_name)
     }
 }

@@ -61,6 +61,13 @@ pub(super) fn check_len(
     Ok(())
 }
 
+pub(super) fn check_history(events: usize) -> Result<(), BuildError> {
+    if events > MAX_QUEUE {
+        return Err(BuildError::new("history", events, format_args!("0 to {MAX_QUEUE} events")));
+    }
+    Ok(())
+}
+
 pub(super) fn check_spin(spin: Duration) -> Result<(), BuildError> {
     if spin > MAX_SPIN {
         return Err(BuildError::new("spin", format_args!("{spin:?}"), format_args!("up to {MAX_SPIN:?}")));

@@ -2,8 +2,10 @@
 
 mod bus;
 mod check;
+mod start;
 mod watch;
 
 pub use self::bus::BusOptions;
 pub(super) use self::check::{check_incoming, check_name, check_queue_len};
+pub use self::start::Start;
 pub use self::watch::WatchOptions;

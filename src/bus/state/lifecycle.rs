@@ -250,6 +250,14 @@ impl Lifecycle {
         state.wake_cell.wake();
     }
 
+    /// Stops a watcher for which an event does not fit, on the dispatcher.
+    pub(crate) fn evict(&self, state: &WatcherState) {
+        if state.set_evicted() {
+            self.reap(state.id);
+        }
+        state.wake_cell.wake();
+    }
+
     /// Asks the dispatcher to reap a watcher that has stopped. Fences.
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);

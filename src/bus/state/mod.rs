@@ -1,10 +1,12 @@
 //! The state of one bus and of each of its watchers, for events of any type.
 
+mod end_reason;
 mod gate;
 mod lifecycle;
 mod registry;
 mod watcher;
 
+pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
 pub(crate) use self::lifecycle::Lifecycle;
 pub(crate) use self::watcher::{Sent, WatcherState};

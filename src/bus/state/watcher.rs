@@ -1,11 +1,15 @@
 //! The state that both ends of a watcher's mailbox share, for events of any type: counters with one
 //! writer each (except `panics`), flags, and the watcher's wake cell.
 
+use std::sync::OnceLock;
+
 use crate::bus::wait::WakeCell;
 use crate::counters::{DropCounts, WatcherStats};
 use crate::policy::OverflowPolicy;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::sync::{CachePadded, Parker};
+
+use super::end_reason::EndReason;
 
 /// The flag of a watcher that has been stopped. The dispatcher offers it nothing more, unless
 /// `GAVE_UP` is set too.
@@ -23,6 +27,10 @@ const FINISHED: u8 = 8;
 /// are still offered to it count as abandoned.
 const GAVE_UP: u8 = 16;
 
+/// The flag of a watcher that its own policy has stopped, because an event did not fit. `STOPPED`
+/// is set with it.
+const EVICTED: u8 = 32;
+
 /// The value of `wake_at` while no dispatcher waits for room.
 const NEVER: u64 = u64::MAX;
 
@@ -39,6 +47,9 @@ pub(crate) struct WatcherState {
     /// `NEVER`.
     wake_at: AtomicU64,
     pub(crate) wake_cell: WakeCell,
+    /// The position in the order of the bus behind which the watcher starts. Empty until the
+    /// dispatcher has registered the watcher.
+    start: OnceLock<u64>,
     panics: AtomicU64,
     /// The counters that only the dispatcher writes.
     sent: CachePadded<SentSide>,
@@ -48,12 +59,14 @@ pub(crate) struct WatcherState {
 
 #[derive(Debug, Default)]
 struct SentSide {
-    /// The lowest position that is not decided. Every event below it is in the queue, delivered or
+    /// The lowest offset that is not decided. Every event below it is in the queue, delivered or
     /// lost.
     decided: AtomicU64,
     offered: AtomicU64,
     /// The number of events put into the queue, less those that the dispatcher took out again.
     queued: AtomicU64,
+    /// The number of incoming events that did not fit. The policy says whether they were dropped,
+    /// or evicted the watcher.
     incoming: AtomicU64,
     oldest: AtomicU64,
     timed_out: AtomicU64,
@@ -74,7 +87,7 @@ struct GotSide {
     stopped: AtomicU64,
     /// The number of events that the reader discarded after a shutdown by deadline had given up.
     abandoned: AtomicU64,
-    /// The position up to which a handler has handled everything, gaps included.
+    /// The offset up to which a handler has handled everything, gaps included.
     handled: AtomicU64,
 }
 
@@ -108,6 +121,7 @@ impl WatcherState {
             flags: AtomicU8::new(0),
             wake_at: AtomicU64::new(NEVER),
             wake_cell: WakeCell::new(parker),
+            start: OnceLock::new(),
             panics: AtomicU64::new(0),
             sent: CachePadded::new(SentSide::default()),
             got: CachePadded::new(GotSide::default()),
@@ -115,6 +129,18 @@ impl WatcherState {
     }
 
     // ── the dispatcher's side ──
+
+    /// Publishes the position in the order of the bus behind which the watcher starts, before
+    /// anything is offered.
+    pub(crate) fn set_start(&self, position: u64) {
+        let _ = self.start.set(position);
+    }
+
+    /// Publishes how many events were missing for the watcher.
+    pub(crate) fn set_missed(&self, events: u64) {
+        // Relaxed: a count.
+        self.sent.missed.store(events, Ordering::Relaxed);
+    }
 
     /// Publishes how many events were offered, before any of them is queued or lost.
     pub(crate) fn publish_offered(&self, offered: u64) {
@@ -128,17 +154,16 @@ impl WatcherState {
         let to = &self.sent;
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
         // than offered. It also pairs with the Acquire in `decided`, so that a reader that sees a
-        // position decided finds its event in the queue, or knows that it is lost.
+        // offset decided finds its event in the queue, or knows that it is lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
-        to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
+        to.incoming.store(sent.drops.incoming + sent.drops.evicted, Ordering::Relaxed);
         to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
         // Relaxed, as well: they are behind the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
-        to.missed.store(sent.missed, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
         to.queued.store(sent.queued, Ordering::Relaxed);
         to.decided.store(sent.decided, Ordering::Relaxed);
@@ -165,8 +190,8 @@ impl WatcherState {
     /// Sets the flag of a closed mailbox, after the dispatcher has put the last event into the
     /// queue. Returns whether the reader has finished too, so that the watcher can be retired.
     pub(crate) fn set_closed(&self) -> bool {
-        // Release: pairs with the Acquire in `is_over`. A reader that sees the end sees every event
-        // and position before it.
+        // Release: pairs with the Acquire in `end`. A reader that sees the end sees every event
+        // and offset before it.
         // Acquire: pairs with the Release in `set_finished`. Of the two sides, the later one sees
         // the counts of the other.
         self.flags.fetch_or(CLOSED, Ordering::AcqRel) & FINISHED != 0
@@ -177,6 +202,12 @@ impl WatcherState {
     pub(crate) fn decided(&self) -> u64 {
         // Acquire: pairs with the fence in `publish_sent`.
         self.sent.decided.load(Ordering::Acquire)
+    }
+
+    /// Returns the position behind which the watcher starts. Returns `None` if the dispatcher has
+    /// not registered the watcher yet.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.start.get().copied()
     }
 
     /// Gives room back. After a fence, the reader asks whether a dispatcher waits for this room.
@@ -193,10 +224,10 @@ impl WatcherState {
         consumed >= self.wake_at.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_handled(&self, position: u64) {
+    pub(crate) fn set_handled(&self, offset: u64) {
         // Release: pairs with the Acquire in `handled`, so that a thread that waits for a handler
         // sees what the handler did.
-        self.got.handled.store(position, Ordering::Release);
+        self.got.handled.store(offset, Ordering::Release);
     }
 
     pub(crate) fn count_discarded(&self, events: u64, abandoned: bool) {
@@ -230,10 +261,20 @@ impl WatcherState {
     /// Sets the flag of a watcher that has been stopped. The caller then fences, and wakes the
     /// dispatcher and the reader. Returns `true` if the flag was not set before.
     pub(crate) fn set_stopped(&self) -> bool {
-        // Release: pairs with the Acquire in `is_over`, so that a reader that sees the end also
+        // Release: pairs with the Acquire in `end`, so that a reader that sees the end also
         // sees the counter of what led to it. The caller's fence publishes the flag to the
         // dispatcher. Its partners are the fences of the waiting sides.
         self.flags.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
+    }
+
+    /// Sets the flags of a watcher that its policy stops, unless somebody has stopped the watcher
+    /// before. Returns whether it has set them. Only the dispatcher calls this. The rest is as in
+    /// [`set_stopped`](Self::set_stopped).
+    pub(crate) fn set_evicted(&self) -> bool {
+        let evicted = |flags: u8| (flags & STOPPED == 0).then_some(flags | STOPPED | EVICTED);
+        // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
+        // what was queued and counted before. Relaxed: a failed attempt only tries again.
+        self.flags.fetch_update(Ordering::Release, Ordering::Relaxed, evicted).is_ok()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -252,11 +293,21 @@ impl WatcherState {
         self.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Returns whether an empty queue means the end.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns the reason of the end if an empty queue means the end.
+    pub(crate) fn end(&self) -> Option<EndReason> {
         // Acquire: pairs with the Release in `set_closed`, so that a look at the queue after this
-        // finds all that was put into it. It also pairs with the Release in `set_stopped`.
-        self.flags.load(Ordering::Acquire) & (STOPPED | CLOSED) != 0
+        // finds all that was put into it. It also pairs with the Releases in `set_stopped` and
+        // `set_evicted`.
+        let flags = self.flags.load(Ordering::Acquire);
+        if flags & (STOPPED | CLOSED) == 0 {
+            None
+        } else if flags & STOPPED == 0 {
+            Some(EndReason::Closed)
+        } else if flags & EVICTED == 0 {
+            Some(EndReason::Stopped)
+        } else {
+            Some(EndReason::Evicted)
+        }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -265,7 +316,7 @@ impl WatcherState {
         self.flags.load(Ordering::Acquire) & FINISHED != 0
     }
 
-    /// Returns the position up to which a handler has handled everything.
+    /// Returns the offset up to which a handler has handled everything.
     pub(crate) fn handled(&self) -> u64 {
         // Acquire: pairs with the Release in `set_handled`.
         self.got.handled.load(Ordering::Acquire)
@@ -302,16 +353,20 @@ impl WatcherState {
         let delivered = got.consumed.load(Ordering::Relaxed);
         let stopped = got.stopped.load(Ordering::Relaxed);
         let abandoned = got.abandoned.load(Ordering::Relaxed);
+        let unfit = sent.incoming.load(Ordering::Relaxed);
+        let (incoming, evicted) = if self.policy == OverflowPolicy::Evict { (0, unfit) } else { (unfit, 0) };
         let dropped = DropCounts {
-            incoming: sent.incoming.load(Ordering::Relaxed),
+            incoming,
             oldest: sent.oldest.load(Ordering::Relaxed),
             timed_out: sent.timed_out.load(Ordering::Relaxed),
+            evicted,
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
         // Relaxed, all: counts. `filtered` and `missed` depend on no other count.
         let queued = sent.queued.load(Ordering::Relaxed);
-        let (filtered, missed) = (sent.filtered.load(Ordering::Relaxed), sent.missed.load(Ordering::Relaxed));
+        let filtered = sent.filtered.load(Ordering::Relaxed);
+        let missed = sent.missed.load(Ordering::Relaxed);
         let high_water = sent.high_water.load(Ordering::Relaxed);
         // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed`
         // and `count_discarded`.

@@ -138,6 +138,6 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         };
         let events = self.receiver.events().len();
         self.receiver.borrow(events);
-        Some(Batch::new(lagged, self.receiver.events()))
+        Some(Batch::new(lagged, self.receiver.events(), self.receiver.current()))
     }
 }

@@ -4,10 +4,12 @@ use std::fmt;
 
 use crate::bus::incoming::IncomingQueue;
 use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
-use crate::bus::options::{BusOptions, WatchOptions};
+use crate::bus::options::{BusOptions, Start, WatchOptions};
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
 use crate::counters::DropReason;
+#[cfg(feature = "recorder")]
+use crate::error::BuildError;
 use crate::error::WatchError;
 use crate::policy::OverflowPolicy;
 use crate::sync::thread;
@@ -56,6 +58,9 @@ pub struct WatchBuilder<'b, T> {
     pub(super) on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     pub(super) on_panic: Option<OnPanic<T>>,
     pub(super) stop_on_panic: bool,
+    pub(super) start: Start,
+    /// The number of events that a start in the past may add to the queue.
+    pub(super) history: usize,
 }
 
 impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
@@ -71,6 +76,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             on_abandon: (None, None),
             on_panic: None,
             stop_on_panic: false,
+            start: Start::Next,
+            history: options.history,
         }
     }
 
@@ -400,6 +407,10 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self,
         make: impl FnOnce(BulkReader<T>) -> Result<F, WatchError>,
     ) -> Result<WatchHandle, WatchError> {
+        if self.overflow == OverflowPolicy::Evict {
+            let error = BuildError::new("overflow", self.overflow, "a policy that does not end a recording");
+            return Err(error.into());
+        }
         let reader = BulkReader::new(self.register(true)?);
         let (handle, waker) = (reader.handle(), reader.waker());
         let name = handle.thread_name();

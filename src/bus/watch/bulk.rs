@@ -1,10 +1,10 @@
 //! The bulk reader: a receiver for the library's own code that handles many events at once, and in
 //! another order than they came. The reader's owner reports what has been handled, and up to which
-//! position.
+//! offset.
 //!
 //! Taken events count against the queue until the owner gives them back. The events in the queue
 //! and the taken events together are therefore never more than the queue's length. With
-//! `DropOldest` the bound holds for each of the two. A flush waits for the position that the owner
+//! `DropOldest` the bound holds for each of the two. A flush waits for the offset that the owner
 //! reports.
 #![cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
@@ -18,7 +18,7 @@ use crate::sync::Arc;
 use super::handler::WatchHandle;
 
 /// A receiver that takes whole slices. Flush and shutdown wait for it until it is dropped. A flush
-/// also ends when the reader has reported the flush's position as handled.
+/// also ends when the reader has reported the flush's offset as handled.
 pub struct BulkReader<T> {
     receiver: MailboxReceiver<T>,
     outstanding: u64,
@@ -54,9 +54,9 @@ impl<T> BulkEvents<T> {
         self.0.events()
     }
 
-    /// Returns the position of the first event. Each further event has the next position.
-    pub fn position(&self) -> u64 {
-        self.0.position()
+    /// Returns the offset of the first event. Each further event has the next offset.
+    pub fn offset(&self) -> u64 {
+        self.0.offset()
     }
 }
 
@@ -113,10 +113,10 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Reports that every event before this position has been handled. `None` stands for every
+    /// Reports that every event before this offset has been handled. `None` stands for every
     /// event that was taken.
-    pub fn set_handled(&mut self, position: Option<u64>) {
-        self.receiver.set_handled(position);
+    pub fn set_handled(&mut self, offset: Option<u64>) {
+        self.receiver.set_handled(offset);
     }
 
     /// Returns the stage that the end has reached.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::bus::mailbox::BatchSlice;
+
 /// An item that a watcher receives: an event, or the number of events that it lost at this place.
 ///
 /// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
@@ -99,11 +101,54 @@ pub struct Batch<'w, T> {
     /// The number of events that were lost just before the first one.
     pub lagged: u64,
     events: &'w [T],
+    /// The slice to which the events belong, if there are any.
+    slice: Option<&'w BatchSlice<T>>,
 }
 
 impl<'w, T> Batch<'w, T> {
-    pub(crate) fn new(lagged: u64, events: &'w [T]) -> Self {
-        Self { lagged, events }
+    pub(crate) fn new(lagged: u64, events: &'w [T], slice: Option<&'w BatchSlice<T>>) -> Self {
+        Self { lagged, events, slice }
+    }
+
+    /// Returns the position of the first event in the order of the bus. Returns `None` if there is
+    /// no event, or if the events are a [prefix](crate::WatchBuilder::prefix).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([3, 4])?;
+    /// let batch = watcher.recv_batch()?;
+    /// assert_eq!((batch.first_position(), batch.position(1), batch.position(2)), (Some(3), Some(4), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn first_position(&self) -> Option<u64> {
+        self.position(0)
+    }
+
+    /// Returns the position of the event at `index`, as [`first_position`](Self::first_position)
+    /// does. The positions of a batch grow by one, except where the watcher's filter has refused
+    /// events between two of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut even = bus.watch_builder().filter(|n: &u32| n % 2 == 0).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3, 4])?;
+    /// let batch = even.recv_batch()?;
+    /// assert_eq!([batch.position(0), batch.position(1)], [Some(2), Some(4)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn position(&self, index: usize) -> Option<u64> {
+        let slice = self.slice.filter(|slice| index < slice.len())?;
+        Some(slice.bus_position(index)).filter(|position| *position > 0)
     }
 }
 

@@ -7,6 +7,7 @@ mod bulk;
 mod delivery;
 mod handler;
 mod iter;
+mod positions;
 mod registration;
 #[cfg(feature = "select")]
 mod select;
@@ -22,5 +23,6 @@ pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
 pub use self::delivery::{Batch, Delivery};
 pub use self::handler::{Runner, WatchHandle};
 pub use self::iter::{Events, IntoIter, Iter};
+pub use self::positions::WithPositions;
 pub use self::stop_handle::StopHandle;
 pub use self::watcher::Watcher;

@@ -42,7 +42,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
             WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
-        let queue = Arc::new(SliceQueue::new(self.queue_len, self.overflow));
+        let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.upstream() } else { None };
@@ -55,7 +55,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             reader_tells,
             upstream,
         );
-        let sender = Box::new(MailboxSender::new(state, queue, self.filter, self.on_drop, dispatcher_tells));
+        let (filter, on_drop) = (self.filter, self.on_drop);
+        let sender = MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start);
+        let sender = Box::new(sender);
         Ok((receiver, Entry::Register(sender)))
     }
 }

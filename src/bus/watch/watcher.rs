@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::bus::mailbox::{MailboxReceiver, Next};
+use crate::bus::state::EndReason;
 use crate::clock::Deadline;
 use crate::counters::WatcherStats;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
@@ -258,6 +259,26 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     #[doc(alias = "unsubscribe")]
     pub fn stop(&self) {
         self.receiver.lifecycle.stop(&self.receiver.state);
+    }
+
+    /// Returns the reason of the end. Returns `None` until a receive has returned the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::bus::EndReason;
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.close();
+    /// assert_eq!(watcher.end_reason(), None);
+    /// assert!(watcher.recv().is_err());
+    /// assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn end_reason(&self) -> Option<EndReason> {
+        self.receiver.end_reason
     }
 
     /// Returns a handle that stops this watcher from another thread, as [`stop`](Self::stop) does.

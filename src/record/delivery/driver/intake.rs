@@ -25,7 +25,7 @@ impl Driver {
             match self.reader.take() {
                 BulkNext::Events(run) => {
                     taken += run.events().len();
-                    for (position, event) in (run.position()..).zip(run.events()) {
+                    for (position, event) in (run.offset()..).zip(run.events()) {
                         self.count(event, position, now);
                     }
                 }

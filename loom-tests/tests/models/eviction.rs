@@ -1,0 +1,110 @@
+//! Eviction: the dispatcher ends a watcher for which an event does not fit, in races with those who
+//! read, stop or drop the watcher, or end the bus.
+
+use eventcast::bus::EndReason;
+use eventcast::stats::WatcherStats;
+use eventcast::testing::{Exploration, Payload, begin, finish, rest};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
+use eventcast_loom_tests::{bus, explore, numbers, spawn};
+
+/// Returns a bus whose dispatcher sleeps, and its watcher, whose queue has one place. Event 1 is in
+/// it.
+fn full() -> (Broadcaster<Payload>, Watcher<Payload>) {
+    let bus = bus(2, 1, OverflowPolicy::Evict);
+    let watcher = bus.watch().unwrap();
+    bus.publisher().try_publish(Payload::new(1)).unwrap();
+    rest(&bus);
+    begin();
+    (bus, watcher)
+}
+
+/// Asserts that each event that was offered is delivered, lost or queued.
+#[track_caller]
+fn assert_balanced(stats: &WatcherStats) {
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued, "{stats}");
+}
+
+/// The dispatcher offers an event while the reader makes room. Either the event fits, or the reader
+/// comes to the end behind what was queued, and knows the reason and the count.
+fn eviction_against_a_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = full();
+        let reading = spawn(move || {
+            assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
+            // Either event 2, or the end.
+            let next = watcher.recv().ok();
+            assert!(next.is_some() || watcher.end_reason() == Some(EndReason::Evicted));
+            assert_eq!(watcher.stats().dropped.evicted, u64::from(next.is_none()));
+            watcher
+        });
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let watcher = reading.join().unwrap();
+        finish();
+        bus.shutdown();
+        assert_balanced(&watcher.stats());
+    });
+}
+
+/// A thread stops the watcher while the dispatcher evicts it. The watcher has one reason of its
+/// end, which stays.
+fn eviction_against_a_stop() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = full();
+        let stop = watcher.stop_handle();
+        let stopping = spawn(move || stop.stop());
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let (events, lost) = numbers(&mut watcher);
+        let reason = watcher.end_reason();
+        stopping.join().unwrap();
+        assert!(bus.shutdown().complete);
+        finish();
+        // The reader takes event 1, and event 2 too if it found room before the stop.
+        assert!(lost == 0 && (events == [1] || events == [1, 2]), "{events:?}");
+        assert!(reason == Some(EndReason::Stopped) || reason == Some(EndReason::Evicted), "{reason:?}");
+        let stats = watcher.stats();
+        assert!(reason != Some(EndReason::Evicted) || stats.dropped.evicted == 1, "{stats}");
+        assert_balanced(&stats);
+    });
+}
+
+/// A thread drops the watcher while the dispatcher evicts it. Each event is dropped once and
+/// counted once.
+fn eviction_against_a_drop() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, watcher) = full();
+        let dropping = spawn(move || drop(watcher));
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        assert!(bus.shutdown().complete);
+        dropping.join().unwrap();
+        finish();
+        let departed = bus.stats().departed;
+        assert_eq!((departed.delivered, departed.queued), (0, 0));
+        assert_balanced(&departed);
+    });
+}
+
+/// A shutdown comes while the dispatcher evicts the watcher. The shutdown ends, and the event that
+/// does not fit is lost with its reason.
+fn eviction_against_shutdown() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = full();
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        let other = bus.clone();
+        let ending = spawn(move || assert!(other.shutdown().complete));
+        let (events, lost) = numbers(&mut watcher);
+        ending.join().unwrap();
+        finish();
+        let evicted = watcher.end_reason() == Some(EndReason::Evicted);
+        assert_eq!((events.len() as u64, lost), (2 - u64::from(evicted), 0));
+        assert_eq!(watcher.stats().dropped.evicted, u64::from(evicted));
+        assert_balanced(&watcher.stats());
+        drop(bus);
+    });
+}
+
+models!(
+    eviction_against_a_reader,
+    eviction_against_a_stop,
+    eviction_against_a_drop,
+    eviction_against_shutdown
+);

@@ -1,0 +1,116 @@
+//! A start in the past: the registration of a watcher that first receives what the history has, in
+//! races with publishers, with its own reader, and with the end.
+
+use eventcast::bus::Start;
+use eventcast::testing::{Exploration, Payload, begin, finish, rest};
+use eventcast::{Broadcaster, Delivery, OverflowPolicy};
+use eventcast_loom_tests::{explore, history_bus, numbers, spawn};
+
+/// Returns a bus with a history of this many events. Its dispatcher sleeps, and event 1 was
+/// published.
+fn kept(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    let bus = history_bus(history, queue, policy);
+    bus.publisher().try_publish(Payload::new(1)).unwrap();
+    rest(&bus);
+    begin();
+    bus
+}
+
+/// A watcher that starts with the oldest event is registered while a thread publishes. The watcher
+/// receives both events once and in order, whichever side of the registration the second is on.
+fn a_registration_against_publish() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = kept(2, 2, OverflowPolicy::DropIncoming);
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        let mut watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+        publishing.join().unwrap();
+        bus.close();
+        assert_eq!(numbers(&mut watcher), (vec![1, 2], 0));
+        finish();
+    });
+}
+
+/// A watcher that starts after position 0 is registered while a thread publishes, and the history
+/// has one event only. The first event is received or part of the gap. The positions agree.
+fn a_registration_against_the_end_of_the_history() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = kept(1, 2, OverflowPolicy::DropIncoming);
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        let mut watcher = bus.watch_builder().start(Start::After(0)).watch().unwrap();
+        let mut position = 0;
+        while position < 2 {
+            match watcher.recv().unwrap() {
+                Delivery::Event(event) => {
+                    position += 1;
+                    assert_eq!(u64::from(event.number()), position);
+                }
+                Delivery::Lagged(lost) => position += lost,
+            }
+            assert_eq!(watcher.position(), Some(position));
+        }
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A watcher that starts in the past is registered while the bus shuts down. The registration is
+/// refused, or the watcher receives the past and the end.
+fn a_registration_against_shutdown() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = kept(1, 1, OverflowPolicy::DropIncoming);
+        let other = bus.clone();
+        let ending = spawn(move || assert!(other.shutdown().complete));
+        if let Ok(mut watcher) = bus.watch_builder().start(Start::Oldest).watch() {
+            assert_eq!(numbers(&mut watcher), (vec![1], 0));
+        }
+        ending.join().unwrap();
+        finish();
+        drop(bus);
+    });
+}
+
+/// A watcher that starts in the past is dropped while the dispatcher replays. Each event is dropped
+/// once.
+fn a_drop_against_a_replay() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = kept(1, 1, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+        let dropping = spawn(move || drop(watcher));
+        assert!(bus.shutdown().complete);
+        dropping.join().unwrap();
+        finish();
+        let departed = bus.stats().departed;
+        assert_eq!((departed.offered, departed.queued), (departed.dropped.stopped, 0));
+    });
+}
+
+/// The dispatcher waits for room in the queue of a reader that still has events of the past. The
+/// past gives no room, and none of the waits lasts for ever.
+fn a_reader_of_the_past_against_a_waiting_dispatcher() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = history_bus(1, 1, OverflowPolicy::Wait);
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let mut watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+        rest(&bus);
+        begin();
+        bus.publisher().try_publish_batch([2, 3].map(Payload::new)).unwrap();
+        let reading = spawn(move || {
+            let events = [(); 3].map(|()| watcher.recv().unwrap().event().unwrap().number());
+            (events, watcher)
+        });
+        let (events, watcher) = reading.join().unwrap();
+        finish();
+        assert!(bus.shutdown().complete);
+        assert_eq!((events, watcher.stats().high_water), ([1, 2, 3], 1));
+    });
+}
+
+models!(
+    a_registration_against_publish,
+    a_registration_against_the_end_of_the_history,
+    a_registration_against_shutdown,
+    a_drop_against_a_replay,
+    a_reader_of_the_past_against_a_waiting_dispatcher,
+);

@@ -1,0 +1,64 @@
+//! The filter of a mailbox: offers the reader those events of a batch that pass.
+
+use std::ops::Range;
+
+use crate::bus::state::Lifecycle;
+use crate::catch::catch_panic;
+use crate::sync::Arc;
+
+use super::sender::MailboxSender;
+use super::slice::{SharedBatch, copied};
+
+impl<T: Clone> MailboxSender<T> {
+    #[cold]
+    pub(super) fn offer_filtered(
+        &mut self,
+        batch: &Arc<SharedBatch<T>>,
+        all: Range<usize>,
+        lifecycle: &Lifecycle,
+    ) {
+        let Some(runs) = self.passing(batch.events(), all.clone()) else {
+            // A filter that panics stops its watcher, because the events that it would have let
+            // pass cannot be known.
+            self.state.count_panic();
+            return lifecycle.stop(&self.state);
+        };
+        let passed: usize = runs.iter().map(Range::len).sum();
+        self.sent.filtered += (all.len() - passed) as u64;
+        if passed == all.len() {
+            return self.offer_part(batch, all, lifecycle);
+        }
+        if passed == 0 {
+            return;
+        }
+        if let Some(own) = copied(batch, &runs) {
+            self.offer_part(&own, 0..passed, lifecycle);
+        } else {
+            // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
+            self.state.count_panic();
+            for run in runs {
+                if !self.state.is_stopped() {
+                    self.offer_part(batch, run, lifecycle);
+                }
+            }
+        }
+    }
+
+    /// Returns the parts of the range that the filter lets pass. Returns `None` if the filter
+    /// panicked, or if there is none.
+    fn passing(&mut self, events: &[T], range: Range<usize>) -> Option<Vec<Range<usize>>> {
+        let filter = self.filter.as_mut()?;
+        catch_panic(|| {
+            let mut runs: Vec<Range<usize>> = Vec::new();
+            for i in range {
+                if filter(&events[i]) {
+                    match runs.last_mut() {
+                        Some(run) if run.end == i => run.end = i + 1,
+                        _ => runs.push(i..i + 1),
+                    }
+                }
+            }
+            runs
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! The place in the order of events at which a watcher starts.
+
+/// The place in the order of events at which a watcher starts. See
+/// [`WatchBuilder::start`](crate::WatchBuilder::start).
+///
+/// In a configuration file (feature `serde`) a start is `next`, `oldest`, or `{"after": 17}`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::bus::Start;
+///
+/// assert_eq!(Start::default(), Start::Next);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Start {
+    /// The first event whose publish begins after the registration. This is the default.
+    #[default]
+    Next,
+    /// The oldest event that the [history](crate::BusOptions::history) still has. Without history,
+    /// as `Next`.
+    Oldest,
+    /// The event after this position, which [`Watcher::position`](crate::Watcher::position) has
+    /// returned before. Zero is the position before the first event of the bus. Events that the
+    /// history no longer has are a gap of exactly their number. A position that the bus has not
+    /// reached yet stands for the newest one, so the watcher starts as with `Next`.
+    After(u64),
+}

@@ -1,0 +1,30 @@
+//! The reason why a watcher has ended.
+
+/// The reason why a watcher has ended, as [`Watcher::end_reason`](crate::Watcher::end_reason)
+/// returns it.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::bus::EndReason;
+/// use eventcast::{Broadcaster, OverflowPolicy};
+///
+/// let bus = Broadcaster::new()?;
+/// let mut client = bus.watch_builder().queue_len(2).overflow(OverflowPolicy::Evict).watch()?;
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// assert_eq!(client.events().collect::<Vec<_>>(), [1, 2]);
+/// assert_eq!(client.end_reason(), Some(EndReason::Evicted));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum EndReason {
+    /// The bus has ended, and everything that was accepted has been offered or abandoned.
+    Closed,
+    /// Somebody stopped the watcher, or its filter panicked.
+    Stopped,
+    /// An event did not fit into the queue of a watcher with the policy
+    /// [`Evict`](crate::OverflowPolicy::Evict).
+    Evicted,
+}

@@ -1,0 +1,184 @@
+//! Positions of received events, and the start of a watcher in the past.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use crate::bus::options::Start;
+
+use super::builder::WatchBuilder;
+use super::delivery::Delivery;
+use super::watcher::Watcher;
+
+impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
+    /// Sets the place in the order of events at which the watcher starts. The default is
+    /// [`Start::Next`].
+    ///
+    /// With another start, the watcher first receives what the
+    /// [history](crate::BusOptions::history) of the bus has from there on, then the events that
+    /// follow. The watcher receives each of them once, and none is missing between the two, because
+    /// the registration travels through the incoming queue and so has a place in the order itself.
+    /// Events that the history no longer has are a gap of exactly their number. With a filter, the
+    /// gap also counts events that the filter would have refused.
+    ///
+    /// The kept events count as offered. They pass the filter, which runs on the dispatcher for all
+    /// of them at once. They need no room in the queue, so no policy applies to them, except
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only its length of
+    /// them, the newest. A [prefix](Self::prefix) comes before them.
+    ///
+    /// # Examples
+    ///
+    /// A client that comes back:
+    ///
+    /// ```
+    /// use eventcast::bus::Start;
+    /// use eventcast::{Broadcaster, BusOptions, Delivery};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().history(2))?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch(["a", "b", "c", "d"])?;
+    /// assert_eq!(watcher.recv()?, Delivery::Event("a"));
+    /// let position = watcher.position().unwrap();
+    /// drop(watcher);
+    ///
+    /// let watcher = bus.watch_builder().start(Start::After(position)).watch()?;
+    /// bus.publisher().publish("e")?;
+    /// bus.shutdown();
+    /// let rest: Vec<_> = watcher.into_iter().collect();
+    /// let [c, d, e] = ["c", "d", "e"].map(Delivery::Event);
+    /// assert_eq!(rest, [Delivery::Lagged(1), c, d, e]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "replay")]
+    #[doc(alias = "resourceVersion")]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+    /// Returns the position of the last event that the watcher has received. A watcher that starts
+    /// [after](Start::After) this position continues where this one is.
+    ///
+    /// Each accepted event has a position: the first one 1, and each further one the next. A
+    /// [published gap](crate::Publisher::publish_gap) takes as many positions as it stands for
+    /// events. After a [`Lagged`](Delivery::Lagged) the position is that of the last lost event.
+    /// Without a filter, the position of the next event is therefore one more than the position
+    /// before it, plus what was lost in between. With a filter, there may be refused events in
+    /// between, too. After a gap that no event follows, the position may then be lower than that of
+    /// the last lost event, but not lower than that of any event received.
+    ///
+    /// Before the first receive, and in a [prefix](WatchBuilder::prefix), this is the position
+    /// behind which the watcher starts. Returns `None` if the dispatcher has not registered the
+    /// watcher yet, which a [flush](crate::Broadcaster::flush) waits for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([3, 4])?;
+    /// watcher.recv()?;
+    /// assert_eq!(watcher.position(), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn position(&self) -> Option<u64> {
+        self.receiver.position()
+    }
+
+    /// Turns the watcher into a stream of deliveries with their positions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use futures::StreamExt;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let watcher = bus.watch()?;
+    /// bus.publisher().publish_batch(["a", "b"])?;
+    /// bus.close();
+    /// let seen: Vec<_> = futures::executor::block_on(watcher.with_positions().collect());
+    /// assert_eq!(seen, [(Delivery::Event("a"), Some(1)), (Delivery::Event("b"), Some(2))]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_positions(self) -> WithPositions<T> {
+        WithPositions { watcher: self }
+    }
+}
+
+/// A stream of the deliveries of a [`Watcher`], each with what [`position`](Watcher::position)
+/// returns after it. Made by [`Watcher::with_positions`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+///
+/// let bus = Broadcaster::<u8>::new()?;
+/// let stream = bus.watch()?.with_positions();
+/// bus.close();
+/// assert!(stream.into_inner().recv().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct WithPositions<T> {
+    watcher: Watcher<T>,
+}
+
+impl<T> WithPositions<T> {
+    /// Returns a reference to the watcher, for its counters, or for the reason of its end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let stream = bus.watch()?.with_positions();
+    /// assert_eq!(stream.get_ref().end_reason(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_ref(&self) -> &Watcher<T> {
+        &self.watcher
+    }
+
+    /// Returns the watcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let stream = bus.watch()?.with_positions();
+    /// bus.publisher().publish(1)?;
+    /// assert_eq!(stream.into_inner().recv()?.event(), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_inner(self) -> Watcher<T> {
+        self.watcher
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Stream for WithPositions<T> {
+    type Item = (Delivery<T>, Option<u64>);
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let watcher = &mut self.get_mut().watcher;
+        let delivery = Pin::new(&mut *watcher).poll_next(cx);
+        delivery.map(|delivery| delivery.map(|delivery| (delivery, watcher.position())))
+    }
+}
+
+impl<T> fmt::Debug for WithPositions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithPositions").field("watcher", &self.watcher).finish()
+    }
+}

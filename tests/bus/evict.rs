@@ -1,0 +1,134 @@
+//! The policy `Evict`: a watcher that cannot keep up ends, and is told why.
+
+use std::sync::mpsc;
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::bus::EndReason;
+use eventcast::error::{RecvError, TryRecvError};
+use eventcast::stats::DropReason;
+use eventcast::{Broadcaster, OverflowPolicy, WatchBuilder};
+
+use crate::support::{LONG, assert_balanced, bus, drain, hold};
+
+fn evicting<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, queue: usize) -> WatchBuilder<'_, T> {
+    bus.watch_builder().queue_len(queue).overflow(OverflowPolicy::Evict)
+}
+
+/// The first event that does not fit ends the watcher. Queued events come first, no gap comes, and
+/// the other watcher goes on.
+#[test]
+fn the_first_event_that_does_not_fit_ends_the_watcher() {
+    let bus = bus(100, 100);
+    let (tx, lost) = mpsc::channel();
+    let hook = move |reason, events: &[u64]| tx.send((reason, events.to_vec())).unwrap();
+    let mut slow = evicting(&bus, 3).on_drop(hook).watch().unwrap();
+    let mut other = bus.watch().unwrap();
+    bus.publisher().publish_batch([1, 2]).unwrap();
+    bus.publisher().publish_batch([3, 4, 5]).unwrap();
+    bus.flush(LONG).unwrap();
+    bus.publisher().publish(6).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(slow.end_reason(), None, "the reader has not come to the end");
+    assert_eq!(drain(&mut slow), [Event(1), Event(2), Event(3)]);
+    assert_eq!((slow.end_reason(), slow.try_recv()), (Some(EndReason::Evicted), Err(TryRecvError::Stopped)));
+    let stats = slow.stats();
+    // 4 and 5 came with the first that did not fit. 6 was not offered.
+    assert_eq!((stats.offered, stats.delivered, stats.lag), (5, 3, 0));
+    assert_eq!((stats.dropped.evicted, stats.dropped.total()), (2, 2));
+    assert_eq!(lost.recv_timeout(LONG), Ok((DropReason::Evicted, vec![4, 5])));
+    assert!(lost.recv_timeout(LONG).is_err(), "the hook is gone with the sender");
+    bus.shutdown();
+    assert_eq!(drain(&mut other), [1, 2, 3, 4, 5, 6].map(Event));
+    assert_eq!(other.end_reason(), Some(EndReason::Closed));
+    assert_balanced(&bus.stats());
+}
+
+/// A watcher that keeps up is not evicted, and a gap from outside needs no room.
+#[test]
+fn whoever_keeps_up_stays() {
+    let bus = bus(100, 100);
+    let mut watcher = evicting(&bus, 2).watch().unwrap();
+    for round in 0..10 {
+        bus.publisher().publish_batch([2 * round, 2 * round + 1]).unwrap();
+        bus.publisher().publish_gap(1).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(watcher.recv(), Ok(Event(2 * round)));
+        assert_eq!(watcher.recv(), Ok(Event(2 * round + 1)));
+        assert_eq!(watcher.recv(), Ok(Lagged(1)));
+    }
+    watcher.stop();
+    assert_eq!(watcher.recv(), Err(RecvError));
+    assert_eq!(watcher.end_reason(), Some(EndReason::Stopped));
+}
+
+/// Events that the reader borrows take room. The next receive gives the room back too late.
+#[test]
+fn a_borrowed_batch_takes_room() {
+    let bus = bus(100, 100);
+    let (tx, evicted) = mpsc::channel();
+    let hook = move |_, _: &[u64]| {
+        let _ = tx.send(());
+    };
+    let mut watcher = evicting(&bus, 1).on_drop(hook).watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    assert_eq!(watcher.recv_batch().map(|batch| batch.to_vec()), Ok(vec![1]));
+    bus.publisher().publish(2).unwrap();
+    evicted.recv_timeout(LONG).unwrap();
+    assert_eq!((watcher.recv(), watcher.end_reason()), (Err(RecvError), Some(EndReason::Evicted)));
+}
+
+/// A handler is evicted as a watcher is: it handles what is queued, and ends.
+#[test]
+fn a_handler_is_evicted() {
+    let bus = bus(100, 100);
+    let (entered_tx, entered) = mpsc::channel();
+    let (go, go_rx) = mpsc::channel::<()>();
+    let handle = evicting(&bus, 2)
+        .spawn(move |delivery| {
+            entered_tx.send(delivery.event().copied()).unwrap();
+            let _ = go_rx.recv();
+        })
+        .unwrap();
+    bus.publisher().publish(1).unwrap();
+    assert_eq!(entered.recv_timeout(LONG), Ok(Some(1)));
+    bus.publisher().publish_batch([2, 3]).unwrap();
+    // The first event is still being handled, so two more do not fit.
+    let mut after = bus.watch().unwrap();
+    bus.publisher().publish(4).unwrap();
+    assert_eq!(after.recv(), Ok(Event(4)));
+    drop(go);
+    assert!(handle.join(LONG));
+    let stats = handle.stats();
+    assert_eq!((stats.delivered, stats.dropped.evicted, stats.lag), (2, 1, 0));
+    assert!(bus.shutdown().complete);
+}
+
+/// A filter sees all events, and only those that pass need room.
+#[test]
+fn refused_events_evict_nobody() {
+    let bus = bus(100, 100);
+    let mut even = evicting(&bus, 2).filter(|n: &u64| n % 2 == 0).watch().unwrap();
+    bus.publisher().publish_batch([1, 2, 3, 4, 5]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(bus.stats().watchers[0].dropped.evicted, 0);
+    bus.publisher().publish_batch([7, 8, 9, 10]).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(drain(&mut even), [Event(2), Event(4)]);
+    assert_eq!((even.end_reason(), even.stats().dropped.evicted), (Some(EndReason::Evicted), 2));
+}
+
+/// An evicted watcher neither holds up a shutdown nor the dispatcher.
+#[test]
+fn an_eviction_holds_up_nobody() {
+    let bus = bus(100, 100);
+    let held = hold(&bus);
+    let client = evicting(&bus, 1).watch().unwrap();
+    bus.publisher().publish_batch([1, 2]).unwrap();
+    drop(held);
+    assert!(bus.shutdown().complete);
+    let stats = client.stats();
+    assert_eq!((stats.queued, stats.dropped.evicted), (1, 1));
+    drop(client);
+    assert_balanced(&bus.stats());
+    assert_eq!(bus.stats().departed.dropped.evicted, 1);
+}

@@ -1,0 +1,373 @@
+//! Positions and history. In these tests each event is the number of its own position, so every
+//! path that an event may take is held against one oracle.
+
+use std::sync::mpsc;
+use std::thread;
+
+use eventcast::Delivery::{self, Event, Lagged};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait};
+use eventcast::bus::{EndReason, Start};
+use eventcast::{Broadcaster, BusOptions, Watcher};
+use futures::StreamExt;
+use futures::executor::block_on;
+
+use crate::support::{LONG, Live, assert_balanced, drain};
+
+fn with_history(events: usize) -> Broadcaster<u64> {
+    Broadcaster::with_options(BusOptions::default().history(events)).unwrap()
+}
+
+/// Publishes the events of these positions, in batches of three.
+fn publish(bus: &Broadcaster<u64>, positions: std::ops::RangeInclusive<u64>) {
+    let positions: Vec<u64> = positions.collect();
+    positions.chunks(3).for_each(|chunk| bus.publisher().publish_batch(chunk.to_vec()).unwrap());
+}
+
+/// Reads to the end. Each event must come at its position, and each position between the first and
+/// the last must be received, lost or refused. Returns the events, and how many were lost.
+fn read_to_the_end(mut watcher: Watcher<u64>, passes: impl Fn(u64) -> bool) -> (Vec<u64>, u64) {
+    let (mut events, mut lost, mut reached, mut missing) = (Vec::new(), 0, None, 0);
+    while let Ok(delivery) = watcher.recv() {
+        match delivery {
+            Event(event) => {
+                assert_eq!(watcher.position(), Some(event));
+                if let Some(reached) = reached {
+                    let between = (reached + 1..event).filter(|position| passes(*position)).count() as u64;
+                    assert!(
+                        between <= missing,
+                        "{between} events before {event}, of which {missing} were lost"
+                    );
+                }
+                (reached, missing) = (Some(event), 0);
+                events.push(event);
+            }
+            Lagged(count) => (lost, missing) = (lost + count, missing + count),
+        }
+    }
+    (events, lost)
+}
+
+/// Positions are counted from 1 over all events and published gaps, and agree with what each
+/// watcher lost, whatever its policy and in whatever way it reads.
+#[test]
+fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
+    let bus = Broadcaster::with_options(BusOptions::default().max_batch(8)).unwrap();
+    let mut watchers = Vec::new();
+    for policy in [DropIncoming, DropOldest, Wait] {
+        for queue_len in [1, 4, 1000] {
+            if policy != Wait || queue_len == 1000 {
+                watchers.push(bus.watch_builder().queue_len(queue_len).overflow(policy).watch().unwrap());
+            }
+        }
+    }
+    for _ in 0..20 {
+        let next = bus.stats().accepted + bus.stats().missed + 1;
+        publish(&bus, next..=next + 9);
+        bus.publisher().publish_gap(3).unwrap();
+        bus.flush(LONG).unwrap();
+    }
+    bus.shutdown();
+    for mut watcher in watchers {
+        assert_eq!(watcher.position(), Some(0), "everything is still to come");
+        let mut position = 0;
+        while let Ok(delivery) = watcher.recv() {
+            position += if let Lagged(lost) = delivery { lost } else { 1 };
+            assert_eq!(watcher.position(), Some(position), "{:?}", watcher.stats());
+            assert!(delivery == Event(position) || delivery.event().is_none());
+        }
+        assert_eq!(position, 20 * 13);
+    }
+}
+
+/// The same for batches and filters: each event of a batch has its own position.
+#[test]
+fn each_event_of_a_batch_has_its_position() {
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(7)).unwrap();
+    let passes = |n: &u64| n % 5 == 0 || n % 7 < 2;
+    let mut watchers: Vec<_> = [DropIncoming, DropOldest]
+        .iter()
+        .flat_map(|policy| {
+            let builder = || bus.watch_builder().overflow(*policy);
+            [builder().watch().unwrap(), builder().filter(passes).watch().unwrap()]
+        })
+        .collect();
+    publish(&bus, 1..=40);
+    bus.flush(LONG).unwrap();
+    publish(&bus, 41..=60);
+    bus.shutdown();
+    for watcher in &mut watchers {
+        let mut received = 0;
+        while let Ok(batch) = watcher.recv_batch() {
+            for (i, event) in batch.iter().enumerate() {
+                assert_eq!(batch.position(i), Some(*event));
+            }
+            assert_eq!((batch.first_position(), batch.position(batch.len())), (batch.first().copied(), None));
+            received += batch.len();
+            let last = batch.last().copied();
+            if last.is_some() {
+                assert_eq!(watcher.position(), last);
+            }
+        }
+        assert!(received >= 7, "{}", watcher.stats());
+    }
+}
+
+/// A prefix has no position. The events behind it have theirs.
+#[test]
+fn a_prefix_has_no_position() {
+    let bus = with_history(0);
+    publish(&bus, 1..=2);
+    let mut watcher = bus.watch_builder().prefix([100, 101]).watch().unwrap();
+    publish(&bus, 3..=3);
+    bus.flush(LONG).unwrap();
+    assert_eq!(watcher.position(), Some(2), "the start");
+    {
+        let batch = watcher.recv_batch().unwrap();
+        assert_eq!((batch.len(), batch.first_position()), (2, None));
+    }
+    assert_eq!(watcher.position(), Some(2));
+    assert_eq!((watcher.recv(), watcher.position()), (Ok(Event(3)), Some(3)));
+}
+
+/// The stream with positions gives each delivery the position that the watcher has after it.
+#[test]
+fn a_stream_tells_positions() {
+    let bus = Broadcaster::with_options(BusOptions::default().queue_len(2)).unwrap();
+    let watcher = bus.watch().unwrap();
+    bus.publisher().publish_batch([1, 2, 3]).unwrap();
+    bus.publisher().publish_gap(4).unwrap();
+    bus.shutdown();
+    let seen: Vec<_> = block_on(watcher.with_positions().collect());
+    assert_eq!(seen, [(Event(1), Some(1)), (Event(2), Some(2)), (Lagged(5), Some(7))]);
+}
+
+/// The history has exactly the newest events, however they lay in batches, and a watcher that
+/// starts at the oldest or after a position receives them and then what follows.
+#[test]
+fn a_watcher_starts_in_the_past() {
+    let bus = with_history(5);
+    publish(&bus, 1..=10);
+    let start = |start| bus.watch_builder().start(start).watch().unwrap();
+    let mut oldest = start(Start::Oldest);
+    let (mut at_8, mut at_2, mut at_0) =
+        (start(Start::After(8)), start(Start::After(2)), start(Start::After(0)));
+    let (mut at_10, mut far, mut next) =
+        (start(Start::After(10)), start(Start::After(u64::MAX)), start(Start::Next));
+    publish(&bus, 11..=12);
+    bus.shutdown();
+    let all = |range: std::ops::RangeInclusive<u64>| range.map(Event).collect::<Vec<_>>();
+    let lost = |count, range| [vec![Lagged(count)], all(range)].concat();
+    assert_eq!(drain(&mut oldest), all(6..=12));
+    assert_eq!(drain(&mut at_8), all(9..=12));
+    assert_eq!(drain(&mut at_2), lost(3, 6..=12));
+    assert_eq!(drain(&mut at_0), lost(5, 6..=12));
+    assert_eq!(drain(&mut at_10), all(11..=12));
+    assert_eq!(drain(&mut far), all(11..=12));
+    assert_eq!(drain(&mut next), all(11..=12));
+    let stats = at_2.stats();
+    assert_eq!((stats.offered, stats.delivered, stats.missed, stats.dropped.total()), (7, 7, 3, 0));
+    assert_balanced(&bus.stats());
+}
+
+/// Without a history, everything between the position and now is a gap.
+#[test]
+fn without_history_the_past_is_a_gap() {
+    let bus = with_history(0);
+    publish(&bus, 1..=10);
+    let mut watcher = bus.watch_builder().start(Start::After(4)).watch().unwrap();
+    let mut oldest = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    publish(&bus, 11..=11);
+    bus.shutdown();
+    assert_eq!(drain(&mut watcher), [Lagged(6), Event(11)]);
+    assert_eq!(drain(&mut oldest), [Event(11)]);
+}
+
+/// A published gap takes positions in the history, too.
+#[test]
+fn a_published_gap_is_in_the_history() {
+    let bus = with_history(4);
+    let gap = |events| bus.publisher().publish_gap(events).unwrap();
+    publish(&bus, 1..=3);
+    gap(10);
+    publish(&bus, 14..=15);
+    gap(5);
+    let mut all = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    let mut inside = bus.watch_builder().start(Start::After(8)).watch().unwrap();
+    publish(&bus, 21..=21);
+    bus.shutdown();
+    assert_eq!(drain(&mut all), [Event(2), Event(3), Lagged(10), Event(14), Event(15), Lagged(5), Event(21)]);
+    assert_eq!(drain(&mut inside), [Lagged(5), Event(14), Event(15), Lagged(5), Event(21)]);
+}
+
+/// Replayed events need no room: neither the dispatcher waits for a reader of the past, nor does
+/// the past evict or crowd out what is new.
+#[test]
+fn the_past_needs_no_room() {
+    let bus = with_history(100);
+    publish(&bus, 1..=100);
+    let mut watchers: Vec<_> = [Wait, DropIncoming, Evict]
+        .iter()
+        .map(|policy| {
+            bus.watch_builder().queue_len(2).overflow(*policy).start(Start::Oldest).watch().unwrap()
+        })
+        .collect();
+    publish(&bus, 101..=101);
+    publish(&bus, 102..=102);
+    // The flush returns, so the dispatcher waits for none of them.
+    bus.flush(LONG).unwrap();
+    assert_eq!(bus.stats().watchers[0].high_water, 2);
+    // One more does not fit into two queues, whatever of the past is left.
+    drop(watchers.remove(0));
+    publish(&bus, 103..=103);
+    bus.flush(LONG).unwrap();
+    let all: Vec<_> = (1..=102).map(Event).collect();
+    let mut evicted = watchers.pop().unwrap();
+    assert_eq!(drain(&mut evicted), all);
+    assert_eq!(evicted.end_reason(), Some(EndReason::Evicted));
+    let mut dropping = watchers.pop().unwrap();
+    bus.shutdown();
+    assert_eq!(drain(&mut dropping), [all, vec![Lagged(1)]].concat());
+    assert_eq!(dropping.stats().dropped.incoming, 1);
+}
+
+/// A reader that has read a part of the past has no more room than one that has read none.
+#[test]
+fn reading_the_past_makes_no_room_for_the_new() {
+    let bus = with_history(10);
+    publish(&bus, 1..=10);
+    let mut watcher = bus.watch_builder().queue_len(2).start(Start::Oldest).watch().unwrap();
+    for expected in 1..=5 {
+        assert_eq!(watcher.recv(), Ok(Event(expected)));
+    }
+    publish(&bus, 11..=13);
+    bus.flush(LONG).unwrap();
+    for expected in 6..=11 {
+        assert_eq!(watcher.recv(), Ok(Event(expected)));
+    }
+    // 13 was lost, and the room of 11 is free again.
+    publish(&bus, 14..=14);
+    bus.shutdown();
+    assert_eq!(drain(&mut watcher), [Event(12), Lagged(1), Event(14)]);
+}
+
+/// A dispatcher that waits for a reader of the past is woken as soon as there is room.
+#[test]
+fn a_dispatcher_waits_for_a_reader_of_the_past() {
+    let bus = with_history(10);
+    publish(&bus, 1..=10);
+    let mut watcher = bus.watch_builder().queue_len(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
+    let publisher = bus.publisher();
+    let publishing = thread::spawn(move || (11..=40).for_each(|event| publisher.publish(event).unwrap()));
+    for expected in 1..=40 {
+        assert_eq!(watcher.recv(), Ok(Event(expected)));
+    }
+    publishing.join().unwrap();
+    assert_eq!(watcher.stats().high_water, 2);
+}
+
+/// The queue of `DropOldest` keeps its newest events, also of the past.
+#[test]
+fn a_ring_keeps_the_newest_of_the_past() {
+    let bus = with_history(10);
+    publish(&bus, 1..=10);
+    let mut ring =
+        bus.watch_builder().queue_len(4).overflow(DropOldest).start(Start::After(0)).watch().unwrap();
+    bus.shutdown();
+    assert_eq!(drain(&mut ring), [Lagged(6), Event(7), Event(8), Event(9), Event(10)]);
+    assert_eq!((ring.stats().dropped.oldest, ring.position()), (6, Some(10)));
+}
+
+/// A filter sees the past. Its refusals are counted, and its panic ends the watcher.
+#[test]
+fn a_filter_sees_the_past() {
+    let bus = Broadcaster::with_options(BusOptions::default().history(10).max_batch(3)).unwrap();
+    publish(&bus, 1..=10);
+    let even = bus.watch_builder().filter(|n| n % 2 == 0).start(Start::After(3)).watch().unwrap();
+    let builder = bus.watch_builder().start(Start::Oldest);
+    let mut broken = builder.filter(|n| if *n == 5 { panic!("five") } else { true }).watch().unwrap();
+    publish(&bus, 11..=12);
+    bus.shutdown();
+    assert_eq!(even.stats().filtered, 4);
+    assert_eq!(read_to_the_end(even, |n| n % 2 == 0), (vec![4, 6, 8, 10, 12], 0));
+    let seen = drain(&mut broken);
+    assert_eq!(seen, [Event(1), Event(2), Event(3)], "what came before the batch with 5");
+    assert_eq!((broken.stats().panics, broken.end_reason()), (1, Some(EndReason::Stopped)));
+}
+
+/// A flush waits until a handler has handled the past.
+#[test]
+fn a_flush_waits_for_the_past() {
+    let bus = with_history(10);
+    publish(&bus, 1..=10);
+    let (tx, rx) = mpsc::channel();
+    let handle = bus
+        .watch_builder()
+        .queue_len(1)
+        .start(Start::Oldest)
+        .spawn(move |delivery: Delivery<&u64>| tx.send(delivery.event().copied()).unwrap())
+        .unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(rx.try_iter().flatten().collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    assert_eq!((handle.stats().offered, handle.stats().delivered), (10, 10));
+}
+
+/// The history holds what it says, and a slow reader of the past holds the rest. All of it is gone
+/// at the end, and no destructor runs on the publisher's thread.
+#[test]
+fn the_history_holds_its_events_and_no_others() {
+    let live = Live::default();
+    let bus = Broadcaster::with_options(BusOptions::default().history(4).max_batch(2)).unwrap();
+    for number in 0..20 {
+        bus.publisher().publish_batch([live.event(number), live.event(number)]).unwrap();
+    }
+    bus.flush(LONG).unwrap();
+    assert_eq!(live.count(), 4);
+    let slow = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(live.count(), 4, "the reader shares the events");
+    for number in 0..2 {
+        bus.publisher().publish_batch([live.event(number), live.event(number)]).unwrap();
+    }
+    bus.flush(LONG).unwrap();
+    assert_eq!(live.count(), 8);
+    drop(slow);
+    bus.flush(LONG).unwrap();
+    assert_eq!(live.count(), 4);
+    assert!(bus.shutdown().complete);
+    assert_eq!(live.count(), 0);
+}
+
+/// Watchers come and go at any moment of a stream from two publishers, each from the position at
+/// which its predecessor stopped. Every event is received once or part of a gap.
+#[test]
+fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
+    const EVENTS: u64 = 20_000;
+    let bus = Broadcaster::with_options(BusOptions::default().history(300).max_batch(16)).unwrap();
+    let publishing: Vec<_> = (0..2)
+        .map(|_| {
+            let publisher = bus.publisher();
+            thread::spawn(move || (0..EVENTS / 2).for_each(|event| publisher.publish(event).unwrap()))
+        })
+        .collect();
+    let (mut position, mut received, mut lost, mut visits) = (0, 0, 0, 0);
+    while position < EVENTS {
+        let policy = [DropIncoming, DropOldest, Wait, Evict][visits % 4];
+        let builder = bus.watch_builder().queue_len(1 + visits % 50).overflow(policy);
+        let mut watcher = builder.start(Start::After(position)).watch().unwrap();
+        for _ in 0..visits % 70 {
+            if position == EVENTS {
+                break;
+            }
+            match watcher.recv() {
+                Ok(Event(_)) => (received, position) = (received + 1, position + 1),
+                Ok(Lagged(count)) => (lost, position) = (lost + count, position + count),
+                Err(_) => break,
+            }
+            assert_eq!(watcher.position(), Some(position));
+        }
+        visits += 1;
+    }
+    publishing.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(bus.shutdown().complete);
+    assert_eq!(received + lost, EVENTS);
+}
