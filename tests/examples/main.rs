@@ -2,6 +2,7 @@
 
 mod clients;
 mod program;
+mod resume;
 
 use std::fs;
 

@@ -355,6 +355,7 @@ impl WatcherState {
         let abandoned = got.abandoned.load(Ordering::Relaxed);
         let unfit = sent.incoming.load(Ordering::Relaxed);
         let (incoming, evicted) = if self.policy == OverflowPolicy::Evict { (0, unfit) } else { (unfit, 0) };
+        // Relaxed, all: as above.
         let dropped = DropCounts {
             incoming,
             oldest: sent.oldest.load(Ordering::Relaxed),

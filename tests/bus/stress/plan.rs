@@ -32,7 +32,8 @@ pub(crate) struct Made {
     /// The publisher that registered the watcher, and the number of its events accepted before.
     /// `None` if the watcher was registered before the first publish.
     pub(crate) by: Option<(u32, usize)>,
-    /// Whether the watcher ends before the bus: its filter panics once, or a thread stops it.
+    /// Whether the watcher may end before the bus: its filter panics once, its policy evicts it, or
+    /// a thread stops it.
     pub(crate) ends_itself: bool,
 }
 
@@ -84,6 +85,7 @@ pub(crate) fn random_watcher<'b>(
         rng.pick(&[
             OverflowPolicy::DropIncoming,
             OverflowPolicy::DropOldest,
+            OverflowPolicy::Evict,
             OverflowPolicy::Wait,
             OverflowPolicy::WaitFor(Duration::ZERO),
             OverflowPolicy::WaitFor(Duration::from_micros(50)),
@@ -92,8 +94,8 @@ pub(crate) fn random_watcher<'b>(
     };
     let queue_len = rng.pick(&[1, 1, 2, 3, 5, 8, 16, 64]);
     let wanted = Wanted(if rng.once_in(3) { Some(rng.pick(&[1, 2, 3, 7])) } else { None });
-    let ends_itself = !lossless && rng.once_in(10);
-    let bomb = ends_itself.then(|| rng.below(60));
+    let bomb = (!lossless && rng.once_in(10)).then(|| rng.below(60));
+    let ends_itself = bomb.is_some() || policy == OverflowPolicy::Evict;
     let mut seen = 0;
     let mut builder = bus.watch_builder().queue_len(queue_len).overflow(policy);
     if wanted.0.is_some() || bomb.is_some() {

@@ -105,7 +105,7 @@ impl Filter {
 pub struct Figures {
     pub offered: u64,
     pub delivered: u64,
-    pub dropped: [u64; 5],
+    pub dropped: [u64; 6],
     pub filtered: u64,
     /// The number of queued events, or `None` while the dispatcher waits. The number is not
     /// determined then, because an event that waits for room may or may not have found some.
@@ -159,6 +159,7 @@ pub fn place(reason: DropReason) -> usize {
         DropReason::TimedOut => 2,
         DropReason::Stopped => 3,
         DropReason::Abandoned => 4,
+        DropReason::Evicted => 5,
         _ => unreachable!("the twin knows all reasons"),
     }
 }

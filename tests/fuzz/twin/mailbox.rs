@@ -128,6 +128,14 @@ impl Mailbox {
                     self.stream.push_back(Slot::Event(event));
                 }
                 OverflowPolicy::DropIncoming => self.lose_last(DropReason::Incoming, event),
+                OverflowPolicy::Evict if self.queued() < self.capacity() => {
+                    self.stream.push_back(Slot::Event(event));
+                }
+                // The events of a batch that do not fit are lost together, and are not a gap.
+                OverflowPolicy::Evict => {
+                    self.count_lost(DropReason::Evicted, event);
+                    self.is_stopped = true;
+                }
                 OverflowPolicy::DropOldest => {
                     self.stream.push_back(Slot::Event(event));
                     while self.events() - u64::from(self.in_hand) > self.capacity() {

@@ -55,6 +55,7 @@ enum Step {
 fn policy() -> impl Strategy<Value = OverflowPolicy> {
     prop_oneof![
         3 => Just(OverflowPolicy::DropIncoming),
+        2 => Just(OverflowPolicy::Evict),
         3 => Just(OverflowPolicy::DropOldest),
         2 => Just(OverflowPolicy::Wait),
         3 => (0..4_u64).prop_map(|time| OverflowPolicy::WaitFor(Duration::from_secs(time))),

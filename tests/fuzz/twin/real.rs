@@ -45,7 +45,14 @@ pub fn figures(stats: &WatcherStats) -> Figures {
     Figures {
         offered: stats.offered,
         delivered: stats.delivered,
-        dropped: [dropped.incoming, dropped.oldest, dropped.timed_out, dropped.stopped, dropped.abandoned],
+        dropped: [
+            dropped.incoming,
+            dropped.oldest,
+            dropped.timed_out,
+            dropped.stopped,
+            dropped.abandoned,
+            dropped.evicted,
+        ],
         filtered: stats.filtered,
         queued: Some(stats.queued),
         high_water: stats.high_water,

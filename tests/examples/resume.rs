@@ -1,0 +1,129 @@
+//! Clients that are cut off at random, in the middle of a line too, and come back with the id of
+//! the last event that they have seen. They get nothing twice, and miss only what the history no
+//! longer had, which a gap of exactly that size reports.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventcast::bus::Start;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// A time longer than anything here takes. A test that waits this long has failed.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// The number of events that the bus keeps.
+const HISTORY: u64 = 64;
+const EVENTS: u64 = 30_000;
+
+/// Serves clients, each of which first says the position that it has seen. The text of an event is
+/// its position.
+async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let bus = bus.clone();
+        tokio::spawn(async move {
+            let seen = stream.read_u64().await.ok()?;
+            let watcher = bus.watch_builder().start(Start::After(seen)).watch_async().await.ok()?;
+            let mut events = watcher.with_positions();
+            while let Some((delivery, position)) = events.next().await {
+                let position = position?;
+                let line = match delivery {
+                    Delivery::Event(text) => format!("{position} event {text}\n"),
+                    Delivery::Lagged(missing) => format!("{position} gap {missing}\n"),
+                };
+                stream.write_all(line.as_bytes()).await.ok()?;
+            }
+            Some(())
+        });
+    }
+}
+
+/// What a client has seen.
+#[derive(Default)]
+struct Account {
+    seen: u64,
+    came: u64,
+    missing: u64,
+}
+
+impl Account {
+    fn note(&mut self, line: &str, bus: &Broadcaster<Arc<str>>, is_first: bool) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [position, kind, value] = words[..] else { panic!("{line:?}") };
+        let value: u64 = value.parse().expect("a number");
+        if kind == "gap" {
+            assert!(is_first, "an evicted client has gaps only where it comes back: {line:?}");
+            (self.missing, self.seen) = (self.missing + value, self.seen + value);
+            let kept_from = bus.stats().accepted.saturating_sub(HISTORY);
+            assert!(self.seen <= kept_from, "the history still had {} of {kept_from}", self.seen);
+        } else {
+            (self.came, self.seen) = (self.came + 1, self.seen + 1);
+            assert_eq!(value, self.seen, "each event once, and in its turn");
+        }
+        assert_eq!(position, self.seen.to_string());
+    }
+
+    /// Connects, reads up to `most` bytes, and vanishes. A line that has not come whole has not
+    /// come.
+    async fn visit(&mut self, address: SocketAddr, bus: &Broadcaster<Arc<str>>, most: usize) {
+        let mut stream = TcpStream::connect(address).await.expect("the service listens");
+        stream.write_u64(self.seen).await.expect("connected");
+        let (mut bytes, mut left) = (Vec::new(), most);
+        let mut is_first = true;
+        while left > 0 && self.seen < EVENTS {
+            let mut buffer = [0; 97];
+            let part = buffer.len().min(left);
+            match timeout(PATIENCE, stream.read(&mut buffer[..part])).await.expect("a line or the end") {
+                Ok(0) | Err(_) => return,
+                Ok(read) => {
+                    bytes.extend_from_slice(&buffer[..read]);
+                    left -= read;
+                }
+            }
+            while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = bytes.drain(..=end).collect();
+                self.note(std::str::from_utf8(&line[..end]).expect("UTF-8"), bus, is_first);
+                is_first = false;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_at_random_comes_back_exactly() {
+    let options =
+        BusOptions::default().history(HISTORY as usize).queue_len(8).overflow(OverflowPolicy::Evict);
+    let bus = Broadcaster::with_options(options).expect("in range");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let serving = tokio::spawn(serve(bus.clone(), listener));
+    let publisher = bus.publisher();
+    let publishing = tokio::spawn(async move {
+        for number in 1..=EVENTS {
+            publisher.publish_async(number.to_string().into()).await.expect("the bus is open");
+            // Sometimes more events than the history has, sometimes fewer.
+            if number % 200 > 100 || number % 7 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let client = async |seed: u64| {
+        let (mut account, mut dice) = (Account::default(), seed);
+        while account.seen < EVENTS {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            account.visit(address, &bus, (dice >> 33) as usize % 2_000).await;
+        }
+        (account.came + account.missing, account.came)
+    };
+    let (first, second, third) = tokio::join!(client(1), client(2), client(3));
+    publishing.await.expect("it ends");
+    for (accounted, came) in [first, second, third] {
+        assert_eq!(accounted, EVENTS);
+        assert!(came >= HISTORY, "{came} came");
+    }
+    serving.abort();
+    assert!(bus.shutdown_async(PATIENCE).await.complete);
+}
