@@ -79,6 +79,7 @@ assert_eq!(store.events().len(), 4);
 //! | a view that shows the latest events | [`DropOldest`](OverflowPolicy::DropOldest) | the oldest event makes room |
 //! | a gauge | `DropOldest`, with a queue of one | only the newest event stays |
 //! | a remote client | [`DropIncoming`](OverflowPolicy::DropIncoming), the default | the event is lost, and the client sees the gap |
+//! | a remote client that can come back | [`Evict`](OverflowPolicy::Evict) | the watcher ends, and the next one [continues](WatchBuilder::start) from the [history](BusOptions::history) |
 //!
 //! [`publish`](Publisher::publish) waits for room in the incoming queue, and
 //! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` has every event

@@ -399,6 +399,7 @@ fn options_out_of_range_are_refused_by_name() {
     let options = BusOptions::default;
     assert_eq!(refusal(options().incoming_len(0)), "incoming_len must be 1 to 16777216 entries, got 0");
     assert_eq!(refusal(options().queue_len(0)), "queue_len must be 1 to 16777216 events, got 0");
+    assert_eq!(refusal(options().history(1 << 25)), "history must be 0 to 16777216 events, got 33554432");
     assert_eq!(refusal(options().max_batch(70_000)), "max_batch must be 1 to 65536 events, got 70000");
     assert_eq!(
         refusal(options().thread_name("a\0b")),

@@ -6,6 +6,7 @@ mod bus;
 mod correlator;
 mod counting;
 mod direct;
+mod history;
 mod many_watchers;
 mod pull;
 #[cfg(feature = "recorder")]

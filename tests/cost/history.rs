@@ -1,0 +1,42 @@
+//! The memory of a history: the events, and what `docs/guarantees.md` says that they take besides.
+#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+
+use eventcast::bus::Start;
+use eventcast::{Broadcaster, BusOptions};
+use test_support::{LONG, in_own_process};
+
+use crate::counting::live;
+
+const KEPT: usize = 10_000;
+
+/// Publishes events of eight bytes in batches of this many, three times as many as the history
+/// keeps. Returns the bytes that the history takes for each, and the bytes that a reader takes
+/// which starts at its beginning and reads nothing.
+fn bytes_for_each(batch: usize) -> (f64, f64) {
+    let options = BusOptions::default().history(KEPT).max_batch(batch);
+    let bus = Broadcaster::with_options(options).unwrap();
+    bus.flush(LONG).unwrap();
+    let before = live();
+    for _ in 0..3 * KEPT / batch {
+        bus.publisher().publish_batch(vec![7_u64; batch]).unwrap();
+    }
+    bus.flush(LONG).unwrap();
+    let kept = live() - before;
+    let reader = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    bus.flush(LONG).unwrap();
+    let replayed = live() - before - kept;
+    assert_eq!(reader.len(), KEPT);
+    (kept as f64 / KEPT as f64, replayed as f64 / KEPT as f64)
+}
+
+#[test]
+fn a_history_takes_what_the_documents_say() {
+    in_own_process!();
+    let (alone, reader) = bytes_for_each(1);
+    // 8 for the event, 48 for its batch, and up to 16 for its place in the list.
+    assert!((56.0..=73.0).contains(&alone), "{alone} bytes for an event that was alone in its batch");
+    assert!(reader <= 36.0, "{reader} bytes for each event that a reader is still to read");
+    let (together, reader) = bytes_for_each(250);
+    assert!((8.0..=8.5).contains(&together), "{together} bytes for an event in a batch of 250");
+    assert!(reader <= 0.5, "{reader} bytes for each event that a reader is still to read");
+}
