@@ -51,10 +51,11 @@ impl Plan {
     pub(crate) fn new(dice: &mut Dice) -> Self {
         let now_and_then = |dice: &mut Dice, once_in| dice.once_in(once_in).then(|| 1 + dice.roll(300));
         Self {
-            policy: match dice.roll(4) {
+            policy: match dice.roll(5) {
                 0 => OverflowPolicy::DropIncoming,
                 1 => OverflowPolicy::DropOldest,
                 2 => OverflowPolicy::Wait,
+                3 => OverflowPolicy::Evict,
                 _ => OverflowPolicy::WaitFor(dice.micros(500)),
             },
             queue: 1 + dice.roll(QUEUE),

@@ -250,12 +250,12 @@ impl Lifecycle {
         state.wake_cell.wake();
     }
 
-    /// Stops a watcher for which an event does not fit, on the dispatcher.
+    /// Stops a watcher for which an event does not fit, on the dispatcher. The dispatcher wakes the
+    /// reader as after each offer.
     pub(crate) fn evict(&self, state: &WatcherState) {
         if state.set_evicted() {
             self.reap(state.id);
         }
-        state.wake_cell.wake();
     }
 
     /// Asks the dispatcher to reap a watcher that has stopped. Fences.
