@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::bus::Start;
 use eventcast::error::PublishError;
-use eventcast::{BusOptions, Delivery, Event, EventBroadcaster, MemorySink};
+use eventcast::{BusOptions, Delivery, Event, EventBroadcaster, MemorySink, OverflowPolicy};
 
 use crate::support::{LONG, Scripted, clock, gate, pod, record};
 
@@ -55,6 +56,28 @@ fn watchers_get_what_was_recorded_before_it_is_correlated() {
         })
         .collect();
     assert_eq!(counts, [1, 1]);
+}
+
+/// The history has recorded events as watchers get them, with their names, and a watcher that is
+/// evicted comes back to them. A recording cannot be evicted.
+#[test]
+fn a_watcher_starts_with_what_was_recorded_before() {
+    let bus = BusOptions::default().history(2).overflow(OverflowPolicy::Evict);
+    let events = EventBroadcaster::builder().bus(bus).build().unwrap();
+    let sink = MemorySink::new();
+    let error = events.start_recording_to_sink(sink.clone()).unwrap_err();
+    assert_eq!(error.to_string(), "overflow must be a policy that does not end a recording, got evict");
+    events.recording().overflow(OverflowPolicy::Wait).start(sink.clone()).unwrap();
+    for name in ["a", "b", "c"] {
+        record(&events, name, "Started");
+    }
+    let mut watcher = events.watch_builder().start(Start::After(0)).watch().unwrap();
+    assert!(events.shutdown().complete);
+    assert_eq!(watcher.recv(), Ok(Delivery::Lagged(1)));
+    let names = watcher.events().map(|event| event.metadata.name.to_string()).collect::<Vec<_>>();
+    let stored: Vec<_> = sink.events().iter().map(|event| event.metadata.name.to_string()).collect();
+    assert_eq!(names, stored[1..]);
+    assert_eq!(watcher.position(), Some(3));
 }
 
 #[test]
