@@ -367,7 +367,9 @@ fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
         }
         visits += 1;
     }
-    publishing.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in publishing {
+        thread.join().unwrap();
+    }
     assert!(bus.shutdown().complete);
     assert_eq!(received + lost, EVENTS);
 }

@@ -1,5 +1,5 @@
 //! The memory of a history: the events, and what `docs/guarantees.md` says that they take besides.
-#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+#![allow(clippy::cast_precision_loss, reason = "sizes of what is in memory")]
 
 use eventcast::bus::Start;
 use eventcast::{Broadcaster, BusOptions};

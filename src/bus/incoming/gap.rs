@@ -108,8 +108,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     }
 }
 
-fn refused_gap<T>(refused: Refused<T>) -> PublishError<()> {
-    match refused.1 {
+fn refused_gap<T>(Refused(_, refusal): Refused<T>) -> PublishError<()> {
+    match refusal {
         Refusal::Full => PublishError::Full(()),
         Refusal::Stopped => PublishError::Stopped(()),
     }

@@ -124,13 +124,10 @@ impl Mailbox {
         }
         for event in wanted {
             match self.spec.policy {
-                OverflowPolicy::DropIncoming if self.queued() < self.capacity() => {
+                OverflowPolicy::DropIncoming | OverflowPolicy::Evict if self.queued() < self.capacity() => {
                     self.stream.push_back(Slot::Event(event));
                 }
                 OverflowPolicy::DropIncoming => self.lose_last(DropReason::Incoming, event),
-                OverflowPolicy::Evict if self.queued() < self.capacity() => {
-                    self.stream.push_back(Slot::Event(event));
-                }
                 // The events of a batch that do not fit are lost together, and are not a gap.
                 OverflowPolicy::Evict => {
                     self.count_lost(DropReason::Evicted, event);
