@@ -56,14 +56,14 @@ fn answer(event: &Event, wrong: Option<String>) -> Result<(), SinkError> {
 
 fn wrong_name(event: &Event) -> Option<String> {
     let metadata = &event.metadata;
-    // An API server completes `generateName` first, and checks what comes out.
-    let name = match metadata.name.as_str() {
-        "" => format!("{}0", metadata.generate_name()),
-        name => name.to_owned(),
-    };
     let is_valid = |text: &str| text.len() <= MAX_NAME && is_subdomain(text);
-    if !is_valid(&name) {
-        return Some(format!("the name must be a DNS subdomain, got \"{}\"", escape_to(&name, SHOWN)));
+    // An API server also checks a `generateName` that it does not need. It completes a name with
+    // letters and digits, so only a dash may stand at the end that no name may end with.
+    let (name, beginning) = (metadata.name.as_str(), metadata.generate_name().as_str());
+    let wrong = [(name, name), (beginning, beginning.trim_end_matches('-'))];
+    let wrong = wrong.into_iter().find(|(given, name)| !given.is_empty() && !is_valid(name));
+    if let Some((name, _)) = wrong {
+        return Some(format!("the name must be a DNS subdomain, got \"{}\"", escape_to(name, SHOWN)));
     }
     let namespace = namespace_of(event);
     if !is_valid(namespace) {

@@ -57,7 +57,7 @@ pub(crate) const ALWAYS: [(Change, &str); 17] = [
 
 /// What the stores check of a new event only if they are told so. A server checks labels and
 /// annotations through core/v1, too.
-pub(crate) const NEW: [(Change, &str); 20] = [
+pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.type_ = "Debug".into(), "the type must be Normal or Warning, got \"Debug\""),
     (|e| e.type_ = "".into(), "the type must be Normal or Warning, got \"\""),
     (|e| e.type_ = "normal".into(), "the type must be Normal or Warning, got \"normal\""),
@@ -70,6 +70,8 @@ pub(crate) const NEW: [(Change, &str); 20] = [
     (|e| e.source.host = "node-1".into(), "the source must be unset"),
     (|e| e.first_timestamp = Some(at(1)), "the first time must be unset"),
     (|e| e.last_timestamp = Some(at(1)), "the last time must be unset"),
+    // Only the whole second is none.
+    (|e| e.last_timestamp = "0001-01-01T00:00:00.5Z".parse().ok(), "the last time must be unset"),
     (|e| e.metadata.name = "Bad_Name".into(), "the name must be a DNS subdomain, got \"Bad_Name\""),
     (|e| e.metadata.name = "n".repeat(254).into(), "the name must be a DNS subdomain"),
     (
@@ -77,8 +79,16 @@ pub(crate) const NEW: [(Change, &str); 20] = [
             e.metadata.name = "".into();
             e.metadata.set_generate_name("Bad_");
         },
-        "the name must be a DNS subdomain, got \"Bad_0\"",
+        "the name must be a DNS subdomain, got \"Bad_\"",
     ),
+    (
+        |e| {
+            e.metadata.name = "".into();
+            e.metadata.set_generate_name("web.");
+        },
+        "the name must be a DNS subdomain, got \"web.\"",
+    ),
+    (|e| e.metadata.set_generate_name("Web-"), "the name must be a DNS subdomain, got \"Web-\""),
     (
         |e| {
             e.metadata.namespace = "Blue".into();

@@ -221,9 +221,9 @@ impl<'a> WriteBatch<'a> {
     fn perform(&mut self, op: &SinkOp) -> Result<Event, WriteError> {
         match op {
             SinkOp::Create(event) => {
-                let event = admitted(event, true)?;
-                self.check_strictly(&event)?;
-                self.create(event)
+                let admitted = admitted(event, true)?;
+                self.check_strictly(event)?;
+                self.create(admitted)
             }
             SinkOp::Update(event) => self.update(admitted(event, false)?),
             SinkOp::Patch(event) => self.patch(event),
