@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::sink::{Filter, SinkErrorKind, SinkOp, Stored, Tee};
+use eventcast::sink::{Filter, JsonLinesSink, MemorySinkOptions, SinkErrorKind, SinkOp, Stored, Tee};
 use eventcast::stats::TeeStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, ObjectReference, SinkError};
@@ -380,4 +381,22 @@ fn an_event_that_a_filter_lets_through_late_is_created_with_its_count() {
     assert!(events.shutdown().complete);
     assert_eq!(recording.stats().recreated, 1);
     assert_eq!(store.events().iter().map(|event| event.count).collect::<Vec<_>>(), [4]);
+}
+
+/// A recording asks the sink that it has, however many others are behind that one.
+#[test]
+fn a_sink_of_sinks_keeps_events_for_the_shorter_time() {
+    let store = |seconds| {
+        let options = MemorySinkOptions::default().ttl(Duration::from_secs(seconds));
+        MemorySink::with_options(options).unwrap()
+    };
+    let log = || JsonLinesSink::new(std::io::sink());
+    let ttl = |sink: Box<dyn EventSink>| Arc::new(sink).ttl().map(|time| time.as_secs());
+    assert_eq!(ttl(Box::new(Tee::new(store(5), store(7)))), Some(5));
+    assert_eq!(ttl(Box::new(Tee::new(store(7), store(5)))), Some(5));
+    assert_eq!(ttl(Box::new(Tee::new(store(7), log()))), Some(7));
+    assert_eq!(ttl(Box::new(Tee::new(log(), store(7)))), Some(7));
+    assert_eq!(ttl(Box::new(Tee::new(log(), log()))), None);
+    assert_eq!(ttl(Box::new(Filter::new(|_: &Event| true, store(3)))), Some(3));
+    assert_eq!(ttl(Box::new(Filter::new(|_: &Event| true, log()))), None);
 }

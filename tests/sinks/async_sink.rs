@@ -252,12 +252,17 @@ impl AsyncEventSink for Journal {
     fn write_order(&self) -> WriteOrder {
         WriteOrder::Bus
     }
+
+    fn ttl(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
 }
 
 #[test]
 fn a_store_that_appends_gets_every_write_in_order() {
     let journal = Arc::new(Journal::default());
     let sink = Arc::new(Blocking::new(journal.clone(), |future| smol::block_on(future)));
+    assert_eq!(sink.ttl(), Some(Duration::from_secs(5)));
     let events = EventBroadcaster::new().unwrap();
     let error = events.recording().workers(2).start(sink.clone()).unwrap_err();
     assert!(error.to_string().contains("1 thread with WriteOrder::Bus"), "{error}");
@@ -271,5 +276,5 @@ fn a_store_that_appends_gets_every_write_in_order() {
 
     let (other, _) = Remote::new(|| async {});
     let other = Blocking::new(other, |future| smol::block_on(future));
-    assert_eq!(other.write_order(), WriteOrder::PerKey, "by default");
+    assert_eq!((other.write_order(), other.ttl()), (WriteOrder::PerKey, None), "by default");
 }

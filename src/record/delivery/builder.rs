@@ -386,6 +386,7 @@ impl<'b> RecordingBuilder<'b> {
             SeriesChoice::Set(options) => options,
         };
         series.as_ref().map_or(Ok(()), SeriesOptions::check)?;
+        let series = series.map(|options| options.within(sink.ttl()));
         check_workers(workers, order)?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));

@@ -108,7 +108,9 @@ impl SeriesOptions {
 
     /// Sets the time after its last write at which a series that goes on is written again, if it
     /// has been seen since. The store then knows the count, and one with a time to live keeps the
-    /// event. 1 ms or more, default 30 minutes.
+    /// event. If the store says that it keeps events for less than twice this time
+    /// ([`EventSink::ttl`](crate::EventSink::ttl)), a series is written after half of the store's
+    /// time. 1 ms or more, default 30 minutes.
     pub fn refresh_every(mut self, time: Duration) -> Self {
         self.refresh_every = time;
         self
@@ -191,6 +193,13 @@ impl SeriesOptions {
             WriteOrder::Bus => Self::default().update(SeriesUpdate::Always),
             _ => Self::default(),
         }
+    }
+
+    /// Returns these options for a store that keeps events for `ttl` after their last write.
+    pub(crate) fn within(mut self, ttl: Option<Duration>) -> Self {
+        let half = ttl.map_or(Duration::MAX, |ttl| (ttl / 2).max(SHORTEST));
+        self.refresh_every = self.refresh_every.min(half);
+        self
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
@@ -181,6 +182,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         WriteOrder::PerKey
     }
 
+    /// Returns the time for which the store keeps an event after the last write of the event, as
+    /// [`EventSink::ttl`] does. Default `None`.
+    fn ttl(&self) -> Option<Duration> {
+        None
+    }
+
     /// Performs several operations in order, and returns one answer for each, as
     /// [`EventSink::apply`] does. The default implementation performs them one by one, and
     /// continues after one that fails or panics.
@@ -295,6 +302,10 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 
     fn write_order(&self) -> WriteOrder {
         (**self).write_order()
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        (**self).ttl()
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
@@ -466,6 +477,10 @@ where
 
     fn write_order(&self) -> WriteOrder {
         self.sink.write_order()
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.sink.ttl()
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -1,6 +1,7 @@
 //! The contract between a recording and a store.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
@@ -152,6 +153,30 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn write_order(&self) -> WriteOrder {
         WriteOrder::PerKey
+    }
+
+    /// Returns the time for which the store keeps an event after the last write of the event.
+    /// Returns `None`, the default, if the store keeps events for ever, or does not know.
+    ///
+    /// A recording asks once, when it starts. It refreshes the series that go on after half of this
+    /// time, if [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer, so the
+    /// store does not remove the event of such a series.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{JsonLinesSink, MemorySinkOptions};
+    /// use eventcast::{EventSink, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let ten_minutes = Duration::from_secs(600);
+    /// let store = MemorySink::with_options(MemorySinkOptions::default().ttl(ten_minutes))?;
+    /// assert_eq!(store.ttl(), Some(ten_minutes));
+    /// assert_eq!(JsonLinesSink::new(std::io::sink()).ttl(), None);
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    fn ttl(&self) -> Option<Duration> {
+        None
     }
 
     /// Performs several operations in order, and returns one answer for each: what the store has
@@ -374,6 +399,10 @@ macro_rules! forward {
 
             fn write_order(&self) -> WriteOrder {
                 (**self).write_order()
+            }
+
+            fn ttl(&self) -> Option<Duration> {
+                (**self).ttl()
             }
 
             fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
@@ -121,6 +122,10 @@ where
 
     fn write_order(&self) -> WriteOrder {
         self.sink.write_order()
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.sink.ttl()
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

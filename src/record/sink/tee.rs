@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -309,6 +310,11 @@ impl<A: EventSink, B: EventSink> EventSink for Tee<A, B> {
             WriteOrder::Bus => WriteOrder::Bus,
             WriteOrder::PerKey => self.second.write_order(),
         }
+    }
+
+    /// The shorter of the two times.
+    fn ttl(&self) -> Option<Duration> {
+        self.first.ttl().into_iter().chain(self.second.ttl()).min()
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

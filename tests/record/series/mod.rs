@@ -5,6 +5,7 @@ mod options;
 mod programs;
 mod stores;
 mod timers;
+mod ttl;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -62,6 +63,10 @@ impl EventSink for Noting {
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.note(&SinkOp::Patch(event.clone()))
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.store.ttl()
     }
 }
 

@@ -416,6 +416,10 @@ impl EventSink for MemorySink {
         self.change(|change| change.patch(event).map(|slot| change.state.events.whole(slot)))
     }
 
+    fn ttl(&self) -> Option<Duration> {
+        Some(self.shared.options.get_ttl())
+    }
+
     /// Takes the events that it creates.
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
         self.change(|change| batch.iter_mut().map(|op| change.apply(op)).collect())

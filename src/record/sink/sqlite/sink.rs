@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::slice;
+use std::time::Duration;
 
 use crate::record::event::{Event, Stored};
 use crate::record::sink::{EventSink, SinkError, SinkOp};
@@ -82,6 +83,10 @@ impl EventSink for SqliteSink {
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.apply_one(&SinkOp::Patch(event.clone()))
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        Some(self.shared.options.get_ttl())
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -27,6 +27,7 @@ fn options_are_read_from_text() {
     }
     let folder = tempdir().unwrap();
     let sink = SqliteSink::with_options(folder.path().join("events.db"), options).unwrap();
+    assert_eq!(sink.ttl(), Some(Duration::from_secs(5400)));
     let stats = sink.stats().unwrap();
     assert!(stats.bytes > 0);
     let text = serde_json::to_string(&stats).unwrap();
