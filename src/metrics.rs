@@ -159,7 +159,10 @@ mod recorder {
         ("eventcast_recording_aggregated_total", "Events folded into one for a group."),
         ("eventcast_recording_retried_total", "Attempts beyond the first ones."),
         ("eventcast_recording_panics_total", "Panics of the sink or of the correlator's functions."),
-        ("eventcast_recording_evicted_total", "What the recording's correlator forgot to make room."),
+        (
+            "eventcast_recording_evicted_total",
+            "What the recording forgot to make room: entries of its correlator, and series.",
+        ),
         ("eventcast_correlator_events_total", "Events that the correlator has decided about, by decision."),
         ("eventcast_correlator_aggregated_total", "Events folded into one for a group."),
         ("eventcast_correlator_evicted_total", "What the correlator forgot to make room."),

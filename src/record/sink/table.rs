@@ -1,5 +1,5 @@
-//! Events as text for people: the table that `kubectl get events` prints, and the section of
-//! `kubectl describe`.
+//! Events as text for people: the table of `kubectl get events`, with the counts that `kubectl
+//! events` shows, and the section of `kubectl describe`.
 //!
 //! Both show the times that kubectl shows, from the same fields. Texts are escaped, and columns are
 //! aligned by the width that characters have on a terminal.

@@ -367,10 +367,10 @@ impl MemorySink {
     /// Returns the events as `kubectl get events` shows them, in the order of their last writes,
     /// each on one line.
     ///
-    /// An event that was counted shows how often it was seen, and since when: `2s (x5 over 30s)`.
-    /// If the events are in more than one namespace, the table has a first column `NAMESPACE`, as
-    /// with `-A`. Control characters of all texts are escaped, and columns stay aligned even if
-    /// characters are wide.
+    /// An event that was counted shows how often it was seen, and since when, as `kubectl events`
+    /// does: `2s (x5 over 30s)`. If the events are in several namespaces, the table has a first
+    /// column `NAMESPACE`, as with `-A`. Control characters of all texts are escaped, and columns
+    /// stay aligned even if characters are wide.
     ///
     /// # Examples
     ///
