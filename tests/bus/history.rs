@@ -3,15 +3,17 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::SystemTime;
 
 use eventcast::Delivery::{self, Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait};
 use eventcast::bus::{EndReason, Start};
+use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Watcher};
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use crate::support::{LONG, Live, assert_balanced, drain};
+use crate::support::{LONG, Live, assert_balanced, drain, hold};
 
 fn with_history(events: usize) -> Broadcaster<u64> {
     Broadcaster::with_options(BusOptions::default().history(events)).unwrap()
@@ -292,6 +294,21 @@ fn a_filter_sees_the_past() {
     let seen = drain(&mut broken);
     assert_eq!(seen, [Event(1), Event(2), Event(3)], "what came before the batch with 5");
     assert_eq!((broken.stats().panics, broken.end_reason()), (1, Some(EndReason::Stopped)));
+}
+
+/// A reader that sleeps before the dispatcher comes to its registration wakes for the past, though
+/// no event follows.
+#[test]
+fn a_reader_that_sleeps_wakes_for_the_past() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let bus = Broadcaster::with_clock(BusOptions::default().history(2).max_batch(1), clock.clock()).unwrap();
+    let held = hold(&bus);
+    let mut watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    assert_eq!(watcher.position(), None, "the dispatcher has not come to the registration");
+    let reading = thread::spawn(move || (watcher.recv_timeout(LONG), watcher.position()));
+    clock.wait_for_waiters(1);
+    drop(held);
+    assert_eq!(reading.join().unwrap(), (Ok(Event(u64::MAX - 1)), Some(1)));
 }
 
 /// A flush waits until a handler has handled the past.

@@ -6,8 +6,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 #[cfg(feature = "serde")]
+use eventcast::OverflowPolicy::Evict;
+#[cfg(feature = "serde")]
 use eventcast::OverflowPolicy::{self, WaitFor};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
 use eventcast::{BusOptions, WatchOptions};
 
 #[test]

@@ -91,7 +91,7 @@ impl Driver {
             let has_events = !is_over && self.read_events(&mut is_over);
             self.write_series();
             let has_given = self.give_work();
-            let is_done = is_over && self.pending.is_empty() && self.series.position().is_none();
+            let is_done = is_over && self.pending.is_empty() && self.series.offset().is_none();
             self.judge_store(is_done);
             self.publish_progress();
             if is_done {
@@ -164,7 +164,7 @@ impl Driver {
         *stats = RecordingStats { last_refusal, last_failure, ..self.tally.clone() };
         drop(stats);
         self.reader.give_back(std::mem::take(&mut self.decided));
-        let waiting = [self.pending.position(), self.series.position()];
+        let waiting = [self.pending.offset(), self.series.offset()];
         self.reader.set_handled(waiting.into_iter().flatten().min());
         self.pending.tidy();
     }
@@ -181,7 +181,7 @@ impl Driver {
         let silent = self.silence_begins();
         let due = due.into_iter().chain(silent).chain(self.series.next_due()).min();
         let takes = !is_over && !self.is_full();
-        let holds = self.series.position().is_some();
+        let holds = self.series.offset().is_some();
         let is_awaited = || holds && self.flushes.is_running();
         self.reader.wait(due, takes, stage, || self.writers.has_answers() || is_awaited());
     }

@@ -32,7 +32,7 @@ const KEPT: usize = 1024;
 /// A pending write takes at most this many bytes beside its event.
 const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 128);
 
-/// The place of a write in the order, and the place of its key. A summary has the position of the
+/// The place of a write in the order, and the place of its key. A summary has the offset of the
 /// event behind it.
 type Entry = (u64, IsEvent, KeyIndex);
 
@@ -40,7 +40,7 @@ type Entry = (u64, IsEvent, KeyIndex);
 type IsEvent = bool;
 
 fn entry(ticket: &Ticket, at: KeyIndex) -> Entry {
-    (ticket.position, !ticket.is_summary, at)
+    (ticket.offset, !ticket.is_summary, at)
 }
 
 pub(super) struct PendingWrites {
@@ -61,15 +61,15 @@ pub(super) struct PendingWrites {
     ready: usize,
 }
 
-/// The writes of one writer. Those that are ready go out in the order of their positions.
+/// The writes of one writer. Those that are ready go out in the order of their offsets.
 #[derive(Default)]
 struct Lane {
     /// The writes that became pending one after the other. An entry that is out of date has another
-    /// position than its write, or its write is not ready.
+    /// offset than its write, or its write is not ready.
     new: VecDeque<Entry>,
     /// The writes that have been put back.
     again: BTreeSet<Entry>,
-    /// The lowest position of the writes that the sink has. `None` if it has none.
+    /// The lowest offset of the writes that the sink has. `None` if it has none.
     sent: Option<u64>,
 }
 
@@ -134,11 +134,11 @@ impl PendingWrites {
         Some((key.as_ref()?, name))
     }
 
-    /// Returns the first position whose event has no outcome yet. Returns `None` if all have one.
-    pub(super) fn position(&mut self) -> Option<u64> {
-        let mut first = self.waiting.first().map(|(position, ..)| *position);
+    /// Returns the first offset whose event has no outcome yet. Returns `None` if all have one.
+    pub(super) fn offset(&mut self) -> Option<u64> {
+        let mut first = self.waiting.first().map(|(offset, ..)| *offset);
         for lane in &mut self.lanes {
-            let firsts = [lane.sent, lane.next(&self.keys).map(|(position, ..)| position)];
+            let firsts = [lane.sent, lane.next(&self.keys).map(|(offset, ..)| offset)];
             first = firsts.into_iter().chain([first]).flatten().min();
         }
         first
@@ -220,8 +220,8 @@ impl PendingWrites {
             self.keys[at as usize].is_sent = true;
             let (mut ticket, op) = write.into_op();
             note(&mut ticket);
-            // The positions grow, so the first one is the lowest.
-            self.lanes[lane].sent.get_or_insert(ticket.position);
+            // The offsets grow, so the first one is the lowest.
+            self.lanes[lane].sent.get_or_insert(ticket.offset);
             batch.ops.push(op);
             batch.tickets.push((at, ticket));
         }
@@ -398,11 +398,11 @@ mod tests {
     use super::*;
     use crate::record::series::SeriesWrite;
 
-    fn admit(pending: &mut PendingWrites, name: &'static str, position: u64) {
+    fn admit(pending: &mut PendingWrites, name: &'static str, offset: u64) {
         let mut event = Event::default();
         event.metadata.name = name.into();
         let key = CorrelationKey::single(7, &event);
-        let write = SeriesWrite { key, event, is_update: true, position, events: 1, in_hand: 1 };
+        let write = SeriesWrite { key, event, is_update: true, offset, events: 1, in_hand: 1 };
         let (key, write) = Write::of_series(write);
         pending.admit(key, write);
     }
@@ -414,13 +414,13 @@ mod tests {
         writes.map(|((at, ticket), op)| (at, Write::back(ticket, op))).collect()
     }
 
-    /// The last write of a series may have the position of its write before, which the sink still
+    /// The last write of a series may have the offset of its write before, which the sink still
     /// has. If that one comes back, the two become one, which is taken once.
     #[test]
-    fn a_write_that_comes_back_beside_one_of_its_position_is_taken_once() {
+    fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
-        for (name, position) in [("x", 4), ("y", 5)] {
-            admit(&mut pending, name, position);
+        for (name, offset) in [("x", 4), ("y", 5)] {
+            admit(&mut pending, name, offset);
         }
         let mut sent = taken(&mut pending);
         for name in ["x", "y"] {
@@ -441,7 +441,7 @@ mod tests {
             pending.finish(at, Some((write.event.metadata.name, Text::EMPTY)));
         }
         assert!(pending.is_empty() && taken(&mut pending).is_empty());
-        assert_eq!(pending.position(), None);
+        assert_eq!(pending.offset(), None);
     }
 
     /// Events that a series has held are older than those that have come since, and are taken
@@ -449,11 +449,11 @@ mod tests {
     #[test]
     fn a_write_of_older_events_comes_first() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
-        for (name, position) in [("new", 9), ("held", 3), ("newer", 10)] {
-            admit(&mut pending, name, position);
+        for (name, offset) in [("new", 9), ("held", 3), ("newer", 10)] {
+            admit(&mut pending, name, offset);
         }
-        assert_eq!(pending.position(), Some(3));
-        let positions: Vec<_> = taken(&mut pending).iter().map(|(_, write)| write.ticket.position).collect();
-        assert_eq!(positions, [3, 9, 10]);
+        assert_eq!(pending.offset(), Some(3));
+        let offsets: Vec<_> = taken(&mut pending).iter().map(|(_, write)| write.ticket.offset).collect();
+        assert_eq!(offsets, [3, 9, 10]);
     }
 }

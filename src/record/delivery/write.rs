@@ -34,8 +34,8 @@ pub(super) struct Write {
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    /// The position of the first event for which the write stands.
-    pub(super) position: u64,
+    /// The offset of the first event for which the write stands.
+    pub(super) offset: u64,
     /// The number of delivered events for which the write stands. 0 for a summary, which is not a
     /// delivered event, because the outcomes add up to what was delivered. Also 0 for the last
     /// write of a series that tells the store nothing new.
@@ -71,7 +71,7 @@ pub(super) struct Ticket {
 impl Write {
     /// Returns the write that a decision asks for, with its key. Returns `None` if the decision
     /// asks for none. `events` is 1, or 0 for a summary.
-    pub(super) fn of(decision: Correlation, position: u64, events: u64) -> Option<(CorrelationKey, Self)> {
+    pub(super) fn of(decision: Correlation, offset: u64, events: u64) -> Option<(CorrelationKey, Self)> {
         let (event, key, is_new) = match decision {
             Correlation::Create { event, key } => (event, key, true),
             Correlation::Update { event, key } => (event, key, false),
@@ -79,16 +79,16 @@ impl Write {
         };
         let (is_update, creates) = (!is_new, is_new);
         let ticket =
-            Ticket { position, events, in_hand: events, is_new, is_update, creates, ..Ticket::default() };
+            Ticket { offset, events, in_hand: events, is_new, is_update, creates, ..Ticket::default() };
         let is_summary = events == 0;
         Some((key, Self { event, ticket: Ticket { is_summary, ..ticket } }))
     }
 
     /// Returns the write that a series asks for, with its key.
     pub(super) fn of_series(write: SeriesWrite) -> (CorrelationKey, Self) {
-        let SeriesWrite { key, event, is_update, position, events, in_hand } = write;
+        let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
         let (is_new, creates) = (!is_update, !is_update);
-        let ticket = Ticket { position, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
+        let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
         (key, Self { event, ticket })
     }
 

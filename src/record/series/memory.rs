@@ -28,8 +28,8 @@ pub(crate) struct SeriesWrite {
     /// Whether the write is about an event of a series that has begun. The store may have lost the
     /// event since.
     pub(crate) is_update: bool,
-    /// The position of the first event for which the write stands.
-    pub(crate) position: u64,
+    /// The offset of the first event for which the write stands.
+    pub(crate) offset: u64,
     /// The number of events for which the write stands. 0 if it tells the store nothing new.
     pub(crate) events: u64,
     /// The number of these that still count against the watcher's queue.
@@ -46,7 +46,7 @@ struct Series {
     is_behind: bool,
     /// The number of events that are counted here and in no write.
     held: u64,
-    /// The position of the first of these.
+    /// The offset of the first of these.
     held_from: u64,
     /// When the series was last seen, and last written.
     seen: Duration,
@@ -73,8 +73,8 @@ pub(crate) struct SeriesMemory {
     held: BTreeSet<(u64, Place)>,
     due: BTreeSet<(Duration, Place)>,
     writes: VecDeque<SeriesWrite>,
-    /// The position of the newest event.
-    position: u64,
+    /// The offset of the newest event.
+    offset: u64,
     /// The number of series that had to make room.
     evicted: u64,
 }
@@ -95,7 +95,7 @@ impl SeriesMemory {
             held: BTreeSet::new(),
             due: BTreeSet::new(),
             writes: VecDeque::new(),
-            position: 0,
+            offset: 0,
             evicted: 0,
         }
     }
@@ -105,9 +105,9 @@ impl SeriesMemory {
         self.writes.pop_front()
     }
 
-    /// Returns the position of the first event that is held. Returns `None` if none is.
-    pub(crate) fn position(&self) -> Option<u64> {
-        self.held.first().map(|(position, _)| *position)
+    /// Returns the offset of the first event that is held. Returns `None` if none is.
+    pub(crate) fn offset(&self) -> Option<u64> {
+        self.held.first().map(|(offset, _)| *offset)
     }
 
     /// Returns when [`tick`](Self::tick) has something to do next.
@@ -129,8 +129,8 @@ impl SeriesMemory {
     // ── events ──
 
     /// Counts an event. Returns whether the event is held. Otherwise a write stands for it.
-    pub(crate) fn count(&mut self, event: &Event, position: u64, now: Duration) -> bool {
-        self.position = position;
+    pub(crate) fn count(&mut self, event: &Event, offset: u64, now: Duration) -> bool {
+        self.offset = offset;
         let Some(options) = self.options else {
             let hash = self.hasher.hash_one(event.metadata.name.as_str());
             self.create(CorrelationKey::single(hash, event), event.clone());
@@ -152,8 +152,8 @@ impl SeriesMemory {
     }
 
     fn create(&mut self, key: CorrelationKey, event: Event) {
-        let position = self.position;
-        self.writes.push_back(SeriesWrite { key, event, is_update: false, position, events: 1, in_hand: 1 });
+        let offset = self.offset;
+        self.writes.push_back(SeriesWrite { key, event, is_update: false, offset, events: 1, in_hand: 1 });
     }
 
     fn begin(&mut self, options: &SeriesOptions, hash: u64, event: &Event, now: Duration) {
@@ -191,7 +191,7 @@ impl SeriesMemory {
     fn repeat(&mut self, options: &SeriesOptions, place: Place, event: &Event, now: Duration) -> bool {
         self.unlink(place);
         self.link(place);
-        let position = self.position;
+        let offset = self.offset;
         let Some(series) = self.at_mut(place) else { return false };
         let is_first = series.event.series().is_none();
         series.event.set_series(counted(&series.event, event));
@@ -205,8 +205,8 @@ impl SeriesMemory {
             };
         series.held += 1;
         if series.held == 1 {
-            series.held_from = position;
-            self.held.insert((position, place));
+            series.held_from = offset;
+            self.held.insert((offset, place));
             self.set_due(options, place);
         }
         if is_now {
@@ -270,17 +270,17 @@ impl SeriesMemory {
     /// Asks for a write that stands for what is held. `in_hand` of these events still count against
     /// the watcher's queue.
     fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
-        let newest = self.position;
+        let newest = self.offset;
         let Some(series) = self.at_mut(place) else { return };
         let events = std::mem::take(&mut series.held);
-        let position = if events > 0 { series.held_from } else { newest };
+        let offset = if events > 0 { series.held_from } else { newest };
         (series.is_behind, series.written) = (false, now);
         let (key, event, due) = (series.key.clone(), series.event.clone(), series.due.take());
-        self.held.remove(&(position, place));
+        self.held.remove(&(offset, place));
         if let Some(due) = due {
             self.due.remove(&(due, place));
         }
-        self.writes.push_back(SeriesWrite { key, event, is_update: true, position, events, in_hand });
+        self.writes.push_back(SeriesWrite { key, event, is_update: true, offset, events, in_hand });
     }
 
     /// Ends a series. Writes it if events are held, or in any case if `always` says so and it has

@@ -25,8 +25,8 @@ impl Driver {
             match self.reader.take() {
                 BulkNext::Events(run) => {
                     taken += run.events().len();
-                    for (position, event) in (run.offset()..).zip(run.events()) {
-                        self.count(event, position, now);
+                    for (offset, event) in (run.offset()..).zip(run.events()) {
+                        self.count(event, offset, now);
                     }
                 }
                 BulkNext::Empty => break,
@@ -49,11 +49,11 @@ impl Driver {
 
     /// Counts an event in a series if it has an event time and no count, because a correlator
     /// counts in fields that such an event does not have.
-    fn count(&mut self, event: &Event, position: u64, now: Duration) {
+    fn count(&mut self, event: &Event, offset: u64, now: Duration) {
         if !is_timed(event) {
-            return self.correlate(event, position);
+            return self.correlate(event, offset);
         }
-        self.decided += u64::from(self.series.count(event, position, now));
+        self.decided += u64::from(self.series.count(event, offset, now));
         self.admit_series();
     }
 
@@ -75,17 +75,17 @@ impl Driver {
         self.admit_series();
     }
 
-    fn correlate(&mut self, event: &Event, position: u64) {
+    fn correlate(&mut self, event: &Event, offset: u64) {
         match catch_panic_message(|| self.correlator.decide(event)) {
             Ok(Correlation::Summarized { summary, event }) => {
-                self.admit(*summary, position, 0);
-                self.admit(*event, position, 1);
+                self.admit(*summary, offset, 0);
+                self.admit(*event, offset, 1);
             }
             Ok(decision) => {
                 if matches!(decision, Correlation::Skip(_)) {
                     self.tally.panics += u64::from(self.correlator.report_skip(event));
                 }
-                self.admit(decision, position, 1);
+                self.admit(decision, offset, 1);
             }
             Err(text) => {
                 self.tally.panics += 1;
@@ -97,8 +97,8 @@ impl Driver {
         }
     }
 
-    fn admit(&mut self, decision: Correlation, position: u64, events: u64) {
-        if let Some((key, write)) = Write::of(decision, position, events) {
+    fn admit(&mut self, decision: Correlation, offset: u64, events: u64) {
+        if let Some((key, write)) = Write::of(decision, offset, events) {
             self.decided += self.pending.admit(key, write);
         } else {
             self.tally.skipped += events;
