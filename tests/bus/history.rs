@@ -3,10 +3,10 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use eventcast::Delivery::{self, Event, Lagged};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait, WaitFor};
 use eventcast::bus::{EndReason, Start};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Watcher};
@@ -86,7 +86,7 @@ fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
 fn each_event_of_a_batch_has_its_position() {
     let bus = Broadcaster::with_options(BusOptions::default().queue_len(7)).unwrap();
     let passes = |n: &u64| n % 5 == 0 || n % 7 < 2;
-    let mut watchers: Vec<_> = [DropIncoming, DropOldest]
+    let mut watchers: Vec<_> = [DropIncoming, DropOldest, WaitFor(Duration::from_millis(1))]
         .iter()
         .flat_map(|policy| {
             let builder = || bus.watch_builder().overflow(*policy);

@@ -127,7 +127,7 @@ impl<T> Distributor<T> {
     /// Offers events that fit into every mailbox. Adds the readers to wake to `sleepers`.
     fn offer_to_all(&mut self, events: Vec<T>, sleepers: &mut Sleepers) {
         let first = self.accept(events.len());
-        let batch = SharedBatch::new(events, Positions::From(first));
+        let batch = SharedBatch::new(events, Positions::from(first));
         if let Some((last, others)) = self.senders.split_last_mut() {
             for sender in others {
                 sender.offer_whole(batch.clone());

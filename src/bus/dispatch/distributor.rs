@@ -230,7 +230,7 @@ impl<T: Clone> Distributor<T> {
         if let Some(complete) = &self.completion {
             events.iter_mut().for_each(complete);
         }
-        let batch = SharedBatch::new(events, Positions::From(first));
+        let batch = SharedBatch::new(events, Positions::from(first));
         for (i, sender) in self.senders.iter_mut().enumerate() {
             if sender.offer(&batch, &self.lifecycle) {
                 self.pending.push(i);

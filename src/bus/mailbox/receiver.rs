@@ -81,7 +81,7 @@ impl<T> MailboxReceiver<T> {
     ) -> Self {
         let events = prefix.len();
         let current =
-            (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix, Positions::From(0)), 0, events, 0));
+            (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix, Positions::none()), 0, events, 0));
         let announces = state.is_handler;
         Self {
             state,

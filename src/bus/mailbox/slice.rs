@@ -26,14 +26,64 @@ pub(crate) struct SharedBatch<T> {
     positions: Positions,
 }
 
-/// The positions of a batch's events in the order of the bus.
-#[derive(Debug)]
-pub(crate) enum Positions {
-    /// The first event has this position, and each further event the next one. Zero stands for
-    /// events that have none, because they did not come through the bus.
-    From(u64),
-    /// Each event has a position of its own.
-    Each(Box<[u64]>),
+/// The positions of a batch's events in the order of the bus. They grow by one, except where a
+/// filter has refused events.
+#[derive(Clone, Debug)]
+pub(crate) struct Positions {
+    /// The position of the first event. Zero stands for events that have no position, because they
+    /// did not come through the bus.
+    first: u64,
+    /// The runs of events behind the first run: the index at which each begins, and how many events
+    /// were refused before it.
+    runs: Box<[(u32, u32)]>,
+}
+
+impl Positions {
+    /// Returns positions that begin here and grow by one.
+    pub(crate) fn from(first: u64) -> Self {
+        Self { first, runs: Box::default() }
+    }
+
+    /// Returns the positions of events that have none.
+    pub(crate) fn none() -> Self {
+        Self::from(0)
+    }
+
+    /// Returns the position at `index`, or zero if there is none.
+    fn at(&self, index: usize) -> u64 {
+        if self.first == 0 {
+            return 0;
+        }
+        let run = self.runs.partition_point(|(begins, _)| *begins as usize <= index);
+        let refused = run.checked_sub(1).map_or(0, |run| self.runs[run].1);
+        self.first + index as u64 + u64::from(refused)
+    }
+
+    /// Returns the positions of the events in these ranges, for a copy of the events. Each range
+    /// begins behind the one before it.
+    fn of(&self, ranges: &[Range<usize>]) -> Self {
+        let [first, others @ ..] = ranges else { return Self::none() };
+        let mut runs = Vec::with_capacity(others.len());
+        let mut index = 0;
+        for range in ranges {
+            let refused = range.start - first.start - index;
+            if refused > 0 {
+                runs.push((index as u32, refused as u32));
+            }
+            index += range.len();
+        }
+        if !self.runs.is_empty() {
+            // The copy of a copy, for which no filter ran again.
+            debug_assert!(others.is_empty());
+            let refused = self.at(first.start) - self.first - first.start as u64;
+            let begins = |(begins, before): &(u32, u32)| {
+                let is_inside = (first.start + 1..first.end).contains(&(*begins as usize));
+                is_inside.then(|| (*begins - first.start as u32, *before - refused as u32))
+            };
+            runs = self.runs.iter().filter_map(begins).collect();
+        }
+        Self { first: self.at(first.start), runs: runs.into() }
+    }
 }
 
 impl<T> SharedBatch<T> {
@@ -48,19 +98,7 @@ impl<T> SharedBatch<T> {
     /// Returns the position of the event at `index`, in the order of the bus. Returns zero if the
     /// event has none.
     pub(crate) fn position(&self, index: usize) -> u64 {
-        match &self.positions {
-            Positions::From(0) => 0,
-            Positions::From(first) => first + index as u64,
-            Positions::Each(positions) => positions[index],
-        }
-    }
-
-    /// Returns the positions of the events in these ranges, for a copy of them.
-    pub(crate) fn positions(&self, runs: &[Range<usize>]) -> Positions {
-        match (runs, &self.positions) {
-            ([run], Positions::From(_)) => Positions::From(self.position(run.start)),
-            _ => Positions::Each(runs.iter().cloned().flatten().map(|index| self.position(index)).collect()),
-        }
+        self.positions.at(index)
     }
 }
 
@@ -141,7 +179,7 @@ pub(crate) fn copied<T: Clone>(batch: &SharedBatch<T>, runs: &[Range<usize>]) ->
     // while a panic unwinds. If one of them panicked too, the process would end.
     let mut copies = Vec::with_capacity(runs.iter().map(Range::len).sum());
     if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
-        return Some(SharedBatch::new(copies, batch.positions(runs)));
+        return Some(SharedBatch::new(copies, batch.positions.of(runs)));
     }
     discard(copies);
     None

@@ -238,7 +238,7 @@ impl BusOptions {
     /// [start](crate::WatchBuilder::start) in the past: 0 to 16,777,216, with 0 as the default.
     ///
     /// The history holds the batches that the dispatcher offers, without a copy. A kept event costs
-    /// its size and its part of a batch, which takes up to 64 bytes. The destructor of an event may
+    /// its size and its part of a batch, which takes up to 72 bytes. The destructor of an event may
     /// run on the dispatcher, when the event leaves the history. A bus with a history does not
     /// [deliver directly](Self::direct_delivery).
     ///
