@@ -216,6 +216,8 @@ pub struct WatcherStats {
     /// the [history](crate::BusOptions::history) no longer had when the watcher started.
     pub missed: u64,
     /// Events that are in the queue now, or that the reader has taken out and not given back yet.
+    /// After a [start in the past](crate::WatchBuilder::start) these may be more than the queue's
+    /// length.
     pub queued: u64,
     /// The events by which the watcher is behind: those that were offered, and are neither
     /// delivered nor lost yet. They are the `queued` events and, if the dispatcher waits for this
@@ -225,7 +227,8 @@ pub struct WatcherStats {
     /// last. The lag therefore equals `queued` whenever the bus is quiet. While the bus runs, the
     /// lag is never less than the true lag at the moment of that last read.
     pub lag: u64,
-    /// The greatest number of events that the queue ever held.
+    /// The greatest number of events that the queue ever held, not counting those that came from
+    /// the history.
     pub high_water: u64,
     /// Panics that were caught in work for this watcher: those of its filter, hook or handler, and
     /// of an event's `Clone`.

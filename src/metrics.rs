@@ -51,7 +51,11 @@ const DESCRIPTIONS: &[(&str, bool, &str)] = &[
     ("eventcast_watcher_panics_total", COUNTER, "Panics of the watcher's filter, hook or handler."),
     ("eventcast_watcher_queued", GAUGE, "Events in the queue, or borrowed by the reader."),
     ("eventcast_watcher_lag", GAUGE, "Events offered, and neither delivered nor lost yet."),
-    ("eventcast_watcher_high_water", GAUGE, "The most that the queue of one that is registered ever held."),
+    (
+        "eventcast_watcher_high_water",
+        GAUGE,
+        "The most that the queue of one that is registered ever held, not counting what came from the history.",
+    ),
 ];
 
 /// Returns a count as a gauge's value, which is exact up to 2^53.

@@ -53,7 +53,10 @@ pub enum OverflowPolicy {
     /// one that did not fit are counted as dropped (evicted), and the watcher's
     /// [`on_drop`](crate::WatchBuilder::on_drop) receives them. They do not show as a gap. This is
     /// for a remote client that reads too slowly: close its connection, and let it come back and
-    /// [continue](crate::WatchBuilder::start) where it was. A recording cannot have this policy.
+    /// [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as long as the
+    /// largest burst, because a batch that does not fit evicts a reader that is idle, too. A
+    /// handler is evicted as a watcher is, and its statistics show it. A recording cannot have this
+    /// policy.
     Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
     /// watcher loses nothing.

@@ -120,17 +120,17 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/mailbox/receiver.rs",
         place: "MailboxReceiver::next",
-        code: "if over {",
+        code: "if let Some(reason) = end {",
         change: "looks at the end behind the queue",
-        written: "if over || ($ON && self.state.is_over()) {",
+        written: "if let Some(reason) = end.or_else(|| if $ON { self.state.end() } else { None }) {",
     },
     Replacement {
         file: "bus/mailbox/receiver.rs",
         place: "MailboxReceiver::notify",
-        code: "if in_current > 0 || self.ended || self.state.decided() > known || self.state.is_over() {",
+        code: "if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {",
         change: "forgets the borrowed events",
         written: "if in_current > usize::from($ON) * self.borrowed || self.ended || self.state.decided() > known \
-                  || self.state.is_over() {",
+                  || self.state.end().is_some() {",
     },
     Replacement {
         file: "bus/dispatch/dispatcher.rs",

@@ -39,7 +39,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most this long, then it loses events. |
 /// | a gauge | `DropOldest`, with a queue of 1 | It has the last event. |
 /// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and is told how many. |
-/// | a remote client that can come back | `Evict` | It ends, and continues from the [history](BusOptions::history). |
+/// | a remote client that can come back | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
 ///
 /// The default is `DropIncoming`, with a queue of 1000 events. `examples/daemon.rs` in the
 /// repository has a journal and a gauge on one bus.

@@ -1,4 +1,4 @@
-//! The policy `Evict`: a watcher that cannot keep up ends, and is told why.
+//! The policy `Evict`: a watcher that cannot keep up ends, and learns why.
 
 use std::sync::mpsc;
 
@@ -45,7 +45,7 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
 
 /// A watcher that keeps up is not evicted, and a gap from outside needs no room.
 #[test]
-fn whoever_keeps_up_stays() {
+fn a_watcher_that_keeps_up_stays() {
     let bus = bus(100, 100);
     let mut watcher = evicting(&bus, 2).watch().unwrap();
     for round in 0..10 {

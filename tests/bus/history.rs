@@ -1,7 +1,7 @@
 //! Positions and history. In these tests each event is the number of its own position, so every
 //! path that an event may take is held against one oracle.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use eventcast::{Broadcaster, BusOptions, Watcher};
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use crate::support::{LONG, Live, assert_balanced, drain, hold};
+use crate::support::{LONG, Live, assert_balanced, drain, hold, until};
 
 fn with_history(events: usize) -> Broadcaster<u64> {
     Broadcaster::with_options(BusOptions::default().history(events)).unwrap()
@@ -184,7 +184,7 @@ fn without_history_the_past_is_a_gap() {
     assert_eq!(drain(&mut oldest), [Event(11)]);
 }
 
-/// A published gap takes positions in the history, too.
+/// A published gap also takes positions in the history.
 #[test]
 fn a_published_gap_is_in_the_history() {
     let bus = with_history(4);
@@ -267,7 +267,7 @@ fn a_dispatcher_waits_for_a_reader_of_the_past() {
     assert_eq!(watcher.stats().high_water, 2);
 }
 
-/// The queue of `DropOldest` keeps its newest events, also of the past.
+/// The queue of `DropOldest` keeps its newest events, even of those from the history.
 #[test]
 fn a_ring_keeps_the_newest_of_the_past() {
     let bus = with_history(10);
@@ -311,6 +311,56 @@ fn a_reader_that_sleeps_wakes_for_the_past() {
     assert_eq!(reading.join().unwrap(), (Ok(Event(u64::MAX - 1)), Some(1)));
 }
 
+/// With a filter that takes its time, the reader wakes for what the filter has let pass so far.
+#[test]
+fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
+    let bus = Broadcaster::with_options(BusOptions::default().history(100).max_batch(1)).unwrap();
+    publish(&bus, 1..=200);
+    let (tx, go) = mpsc::channel();
+    let filter = move |event: &u64| {
+        // The filter goes on from the second event when the reader has the first.
+        *event < 102 || go.recv_timeout(LONG).is_ok()
+    };
+    let mut watcher = bus.watch_builder().start(Start::After(0)).filter(filter).watch().unwrap();
+    assert_eq!(watcher.recv(), Ok(Lagged(100)));
+    for expected in 101..=200 {
+        assert_eq!(watcher.recv(), Ok(Event(expected)));
+        tx.send(()).unwrap();
+    }
+}
+
+/// A watcher that is stopped before the dispatcher comes to its registration has its position.
+#[test]
+fn a_watcher_that_was_stopped_early_has_a_position() {
+    let bus = with_history(100);
+    let held = hold(&bus);
+    let watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+    watcher.stop();
+    drop(held);
+    bus.flush(LONG).unwrap();
+    assert_eq!(watcher.position(), Some(0));
+}
+
+/// The events that are only kept do not make a shutdown incomplete, however long their destructors
+/// take.
+#[test]
+fn a_shutdown_does_not_wait_for_what_is_only_kept() {
+    #[derive(Clone)]
+    struct Held(Arc<Mutex<()>>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            drop(self.0.lock());
+        }
+    }
+    let bus = Broadcaster::with_options(BusOptions::default().history(10)).unwrap();
+    let lock = Arc::new(Mutex::new(()));
+    bus.publisher().publish(Held(lock.clone())).unwrap();
+    bus.flush(LONG).unwrap();
+    let held = lock.lock().unwrap();
+    assert!(bus.shutdown_timeout(LONG).complete);
+    drop(held);
+}
+
 /// A flush waits until a handler has handled the past.
 #[test]
 fn a_flush_waits_for_the_past() {
@@ -351,7 +401,8 @@ fn the_history_holds_its_events_and_no_others() {
     bus.flush(LONG).unwrap();
     assert_eq!(live.count(), 4);
     assert!(bus.shutdown().complete);
-    assert_eq!(live.count(), 0);
+    // The dispatcher drops the history after the end.
+    until(|| live.count() == 0);
 }
 
 /// Watchers come and go at any moment of a stream from two publishers, each from the position at

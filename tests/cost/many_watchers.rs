@@ -11,9 +11,10 @@ use test_support::{LONG, in_own_process, until};
 
 use crate::counting::live;
 
-const POLICIES: [OverflowPolicy; 4] = [
+const POLICIES: [OverflowPolicy; 5] = [
     OverflowPolicy::DropIncoming,
     OverflowPolicy::DropOldest,
+    OverflowPolicy::Evict,
     OverflowPolicy::Wait,
     OverflowPolicy::WaitFor(Duration::from_secs(1)),
 ];
@@ -57,7 +58,7 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
     let bus = Broadcaster::with_options(BusOptions::default().queue_len(32)).unwrap();
     let watch = |number: u64| {
         let (in_filter, in_hook) = (held.clone(), held.clone());
-        let builder = bus.watch_builder().overflow(POLICIES[number as usize % 4]);
+        let builder = bus.watch_builder().overflow(POLICIES[number as usize % POLICIES.len()]);
         let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
         builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
     };

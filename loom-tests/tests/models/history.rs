@@ -107,7 +107,25 @@ fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     });
 }
 
+/// A thread publishes a gap while the reader goes to sleep. The reader wakes for the gap, although
+/// nothing else happens on the bus.
+fn a_published_gap_against_a_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = history_bus(0, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        rest(&bus);
+        begin();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish_gap(3).unwrap());
+        assert!(matches!(watcher.recv(), Ok(Delivery::Lagged(3))));
+        assert_eq!((watcher.position(), watcher.stats().missed), (Some(3), 3));
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
 models!(
+    a_published_gap_against_a_reader,
     a_registration_against_publish,
     a_registration_against_the_end_of_the_history,
     a_registration_against_shutdown,

@@ -76,7 +76,7 @@ impl<T: Clone> Dispatcher<T> {
         match control {
             Some(Entry::Register(sender)) => distributor.register(sender),
             Some(Entry::Flush(ticket)) => distributor.answer(&ticket),
-            Some(Entry::Gap(events)) => distributor.skip(events),
+            Some(Entry::Gap(events)) => distributor.offer_gap(events),
             Some(entry) => distributor.carried = Some(entry),
             None => {}
         }
@@ -203,7 +203,9 @@ impl<T> Drop for Dispatcher<T> {
         while !lifecycle.is_quiet() {
             thread::yield_now();
         }
-        self.dispatch.distributor.lock().end(thread::panicking());
+        let history = self.dispatch.distributor.lock().end(thread::panicking());
         lifecycle.set_ended();
+        // Everything has been handled, so nobody waits for the events that were only kept.
+        drop(history);
     }
 }

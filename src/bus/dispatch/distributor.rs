@@ -21,7 +21,7 @@ pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 
 /// The highest position that a gap may reach. Events are counted on from there, so no count
 /// overflows.
-const LAST_GAP: u64 = 1 << 62;
+const LAST_POSITION: u64 = 1 << 62;
 
 pub(super) struct Distributor<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
@@ -133,12 +133,12 @@ impl<T> Distributor<T> {
     }
 
     /// Tells every watcher that this many events are missing here, and wakes those that sleep.
-    pub(super) fn skip(&mut self, events: u64) {
-        let events = events.min(LAST_GAP.saturating_sub(self.position()));
+    pub(super) fn offer_gap(&mut self, events: u64) {
+        let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
         self.lifecycle.set_missed(self.missed);
         for sender in &mut self.senders {
-            sender.skip(events);
+            sender.add_gap(events);
         }
         full_fence();
         for sender in &self.senders {
@@ -177,7 +177,9 @@ impl<T> Distributor<T> {
     }
 
     /// Ends the bus: gives up what is left if the dispatcher unwinds, and closes every mailbox.
-    pub(super) fn end(&mut self, unwinds: bool) {
+    /// Returns the history, whose events' destructors may take long.
+    #[must_use = "the events' destructors run where it is dropped"]
+    pub(super) fn end(&mut self, unwinds: bool) -> History<T> {
         let events = if unwinds { self.give_up() } else { Vec::new() };
         // All readers see the end before the first of the user's destructors runs, because that
         // destructor may wait for a reader.
@@ -187,8 +189,8 @@ impl<T> Distributor<T> {
             sender.drop_closures();
         }
         drop(left);
-        self.history.clear();
         discard(events);
+        std::mem::replace(&mut self.history, History::new(0))
     }
 
     /// Counts as abandoned the events that were accepted and will not be offered, because the
@@ -222,7 +224,7 @@ impl<T: Clone> Distributor<T> {
     /// watchers that must be waited for are then in `pending`.
     pub(super) fn distribute(&mut self, mut events: Vec<T>, taken: usize) {
         let first = self.accept(events.len());
-        if events.is_empty() || self.senders.is_empty() && !self.history.is_kept() {
+        if events.is_empty() || self.senders.is_empty() && !self.history.keeps_events() {
             full_fence();
             self.lifecycle.room.wake(taken);
             return discard(events);
@@ -250,18 +252,18 @@ impl<T: Clone> Distributor<T> {
 
     /// Adds a watcher. Offers it what the history has from its start on.
     pub(super) fn register(&mut self, mut sender: Box<MailboxSender<T>>) {
+        let newest = self.position();
+        let start = match sender.start() {
+            Start::Next => newest,
+            Start::Oldest => self.history.position_before().unwrap_or(newest),
+            Start::After(position) => position.min(newest),
+        };
+        sender.state.set_start(start);
         if sender.state.is_stopped() {
             // The reap that belongs to the stop does not find this sender, and may be over already.
             // The mailbox is therefore closed here.
             return sender.close(&self.lifecycle);
         }
-        let newest = self.position();
-        let start = match sender.start() {
-            Start::Next => newest,
-            Start::Oldest => self.history.before().unwrap_or(newest),
-            Start::After(position) => position.min(newest),
-        };
-        sender.state.set_start(start);
         if start < newest {
             self.replay(&mut sender, start);
         }
@@ -274,11 +276,18 @@ impl<T: Clone> Distributor<T> {
     fn replay(&self, sender: &mut MailboxSender<T>, start: u64) {
         let mut reached = start;
         for (batch, range) in self.history.after(start) {
-            sender.skip(batch.position(range.start) - 1 - reached);
+            sender.add_gap(batch.position(range.start) - 1 - reached);
+            // The filter of the next batch may take its time.
+            self.show(sender);
             reached = batch.position(range.end - 1);
             sender.replay(batch, range, &self.lifecycle);
         }
-        sender.skip(self.position() - reached);
+        sender.add_gap(self.position() - reached);
+        self.show(sender);
+    }
+
+    /// Wakes the reader of a watcher that is being registered, for what it was offered so far.
+    fn show(&self, sender: &mut MailboxSender<T>) {
         full_fence();
         wake_or_drain(sender, self.lifecycle.is_abandoned());
     }

@@ -23,14 +23,14 @@ impl<T> History<T> {
     }
 
     /// Returns whether the history keeps anything.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn keeps_events(&self) -> bool {
         self.limit > 0
     }
 
     /// Keeps a batch, and gives up the batches of which no event is among the newest `limit`. The
     /// destructors of their events may run here.
     pub(super) fn keep(&mut self, batch: Arc<SharedBatch<T>>) {
-        if !self.is_kept() {
+        if !self.keeps_events() {
             return;
         }
         self.events += batch.events().len();
@@ -43,10 +43,15 @@ impl<T> History<T> {
             self.events = rest;
             self.batches.pop_front();
         }
+        // If the batches have become larger, there are fewer of them.
+        let held = self.batches.len();
+        if self.batches.capacity() > 64 && held < self.batches.capacity() / 4 {
+            self.batches.shrink_to(2 * held);
+        }
     }
 
     /// Returns the position before the oldest event. Returns `None` if there is no event.
-    pub(super) fn before(&self) -> Option<u64> {
+    pub(super) fn position_before(&self) -> Option<u64> {
         let oldest = self.batches.front()?;
         Some(oldest.position(self.too_old()) - 1)
     }
@@ -60,12 +65,6 @@ impl<T> History<T> {
             let start = known.max(if i == 0 { too_old } else { 0 });
             (batch, start..batch.events().len())
         })
-    }
-
-    /// Gives up everything.
-    pub(super) fn clear(&mut self) {
-        self.limit = 0;
-        self.batches.clear();
     }
 
     /// Returns the number of events of the first batch that are not among the newest `limit`.

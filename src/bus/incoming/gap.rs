@@ -18,9 +18,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// nothing.
     ///
     /// A gap needs no room in a watcher's queue, so no policy applies to it. It counts as
-    /// [`missed`](crate::stats::BusStats::missed), and neither as accepted nor as offered. All gaps
-    /// of a bus together reach up to 2<sup>62</sup> events. A gap beyond this is cut, so that no
-    /// count overflows.
+    /// [`missed`](crate::stats::BusStats::missed), and neither as accepted nor as offered. A gap
+    /// ends at position 2<sup>62</sup> at most, and is cut there, so that no count overflows.
     ///
     /// # Errors
     ///
@@ -56,7 +55,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// As [`try_publish`](Self::try_publish). The error has no event to return.
+    /// As [`try_publish`](Self::try_publish). The error has no event to return. Add the number to
+    /// the next gap.
     ///
     /// # Examples
     ///

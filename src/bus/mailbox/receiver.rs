@@ -32,7 +32,7 @@ pub(crate) struct MailboxReceiver<T> {
     expected: u64,
     /// The position up to which everything is decided by the slices and gaps that the reader has
     /// behind it. Zero if there is none.
-    passed: u64,
+    reached: u64,
     /// The offset that was last published for those that wait for a handler.
     handled: u64,
     /// Whether the receiver publishes this offset at the end of each slice, because the slice has
@@ -93,7 +93,7 @@ impl<T> MailboxReceiver<T> {
             prefix: events,
             consumed: 0,
             expected: 0,
-            passed: 0,
+            reached: 0,
             handled: 0,
             announces,
             on_abandon,
@@ -125,7 +125,7 @@ impl<T> MailboxReceiver<T> {
         if decided > self.expected {
             let gap = decided - self.expected;
             self.expected = decided;
-            self.passed = self.position().unwrap_or(0) + gap;
+            self.reached = self.position().unwrap_or(0) + gap;
             return Next::Lagged(gap);
         }
         if let Some(reason) = end {
@@ -235,7 +235,7 @@ impl<T> MailboxReceiver<T> {
     /// filter. Returns `None` if the dispatcher has not registered the watcher yet.
     pub(crate) fn position(&self) -> Option<u64> {
         let current = self.current.as_ref().map_or(0, |slice| slice.position_behind(self.borrowed));
-        let received = current.max(self.passed);
+        let received = current.max(self.reached);
         if received > 0 { Some(received) } else { self.state.start() }
     }
 
@@ -276,7 +276,7 @@ impl<T> MailboxReceiver<T> {
             self.state.set_consumed(self.consumed);
         }
         if current.len() == 0 {
-            self.passed = self.passed.max(current.position_behind(0));
+            self.reached = self.reached.max(current.position_behind(0));
             let done = self.current.take();
             self.announce();
             // The last holder of a batch runs its events' destructors. They run after the

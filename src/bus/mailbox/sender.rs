@@ -188,7 +188,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Tells the watcher that this many events are missing here. None of them was offered.
-    pub(crate) fn skip(&mut self, events: u64) {
+    pub(crate) fn add_gap(&mut self, events: u64) {
         if !self.state.is_stopped() {
             self.sent.decided += events;
             self.sent.missed += events;

@@ -137,12 +137,12 @@ impl<T> BatchSlice<T> {
         self.offset
     }
 
-    /// Returns the bus's position of the event at `index`, or zero if it has none.
-    pub(crate) fn bus_position(&self, index: usize) -> u64 {
+    /// Returns the position of the event at `index`, or zero if it has none.
+    pub(crate) fn position(&self, index: usize) -> u64 {
         self.batch.position(self.start as usize + index)
     }
 
-    /// Returns the bus's position up to which everything has been decided when the first `events`
+    /// Returns the position up to which everything has been decided when the first `events`
     /// events of the slice have been received. Returns zero if the events have no position.
     pub(crate) fn position_behind(&self, events: usize) -> u64 {
         match (self.start as usize + events).checked_sub(1) {

@@ -95,8 +95,8 @@ impl Default for BusOptions {
 
 impl BusOptions {
     /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
-    /// as the default. An entry is an event, a piece of a published batch, a registration or a
-    /// flush.
+    /// as the default. An entry is an event, a piece of a published batch, a registration, a
+    /// flush or a published gap.
     ///
     /// The queue takes its memory at once, even if few entries wait in it. Each entry takes the
     /// larger of an event and 24 bytes, and up to 16 bytes more. A million entries for events of
@@ -120,7 +120,7 @@ impl BusOptions {
     }
 
     /// Sets the largest number of events that wait for a watcher, unless the watcher sets its own:
-    /// 1 to 16,777,216, with 1000 as the default.
+    /// 1 to 16,777,216, with 1000 as the default. Events from the history come on top.
     ///
     /// # Examples
     ///
@@ -241,6 +241,10 @@ impl BusOptions {
     /// its size and its part of a batch, which takes up to 72 bytes. The destructor of an event may
     /// run on the dispatcher, when the event leaves the history. A bus with a history does not
     /// [deliver directly](Self::direct_delivery).
+    ///
+    /// A kept event lives until newer events replace it, or until the bus ends. If it owns a handle
+    /// of its own bus, it keeps the bus open. If it owns a reply channel, whoever waits for the
+    /// channel's end waits as long.
     ///
     /// # Examples
     ///

@@ -67,7 +67,7 @@ struct SentSide {
     queued: AtomicU64,
     /// The number of incoming events that did not fit. The policy says whether they were dropped,
     /// or evicted the watcher.
-    incoming: AtomicU64,
+    unfit: AtomicU64,
     oldest: AtomicU64,
     timed_out: AtomicU64,
     stopped: AtomicU64,
@@ -157,7 +157,7 @@ impl WatcherState {
         // offset decided finds its event in the queue, or knows that it is lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
-        to.incoming.store(sent.drops.incoming + sent.drops.evicted, Ordering::Relaxed);
+        to.unfit.store(sent.drops.incoming + sent.drops.evicted, Ordering::Relaxed);
         to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
@@ -353,7 +353,7 @@ impl WatcherState {
         let delivered = got.consumed.load(Ordering::Relaxed);
         let stopped = got.stopped.load(Ordering::Relaxed);
         let abandoned = got.abandoned.load(Ordering::Relaxed);
-        let unfit = sent.incoming.load(Ordering::Relaxed);
+        let unfit = sent.unfit.load(Ordering::Relaxed);
         let (incoming, evicted) = if self.policy == OverflowPolicy::Evict { (0, unfit) } else { (unfit, 0) };
         // Relaxed, all: as above.
         let dropped = DropCounts {

@@ -99,7 +99,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     }
 
     /// Sets the largest number of events that wait for this watcher: 1 to 16,777,216. The default
-    /// is the bus's.
+    /// is the bus's. A [prefix](Self::prefix) and a [start in the past](Self::start) come on top.
     ///
     /// # Examples
     ///
@@ -295,8 +295,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// Registers the watcher.
     ///
     /// The registration travels through the incoming queue, as events do. After this method has
-    /// returned, the watcher is offered every event whose publish begins from then on. The watcher
-    /// is offered no event whose publish had returned before this method was called.
+    /// returned, the watcher is offered every event whose publish begins from then on. Unless it
+    /// [starts in the past](Self::start), the watcher is offered no event whose publish had
+    /// returned before this method was called.
     ///
     /// # Errors
     ///
@@ -408,7 +409,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         make: impl FnOnce(BulkReader<T>) -> Result<F, WatchError>,
     ) -> Result<WatchHandle, WatchError> {
         if self.overflow == OverflowPolicy::Evict {
-            let error = BuildError::new("overflow", self.overflow, "a policy that does not end a recording");
+            let error = BuildError::new("overflow", self.overflow, "a policy that does not end recordings");
             return Err(error.into());
         }
         let reader = BulkReader::new(self.register(true)?);

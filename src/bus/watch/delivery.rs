@@ -5,7 +5,8 @@ use std::ops::Deref;
 
 use crate::bus::mailbox::BatchSlice;
 
-/// An item that a watcher receives: an event, or the number of events that it lost at this place.
+/// An item that a watcher receives: an event, or the number of events that are missing at this
+/// place.
 ///
 /// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
 ///
@@ -75,8 +76,8 @@ impl<T> Delivery<T> {
     }
 }
 
-/// Events that are received together, and the number of events that were lost just before them. The
-/// events lie in the memory that all watchers share.
+/// Events that are received together, and the number of events that are missing just before them.
+/// The events lie in the memory that all watchers share.
 ///
 /// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
 /// in the queue back when the next receive begins.
@@ -98,7 +99,7 @@ impl<T> Delivery<T> {
 /// ```
 #[must_use = "the events of a batch are received, and the next receive passes over them"]
 pub struct Batch<'w, T> {
-    /// The number of events that were lost just before the first one.
+    /// The number of events that are missing just before the first one.
     pub lagged: u64,
     events: &'w [T],
     /// The slice to which the events belong, if there are any.
@@ -148,7 +149,7 @@ impl<'w, T> Batch<'w, T> {
     /// ```
     pub fn position(&self, index: usize) -> Option<u64> {
         let slice = self.slice.filter(|slice| index < slice.len())?;
-        Some(slice.bus_position(index)).filter(|position| *position > 0)
+        Some(slice.position(index)).filter(|position| *position > 0)
     }
 }
 

@@ -26,7 +26,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// The kept events count as offered. They pass the filter, which runs on the dispatcher for all
     /// of them at once. They need no room in the queue, so no policy applies to them, except
     /// [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only its length of
-    /// them, the newest. A [prefix](Self::prefix) comes before them.
+    /// them, the newest. A [prefix](Self::prefix) comes before them. While the dispatcher offers
+    /// them it does nothing else, so a long history with a slow filter delays the other watchers.
     ///
     /// # Examples
     ///
@@ -65,7 +66,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     ///
     /// Each accepted event has a position: the first one 1, and each further one the next. A
     /// [published gap](crate::Publisher::publish_gap) takes as many positions as it stands for
-    /// events. After a [`Lagged`](Delivery::Lagged) the position is that of the last lost event.
+    /// events. After a [`Lagged`](Delivery::Lagged) the position is the one before the next event.
     /// Without a filter, the position of the next event is therefore one more than the position
     /// before it, plus what was lost in between. With a filter, there may be refused events in
     /// between, too. After a gap that no event follows, the position may then be lower than that of

@@ -23,30 +23,33 @@ use super::stop_handle::StopHandle;
 ///
 /// The events of all publishers have one order, and every watcher receives its events in this
 /// order. The bus offers the watcher every event whose publish begins after
-/// [`watch`](crate::Broadcaster::watch) has returned, and no event whose publish had returned
-/// before `watch` was called. Everything that happened before a publish happens before the receive
-/// of its event.
+/// [`watch`](crate::Broadcaster::watch) has returned. Unless the watcher
+/// [starts in the past](crate::WatchBuilder::start), the bus offers it no event whose publish had
+/// returned before `watch` was called. Everything that happened before a publish happens before the
+/// receive of its event.
 ///
 /// # Overflow
 ///
-/// The queue holds at most `queue_len` events. If it is full, the watcher's
-/// [policy](crate::OverflowPolicy) gives up an event or makes the dispatcher wait. A dispatcher
-/// that waits delays all watchers. Events that the reader has taken out and still reads need room
+/// The queue holds at most `queue_len` events, and besides them what came from the history. If it
+/// is full, the watcher's [policy](crate::OverflowPolicy) gives up an event, ends the watcher, or
+/// makes the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has taken out and still reads need room
 /// too, except with [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
 ///
-/// The policy's losses show as [`Delivery::Lagged`], with their number, at their place among the
-/// events. A `Lagged` comes even if no event follows. It is neither an error nor the end, and the
+/// The policy's losses, and events that the bus does not have for the watcher (of a published gap,
+/// or no longer in the history), show as [`Delivery::Lagged`], with their number, at their place
+/// among the events. A `Lagged` comes even if no event follows. It is neither an error nor the end, and the
 /// next receive continues behind it. An event that the filter refused is not a loss. Losses by a
 /// stop or by the drop of the watcher are counted in [`stats`](Self::stats), and do not show.
 ///
 /// # Ending
 ///
-/// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), and after the end of
-/// the bus. The queued events stay readable. Then every receive returns the end. The end of the bus
-/// comes after its last event has found room in the queue of every watcher that it waits for. Read
-/// two watchers with the policy `Wait` side by side, because one alone does not reach its end.
+/// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), after its policy has
+/// [evicted](crate::OverflowPolicy::Evict) it, and after the end of the bus. The queued events stay
+/// readable. Then every receive returns the end. The end of the bus comes after its last event has
+/// found room in the queue of every watcher that it waits for. Read two watchers with the policy
+/// `Wait` side by side, because one alone does not reach its end.
 ///
 /// The drop of a watcher empties the queue at once. The events in the queue count as dropped
 /// (stopped), or as abandoned after a shutdown by deadline.
@@ -60,8 +63,8 @@ use super::stop_handle::StopHandle;
 ///
 /// # Cancel safety
 ///
-/// If a future of [`recv_async`](Self::recv_async) or a `next()` of the stream is dropped before it
-/// is ready, it has taken nothing.
+/// If a future of [`recv_async`](Self::recv_async) or [`recv_batch_async`](Self::recv_batch_async),
+/// or a `next()` of the stream, is dropped before it is ready, it has taken nothing.
 ///
 /// # Iterators
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{Broadcaster, BusOptions};
+use crate::bus::{Broadcaster, BusOptions, OverflowPolicy};
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::record::correlator::{CorrelatorOptions, EventCorrelator};
@@ -93,7 +93,9 @@ impl EventBroadcaster {
 
 impl EventBroadcasterBuilder {
     /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
-    /// queue is full, and the name of the dispatcher's thread.
+    /// queue is full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
+    /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
+    /// recordings and logs. A watcher may choose it for itself.
     ///
     /// # Examples
     ///
@@ -104,6 +106,10 @@ impl EventBroadcasterBuilder {
     /// let events = EventBroadcaster::builder().bus(bus).build()?;
     /// let watcher = events.watch_builder().watch()?;
     /// assert_eq!(watcher.stats().policy, Some(OverflowPolicy::Wait));
+    ///
+    /// let bus = BusOptions::default().overflow(OverflowPolicy::Evict);
+    /// let error = EventBroadcaster::builder().bus(bus).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got evict");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn bus(mut self, options: BusOptions) -> Self {
@@ -392,6 +398,10 @@ impl EventBroadcasterBuilder {
         let losses = Arc::new(LossHook::new(on_loss, &clock));
         let recorder =
             RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, losses.clone());
+        if bus.get_overflow() == OverflowPolicy::Evict {
+            let allowed = "a policy that does not end recordings";
+            return Err(BuildError::new("overflow", OverflowPolicy::Evict, allowed));
+        }
         let shared = Shared {
             bus: Broadcaster::with_completion(bus, clock.clone(), recorder.completion())?,
             recorder: Arc::new(recorder),

@@ -135,8 +135,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// [`Wait`](OverflowPolicy::Wait) loses nothing. A sink that fails then holds up all watchers
     /// for as long as its writes are tried again, and recorders find the broadcaster full.
-    /// [`Evict`](OverflowPolicy::Evict) would end the recording, so `start` refuses it, and also
-    /// refuses it as the default of the bus's options.
+    /// [`Evict`](OverflowPolicy::Evict) would end the recording, so `start` refuses it.
     ///
     /// # Examples
     ///
@@ -147,7 +146,7 @@ impl<'b> RecordingBuilder<'b> {
     /// let recording = events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
     /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest));
     /// let error = events.recording().overflow(OverflowPolicy::Evict).start(MemorySink::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end a recording, got evict");
+    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got evict");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {

@@ -62,16 +62,20 @@ fn watchers_get_what_was_recorded_before_it_is_correlated() {
 /// evicted comes back to them. A recording cannot be evicted.
 #[test]
 fn a_watcher_starts_with_what_was_recorded_before() {
-    let bus = BusOptions::default().history(2).overflow(OverflowPolicy::Evict);
-    let events = EventBroadcaster::builder().bus(bus).build().unwrap();
+    let options = BusOptions::default().history(2);
+    let events = EventBroadcaster::builder().bus(options.clone()).build().unwrap();
     let sink = MemorySink::new();
-    let error = events.start_recording_to_sink(sink.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "overflow must be a policy that does not end a recording, got evict");
-    events.recording().overflow(OverflowPolicy::Wait).start(sink.clone()).unwrap();
+    let refused = "overflow must be a policy that does not end recordings, got evict";
+    let error = events.recording().overflow(OverflowPolicy::Evict).start(sink.clone()).unwrap_err();
+    assert_eq!(error.to_string(), refused);
+    let error = EventBroadcaster::builder().bus(options.overflow(OverflowPolicy::Evict)).build().unwrap_err();
+    assert_eq!(error.to_string(), refused);
+    events.start_recording_to_sink(sink.clone()).unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
     }
-    let mut watcher = events.watch_builder().start(Start::After(0)).watch().unwrap();
+    let builder = events.watch_builder().overflow(OverflowPolicy::Evict).start(Start::After(0));
+    let mut watcher = builder.watch().unwrap();
     assert!(events.shutdown().complete);
     assert_eq!(watcher.recv(), Ok(Delivery::Lagged(1)));
     let names = watcher.events().map(|event| event.metadata.name.to_string()).collect::<Vec<_>>();
