@@ -107,6 +107,18 @@ fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     });
 }
 
+/// A reader goes to sleep while the dispatcher replays. It wakes for the past, although nothing
+/// else happens on the bus.
+fn a_reader_that_goes_to_sleep_against_a_replay() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = kept(1, 1, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+        assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
+        assert_eq!(watcher.position(), Some(1));
+        finish();
+    });
+}
+
 /// A thread publishes a gap while the reader goes to sleep. The reader wakes for the gap, although
 /// nothing else happens on the bus.
 fn a_published_gap_against_a_reader() {
@@ -131,4 +143,5 @@ models!(
     a_registration_against_shutdown,
     a_drop_against_a_replay,
     a_reader_of_the_past_against_a_waiting_dispatcher,
+    a_reader_that_goes_to_sleep_against_a_replay,
 );

@@ -32,16 +32,17 @@ use super::stop_handle::StopHandle;
 ///
 /// The queue holds at most `queue_len` events, and besides them what came from the history. If it
 /// is full, the watcher's [policy](crate::OverflowPolicy) gives up an event, ends the watcher, or
-/// makes the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has taken out and still reads need room
-/// too, except with [`DropOldest`](crate::OverflowPolicy::DropOldest).
+/// makes the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader
+/// has taken out and still reads need room too, except with
+/// [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
 ///
 /// The policy's losses, and events that the bus does not have for the watcher (of a published gap,
 /// or no longer in the history), show as [`Delivery::Lagged`], with their number, at their place
-/// among the events. A `Lagged` comes even if no event follows. It is neither an error nor the end, and the
-/// next receive continues behind it. An event that the filter refused is not a loss. Losses by a
-/// stop or by the drop of the watcher are counted in [`stats`](Self::stats), and do not show.
+/// among the events. A `Lagged` comes even if no event follows. It is neither an error nor the end,
+/// and the next receive continues behind it. An event that the filter refused is not a loss. Losses
+/// by a stop or by the drop of the watcher are counted in [`stats`](Self::stats), and do not show.
 ///
 /// # Ending
 ///
