@@ -1,0 +1,207 @@
+//! Both sides at once, without a loop: what came from afar does not leave again.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventcast::Broadcaster;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::codec::{Codec, CodecError, Framing, Json};
+use crate::error::BuildError;
+use crate::incoming::{NatsSubscriber, NatsSubscriberBuilder};
+use crate::options::{PublisherOptions, StreamOptions, SubscriberOptions};
+use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsReport};
+use crate::subject::Subject;
+
+/// An event of a bus that is shared with other processes. It derefs to the event.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::Routed;
+///
+/// let event = Routed::local("started".to_owned());
+/// assert_eq!((event.len(), event.origin.is_none()), (7, true));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Routed<T> {
+    /// The event.
+    pub event: T,
+    /// The identity of the publisher of another process, or `None` for an event of this one.
+    pub origin: Option<Arc<str>>,
+}
+
+impl<T> Routed<T> {
+    /// Returns an event of this process.
+    pub fn local(event: T) -> Self {
+        Self { event, origin: None }
+    }
+}
+
+impl<T> Deref for Routed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.event
+    }
+}
+
+/// Reads and writes the event alone. Everything that is read is an event of this process, until the
+/// reader has noted its origin.
+struct Inner<T>(Arc<dyn Codec<T>>);
+
+impl<T: 'static> Codec<Routed<T>> for Inner<T> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn framing(&self) -> Framing {
+        self.0.framing()
+    }
+
+    fn encode(&self, event: &Routed<T>, to: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.0.encode(&event.event, to)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Routed<T>, CodecError> {
+        self.0.decode(bytes).map(Routed::local)
+    }
+}
+
+/// Both sides of a bridge: the processes that have one share the events of their buses.
+///
+/// An event of this process goes to the stream, and an event of another process comes to the bus.
+/// An event that came from afar does not leave again, and an event that left does not come back.
+/// Each process therefore has each event once.
+///
+/// # Examples
+///
+/// ```no_run
+/// use eventcast::Broadcaster;
+/// use eventcast_nats::{NatsBridge, Routed, StreamOptions};
+///
+/// let bus = Broadcaster::new()?;
+/// let bridge = NatsBridge::builder("nats://127.0.0.1:4222", "EVENTS", StreamOptions::default()).attach(&bus)?;
+/// bus.publisher().publish(Routed::local("hello".to_owned()))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the bridge stops when it is dropped"]
+pub struct NatsBridge {
+    out: NatsPublisher,
+    reader: NatsSubscriber,
+}
+
+impl NatsBridge {
+    /// Returns a builder for a server and a stream, with events as JSON. The stream is created if
+    /// there is none. Its subjects begin with `events`.
+    pub fn builder<T>(server: &str, stream: &str, options: StreamOptions) -> NatsBridgeBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let mut builder = NatsBridgeBuilder {
+            out: PublisherOptions::default(),
+            reader: SubscriberOptions::default(),
+            codec: Arc::new(Json),
+            subject: None,
+        };
+        builder.out.connection.servers = vec![server.to_owned()];
+        builder.reader.connection.servers = vec![server.to_owned()];
+        builder.out.ensure_stream = Some(options);
+        stream.clone_into(&mut builder.out.stream);
+        stream.clone_into(&mut builder.reader.stream);
+        builder
+    }
+
+    /// Returns the outgoing side.
+    pub fn out(&self) -> &NatsPublisher {
+        &self.out
+    }
+
+    /// Returns the incoming side.
+    pub fn reader(&self) -> &NatsSubscriber {
+        &self.reader
+    }
+
+    /// Stops both sides: first the incoming one, then the outgoing one as
+    /// [`NatsPublisher::shutdown_timeout`] does.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most twice `timeout` and a little more.
+    pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
+        self.reader.shutdown_timeout(timeout);
+        self.out.shutdown_timeout(timeout)
+    }
+}
+
+/// A function of the program that chooses the subject of an event.
+type SubjectOf<T> = Box<dyn Fn(&T) -> Subject + Send + Sync>;
+
+/// Builds a [`NatsBridge`].
+#[must_use = "a builder does nothing until it is attached"]
+pub struct NatsBridgeBuilder<T> {
+    out: PublisherOptions,
+    reader: SubscriberOptions,
+    codec: Arc<dyn Codec<T>>,
+    subject: Option<SubjectOf<T>>,
+}
+
+impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
+    /// Changes the options of both sides.
+    pub fn configure(mut self, change: impl FnOnce(&mut PublisherOptions, &mut SubscriberOptions)) -> Self {
+        change(&mut self.out, &mut self.reader);
+        self
+    }
+
+    /// Sets the codec. Default [`Json`].
+    pub fn codec(mut self, codec: impl Codec<T>) -> Self {
+        self.codec = Arc::new(codec);
+        self
+    }
+
+    /// Sets the subject of each event. By default all events have the prefix as their subject.
+    pub fn subject(mut self, subject: impl Fn(&T) -> Subject + Send + Sync + 'static) -> Self {
+        self.subject = Some(Box::new(subject));
+        self
+    }
+
+    /// Attaches both sides to a bus.
+    ///
+    /// # Errors
+    ///
+    /// As [`NatsPublisherBuilder::attach`] and [`NatsSubscriberBuilder::attach`].
+    ///
+    /// # Blocking
+    ///
+    /// As these.
+    pub fn attach(self, bus: &Broadcaster<Routed<T>>) -> Result<NatsBridge, BuildError> {
+        let Self { out, reader, codec, subject } = self;
+        let mut out = NatsPublisherBuilder::with_codec(out, Inner(codec.clone()))
+            .filter(|event: &Routed<T>| event.origin.is_none());
+        if let Some(subject) = subject {
+            out = out.subject(move |event| subject(&event.event));
+        }
+        let out = out.attach(bus)?;
+        let reader = NatsSubscriberBuilder::with_codec(reader, Inner(codec)).skip(&out);
+        let note = |remote: crate::incoming::Remote<Routed<T>>| Routed {
+            origin: Some(remote.origin),
+            ..remote.event
+        };
+        let reader = reader.map(note).attach(&bus.publisher())?;
+        Ok(NatsBridge { out, reader })
+    }
+}
+
+impl<T> fmt::Debug for NatsBridgeBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsBridgeBuilder")
+            .field("out", &self.out)
+            .field("reader", &self.reader)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! Codecs: how events become bytes, and how the events of one message stand side by side.
+
+use std::error::Error;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The error of a codec.
+pub type CodecError = Box<dyn Error + Send + Sync>;
+
+/// The way in which the events of a message stand side by side in its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Framing {
+    /// A line feed stands between two events. The bytes of an event must not have one.
+    Lines,
+    /// The length of each event stands before it, as four bytes, the lowest first.
+    Lengths,
+}
+
+/// Turns events into bytes and back. Both sides of a stream use the same codec, and each message
+/// names the codec with which it was written.
+///
+/// A panic in a codec is caught. The event counts as lost.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::{Codec, CodecError, Framing};
+///
+/// struct BigEndian;
+///
+/// impl Codec<u64> for BigEndian {
+///     fn name(&self) -> &str {
+///         "u64-be/1"
+///     }
+///     fn framing(&self) -> Framing {
+///         Framing::Lengths
+///     }
+///     fn encode(&self, event: &u64, to: &mut Vec<u8>) -> Result<(), CodecError> {
+///         to.extend(event.to_be_bytes());
+///         Ok(())
+///     }
+///     fn decode(&self, bytes: &[u8]) -> Result<u64, CodecError> {
+///         Ok(u64::from_be_bytes(bytes.try_into()?))
+///     }
+/// }
+///
+/// let mut bytes = Vec::new();
+/// BigEndian.encode(&7, &mut bytes)?;
+/// assert_eq!(BigEndian.decode(&bytes)?, 7);
+/// # Ok::<(), CodecError>(())
+/// ```
+pub trait Codec<T>: Send + Sync + 'static {
+    /// Returns the name and the version, such as `json-lines/1`: at most 64 printable ASCII
+    /// characters without blanks.
+    fn name(&self) -> &str;
+
+    /// Returns how the events of a message stand side by side.
+    fn framing(&self) -> Framing;
+
+    /// Appends the bytes of an event.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the event cannot be written. The event is then lost and counted.
+    fn encode(&self, event: &T, to: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// Reads an event.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes are not an event. The event then becomes part of a gap.
+    fn decode(&self, bytes: &[u8]) -> Result<T, CodecError>;
+}
+
+/// JSON, one event in a line: the codec `json-lines/1`.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::{Codec, Json};
+///
+/// let mut bytes = Vec::new();
+/// Json.encode(&vec![1, 2], &mut bytes)?;
+/// assert_eq!(bytes, b"[1,2]");
+/// # Ok::<(), eventcast_nats::CodecError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Json;
+
+impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
+    fn name(&self) -> &'static str {
+        "json-lines/1"
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn encode(&self, event: &T, to: &mut Vec<u8>) -> Result<(), CodecError> {
+        Ok(serde_json::to_writer(to, event)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<T, CodecError> {
+        Ok(serde_json::from_slice(bytes)?)
+    }
+}

@@ -1,0 +1,89 @@
+//! The error of a bridge that cannot be made.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use eventcast::error::WatchError;
+use eventcast::escape::escape;
+
+/// The error of making a publisher, a subscriber or a sink. Its text names the cause, with control
+/// characters escaped, and never has a password or a token.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast_nats::{BuildError, NatsPublisher};
+///
+/// let bus = Broadcaster::<u64>::new()?;
+/// let error = NatsPublisher::builder("nats://127.0.0.1:4222").prefix("two words").attach(&bus).unwrap_err();
+/// assert!(matches!(error, BuildError::Invalid { .. }));
+/// assert_eq!(error.to_string(), "prefix must be tokens with dots between, got `two words`");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// An option has a value that is out of its range.
+    #[non_exhaustive]
+    Invalid {
+        /// The name of the option.
+        option: &'static str,
+        /// The range and the value.
+        text: String,
+    },
+    /// There is no connection, although the options require one.
+    #[non_exhaustive]
+    Connect {
+        /// The addresses, without what signs in.
+        servers: String,
+        /// The cause.
+        text: String,
+    },
+    /// The bus refuses the watcher.
+    Watch(WatchError),
+    /// The system cannot start the thread or its runtime.
+    Thread(io::Error),
+    /// The system has no random numbers for the identity of a publisher.
+    Random(io::Error),
+    /// The saved position cannot be read.
+    Position(io::Error),
+}
+
+impl BuildError {
+    pub(crate) fn invalid(option: &'static str, allowed: impl fmt::Display, got: impl fmt::Display) -> Self {
+        Self::Invalid { option, text: format!("{option} must be {allowed}, got {got}") }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { text, .. } => write!(f, "{}", escape(text)),
+            Self::Connect { servers, text } => {
+                write!(f, "cannot connect to {}: {}", escape(servers), escape(text))
+            }
+            Self::Watch(error) => write!(f, "cannot watch the bus: {error}"),
+            Self::Thread(error) => write!(f, "cannot start the thread `eventcast-nats`: {error}"),
+            Self::Random(error) => write!(f, "cannot make an identity: {error}"),
+            Self::Position(error) => write!(f, "cannot read the saved position: {error}"),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Watch(error) => Some(error),
+            Self::Thread(error) | Self::Random(error) | Self::Position(error) => Some(error),
+            Self::Invalid { .. } | Self::Connect { .. } => None,
+        }
+    }
+}
+
+impl From<WatchError> for BuildError {
+    fn from(error: WatchError) -> Self {
+        Self::Watch(error)
+    }
+}

@@ -1,0 +1,220 @@
+//! Builds the incoming side of a bridge.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventcast::Publisher;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use crate::codec::Codec;
+use crate::error::BuildError;
+use crate::options::{Start, SubscriberOptions};
+use crate::outgoing::NatsPublisher;
+use crate::runtime::{Signal, connect_and_run};
+use crate::state::{BridgeState, OnState, StateCell};
+
+use super::outlet::{BusOutlet, Map, Outlet};
+use super::reader::{OnError, Parts, Reader, Shared};
+use super::remote::{Mark, Remote, RemoteWatcher};
+use super::store::{FilePosition, PositionStore};
+use super::subscriber::NatsSubscriber;
+
+/// The time to wait for a connection that the options require.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The messages that wait for a watcher without a bus.
+const CHUNKS: usize = 4;
+
+/// Builds a [`NatsSubscriber`] or a [`RemoteWatcher`]. Options that are out of range are errors of
+/// [`attach`](Self::attach) and [`watch`](Self::watch).
+#[must_use = "a builder does nothing until it is attached"]
+pub struct NatsSubscriberBuilder<T> {
+    options: SubscriberOptions,
+    codec: Box<dyn Codec<T>>,
+    store: Option<Arc<dyn PositionStore>>,
+    own: HashSet<String>,
+    map: Option<Map<T>>,
+    on_state: Option<OnState>,
+    on_error: Option<OnError>,
+    handle: Option<Handle>,
+}
+
+impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
+    /// Creates a builder for events that are not serde's, with their codec.
+    pub fn with_codec(options: SubscriberOptions, codec: impl Codec<T>) -> Self {
+        let (codec, own) = (Box::new(codec), HashSet::new());
+        Self { options, codec, store: None, own, map: None, on_state: None, on_error: None, handle: None }
+    }
+
+    /// Changes the options.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::{NatsSubscriber, Overflow};
+    ///
+    /// let builder = NatsSubscriber::builder::<u64>("nats://127.0.0.1:4222")
+    ///     .configure(|options| options.overflow = Overflow::Drop);
+    /// assert!(format!("{builder:?}").contains("overflow: Drop"));
+    /// ```
+    pub fn configure(mut self, change: impl FnOnce(&mut SubscriberOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Sets the name of the stream. Default `EVENTS`.
+    pub fn stream(self, name: &str) -> Self {
+        self.configure(|options| name.clone_into(&mut options.stream))
+    }
+
+    /// Reads only the messages with such a subject, which may have `*` for a token and `>` for all
+    /// further ones.
+    pub fn filter(self, subject: &str) -> Self {
+        self.configure(|options| options.filter = Some(subject.to_owned()))
+    }
+
+    /// Sets where to begin if no position is saved. Default [`Start::New`].
+    pub fn start(self, start: Start) -> Self {
+        self.configure(|options| options.start = start)
+    }
+
+    /// Begins where the last reader with this store has ended, and saves the position there.
+    pub fn resume(mut self, store: impl PositionStore) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets the codec. Default [`Json`](crate::Json).
+    pub fn codec(mut self, codec: impl Codec<T>) -> Self {
+        self.codec = Box::new(codec);
+        self
+    }
+
+    /// Passes over the events of this publisher, which is one of the same program.
+    pub fn skip(mut self, publisher: &NatsPublisher) -> Self {
+        self.own.insert(publisher.origin().to_owned());
+        self
+    }
+
+    /// Sets a function that makes the local event of a remote one. By default that is the event
+    /// itself. A panic of the function is caught, and the event becomes a gap. It counts for
+    /// [`attach`](Self::attach) only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::NatsSubscriber;
+    ///
+    /// let builder = NatsSubscriber::builder("nats://127.0.0.1:4222")
+    ///     .map(|remote| format!("{}: {}", remote.origin, remote.event));
+    /// # drop::<eventcast_nats::NatsSubscriberBuilder<String>>(builder);
+    /// ```
+    pub fn map(mut self, map: impl Fn(Remote<T>) -> T + Send + Sync + 'static) -> Self {
+        self.map = Some(Box::new(map));
+        self
+    }
+
+    /// Sets a function that hears of each new state. It runs on the reader's thread, so it must not
+    /// wait. Its panic is caught.
+    pub fn on_state(mut self, on_state: impl Fn(&BridgeState) + Send + Sync + 'static) -> Self {
+        self.on_state = Some(Box::new(on_state));
+        self
+    }
+
+    /// Sets a function that hears of messages which cannot be read, and of new beginnings. It runs
+    /// on the reader's thread, so it must not wait. Its panic is caught.
+    pub fn on_error(mut self, on_error: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(on_error));
+        self
+    }
+
+    /// Runs the reader on this runtime of tokio, which needs its timer and its network driver. By
+    /// default the reader has a thread of its own.
+    pub fn runtime(mut self, handle: Handle) -> Self {
+        self.handle = Some(handle);
+        self
+    }
+
+    /// Begins to read, and publishes the events on a bus. The reader does not keep the bus open,
+    /// and ends with it.
+    ///
+    /// # Errors
+    ///
+    /// - [`BuildError::Invalid`] if an option is out of range.
+    /// - [`BuildError::Position`] if the saved position cannot be read.
+    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
+    ///   require a connection, also if there is none within 5 s. Otherwise no server is needed now.
+    /// - [`BuildError::Thread`] if the system cannot start a thread.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for the connection if the options require one, and then not on a thread of the
+    /// runtime that is to run the reader. Otherwise for the thread to begin.
+    pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
+        let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
+        let (overflow, publisher) = (self.options.overflow, publisher.clone());
+        let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow, unreported: 0 });
+        // A bus takes the events at once, so nothing sends a mark.
+        let (_, marks) = mpsc::unbounded_channel();
+        self.begin(outlet, marks)
+    }
+
+    /// Begins to read, and returns a watcher of the events with their places.
+    ///
+    /// # Errors
+    ///
+    /// As [`attach`](Self::attach).
+    ///
+    /// # Blocking
+    ///
+    /// As [`attach`](Self::attach).
+    pub fn watch(self) -> Result<RemoteWatcher<T>, BuildError> {
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let (marks, marked) = mpsc::unbounded_channel();
+        let subscriber = self.begin(Outlet::Watcher(sender), marked)?;
+        Ok(RemoteWatcher::new(chunks, marks, subscriber))
+    }
+
+    fn begin(
+        self,
+        outlet: Outlet<T>,
+        marks: mpsc::UnboundedReceiver<Mark>,
+    ) -> Result<NatsSubscriber, BuildError> {
+        let Self { options, codec, store, own, on_state, on_error, handle, .. } = self;
+        options.check()?;
+        let file =
+            options.resume.as_ref().map(|path| Arc::new(FilePosition::new(path)) as Arc<dyn PositionStore>);
+        let store = store.or(file);
+        let saved = match store.as_ref().map(|store| catch_unwind(AssertUnwindSafe(|| store.load()))) {
+            None => None,
+            Some(Ok(loaded)) => loaded.map_err(BuildError::Position)?,
+            Some(Err(_)) => return Err(BuildError::Position(std::io::Error::other("the store panicked"))),
+        };
+        let (state, ready) = (StateCell::new(on_state), Signal::default());
+        let shared = Shared { stats: Arc::new(Mutex::default()), state, ready };
+        let (stop, stopped) = watch::channel(None);
+        let task_shared = shared.clone();
+        let connection = options.connection.clone();
+        // Room for what is asked for at once, twice, and for what the server says beside it.
+        let capacity = options.max_messages * 2 + 64;
+        let within = options.require_connection.then_some(CONNECT);
+        let parts = Parts { options, codec, store, saved, own, on_error };
+        let finished = connect_and_run(handle, &connection, capacity, within, move |connection| {
+            Reader::new(parts, outlet, task_shared, connection, (stopped, marks)).run()
+        })?;
+        Ok(NatsSubscriber::new(shared, finished, stop))
+    }
+}
+
+impl<T> fmt::Debug for NatsSubscriberBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsSubscriberBuilder")
+            .field("options", &self.options)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! The place where a reader's events go: a bus, or a watcher without one.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use eventcast::error::PublishError;
+use eventcast::{Delivery, Publisher};
+use tokio::sync::mpsc;
+
+use crate::options::Overflow;
+use crate::stop::{Stop, asked};
+
+use super::remote::{Chunk, Mark, Remote};
+
+/// A function of the program that makes a local event of a remote one.
+pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;
+
+/// What the outlet has done with the items of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Put {
+    /// The events that were accepted.
+    pub(crate) accepted: u64,
+    /// The events that were reported as missing. Dropped ones are part of it.
+    pub(crate) missing: u64,
+    pub(crate) dropped: u64,
+    pub(crate) panics: u64,
+    /// Whether the outlet or the reader has ended. Nothing behind the accepted and missing events
+    /// was put then.
+    pub(crate) has_ended: bool,
+}
+
+/// The place where a reader's events go.
+pub(crate) enum Outlet<T> {
+    Bus(BusOutlet<T>),
+    Watcher(mpsc::Sender<Chunk<T>>),
+}
+
+/// A bus that takes the events.
+pub(crate) struct BusOutlet<T> {
+    pub(crate) publisher: Publisher<T>,
+    pub(crate) map: Map<T>,
+    pub(crate) overflow: Overflow,
+    /// The dropped events of which the bus does not know yet.
+    pub(crate) unreported: u64,
+}
+
+impl<T: Clone + Send + Sync + 'static> Outlet<T> {
+    /// Puts the items of a message, in order.
+    pub(crate) async fn put(&mut self, items: Vec<Delivery<Remote<T>>>, mark: Mark, stop: &Stop) -> Put {
+        match self {
+            Self::Bus(bus) => bus.put(items, stop).await,
+            Self::Watcher(watcher) => {
+                let mut put = Put::default();
+                for item in &items {
+                    match item {
+                        Delivery::Event(_) => put.accepted += 1,
+                        Delivery::Lagged(events) => put.missing += events,
+                    }
+                }
+                let chunk = Chunk { items: VecDeque::from(items), mark: Some(mark) };
+                let is_sent = tokio::select! {
+                    biased;
+                    sent = watcher.send(chunk) => sent.is_ok(),
+                    () = asked(stop.clone()) => false,
+                };
+                if is_sent { put } else { Put { has_ended: true, ..Put::default() } }
+            }
+        }
+    }
+
+    /// Returns whether an accepted message is done, without a mark that comes back.
+    pub(crate) fn is_done_at_once(&self) -> bool {
+        matches!(self, Self::Bus(_))
+    }
+
+    /// Waits until the outlet has ended, or until it can be told of dropped events.
+    pub(crate) async fn changed(&mut self) -> bool {
+        match self {
+            Self::Bus(bus) if bus.unreported > 0 => match bus.publisher.ready().await {
+                Ok(()) => {
+                    bus.report();
+                    true
+                }
+                Err(_) => false,
+            },
+            Self::Bus(_) => std::future::pending().await,
+            Self::Watcher(watcher) => {
+                watcher.closed().await;
+                false
+            }
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
+    async fn put(&mut self, items: Vec<Delivery<Remote<T>>>, stop: &Stop) -> Put {
+        let mut put = Put::default();
+        let mut events = Vec::with_capacity(items.len());
+        for item in items {
+            let missing = match item {
+                Delivery::Lagged(events) => events,
+                Delivery::Event(remote) => {
+                    if let Ok(event) = catch_unwind(AssertUnwindSafe(|| (self.map)(remote))) {
+                        events.push(event);
+                        continue;
+                    }
+                    put.panics += 1;
+                    1
+                }
+            };
+            self.put_events(std::mem::take(&mut events), &mut put, stop).await;
+            self.put_gap(missing, &mut put, stop).await;
+            if put.has_ended {
+                return put;
+            }
+        }
+        self.put_events(events, &mut put, stop).await;
+        put
+    }
+
+    async fn put_events(&mut self, mut rest: Vec<T>, put: &mut Put, stop: &Stop) {
+        if put.has_ended || rest.is_empty() {
+            return;
+        }
+        self.report();
+        if self.unreported > 0 {
+            return self.drop_events(rest.len() as u64, put);
+        }
+        loop {
+            let before = rest.len() as u64;
+            let refused = match self.publisher.try_publish_batch(rest) {
+                Ok(()) => {
+                    put.accepted += before;
+                    return;
+                }
+                Err(refused) => refused,
+            };
+            put.has_ended = refused.is_stopped();
+            rest = refused.into_inner();
+            put.accepted += before - rest.len() as u64;
+            if put.has_ended {
+                return;
+            }
+            if self.overflow == Overflow::Drop {
+                return self.drop_events(rest.len() as u64, put);
+            }
+            tokio::select! {
+                biased;
+                // The next attempt tells whether the bus has ended.
+                _ = self.publisher.ready() => {}
+                () = asked(stop.clone()) => {
+                    put.has_ended = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn put_gap(&mut self, events: u64, put: &mut Put, stop: &Stop) {
+        if put.has_ended {
+            return;
+        }
+        if self.overflow == Overflow::Drop {
+            self.unreported = self.unreported.saturating_add(events);
+            put.missing += events;
+            self.report();
+            return;
+        }
+        tokio::select! {
+            biased;
+            published = self.publisher.publish_gap_async(events) => match published {
+                Ok(()) => put.missing += events,
+                Err(_) => put.has_ended = true,
+            },
+            () = asked(stop.clone()) => put.has_ended = true,
+        }
+    }
+
+    fn drop_events(&mut self, events: u64, put: &mut Put) {
+        self.unreported = self.unreported.saturating_add(events);
+        put.dropped += events;
+        put.missing += events;
+        self.report();
+    }
+
+    /// Tells the bus of dropped events, if it has room.
+    fn report(&mut self) {
+        if self.unreported > 0 {
+            match self.publisher.try_publish_gap(self.unreported) {
+                // A bus that has ended has nobody to tell.
+                Ok(()) | Err(PublishError::Stopped(())) => self.unreported = 0,
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! The task of the incoming side: reads messages, judges their positions, puts the events where
+//! they go, and keeps its place.
+
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::ContextBuilder;
+use eventcast::Delivery;
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::client::Connection;
+use crate::codec::Codec;
+use crate::options::{RetryOptions, Start, SubscriberOptions};
+use crate::positions::{MEMORY, Positions, Step};
+use crate::retry::Backoff;
+use crate::runtime::Signal;
+use crate::state::{BridgeState, StateCell};
+use crate::stop::{Stop, asked};
+use crate::wire::{Head, Malformed, Origin, split};
+
+use super::outlet::{Outlet, Put};
+use super::remote::{Mark, Remote};
+use super::session::{Broken, Session, Stored, Wanted};
+use super::start::{Beginning, Place};
+use super::stats::NatsSubscriberStats;
+use super::store::{PositionStore, SavedPosition};
+
+/// The time that a request to the server may take.
+const REQUEST: Duration = Duration::from_secs(5);
+
+/// A function of the program that hears of messages which cannot be read.
+pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The parts that the program's handle shares with the task.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
+    pub(crate) state: StateCell,
+    /// The signal that the reader has had a session, so that it misses no message from then on.
+    pub(crate) ready: Signal,
+}
+
+/// The parts of a reader that the program chooses.
+pub(crate) struct Parts<T> {
+    pub(crate) options: SubscriberOptions,
+    pub(crate) codec: Box<dyn Codec<T>>,
+    pub(crate) store: Option<Arc<dyn PositionStore>>,
+    pub(crate) saved: Option<SavedPosition>,
+    pub(crate) own: HashSet<String>,
+    pub(crate) on_error: Option<OnError>,
+}
+
+/// The task of the incoming side.
+pub(crate) struct Reader<T> {
+    parts: Parts<T>,
+    outlet: Outlet<T>,
+    shared: Shared,
+    stop: Stop,
+    marks: mpsc::UnboundedReceiver<Mark>,
+    connection: Connection,
+    context: Context,
+    wanted: Wanted,
+    place: Place,
+    /// The creation of the stream that is read.
+    created: Arc<str>,
+    positions: Positions,
+    /// The number up to which positions that are left out are no gaps.
+    selected_to: u64,
+    ledger: Ledger,
+}
+
+/// The place that is to be saved: that of the messages whose events were accepted.
+struct Ledger {
+    sequence: u64,
+    origins: LruCache<Origin, u64>,
+    is_changed: bool,
+    save_at: Instant,
+}
+
+/// The end of a session.
+enum End {
+    Reader,
+    Session(Broken),
+}
+
+impl<T: Clone + Send + Sync + 'static> Reader<T> {
+    pub(crate) fn new(
+        parts: Parts<T>,
+        outlet: Outlet<T>,
+        shared: Shared,
+        connection: Connection,
+        (stop, marks): (Stop, mpsc::UnboundedReceiver<Mark>),
+    ) -> Self {
+        let context = ContextBuilder::new().timeout(REQUEST).build(connection.client.clone());
+        let options = &parts.options;
+        let wanted = Wanted {
+            stream: options.stream.clone(),
+            filter: options.filter.clone(),
+            messages: options.max_messages,
+            heartbeat: options.heartbeat,
+        };
+        let mut positions = Positions::new(options.filter.is_some());
+        let mut place = Place::Begin(options.start);
+        let mut ledger = Ledger::new();
+        if let Some(saved) = &parts.saved {
+            positions.restore(&saved.origins, saved.from_start);
+            place = Place::Behind { sequence: saved.sequence, created: saved.stream.as_str().into() };
+            ledger.restore(saved);
+        }
+        Self {
+            parts,
+            outlet,
+            shared,
+            stop,
+            marks,
+            connection,
+            context,
+            wanted,
+            place,
+            created: Arc::from(""),
+            positions,
+            selected_to: 0,
+            ledger,
+        }
+    }
+
+    /// Runs until the reader is stopped, or what takes the events has ended.
+    pub(crate) async fn run(mut self) {
+        let mut backoff = None;
+        loop {
+            let Some(epoch) = self.connected().await else { break };
+            let mut connection = self.connection.clone();
+            let opened = tokio::select! {
+                opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
+                // The answers to what went out on the old connection may never come.
+                () = connection.reconnected(epoch) => continue,
+                () = asked(self.stop.clone()) => break,
+            };
+            let end = match opened {
+                Ok((mut session, begins, state)) => {
+                    backoff = None;
+                    let end = if self.begin(&begins, state.created).await {
+                        self.read(&mut session, epoch).await
+                    } else {
+                        End::Reader
+                    };
+                    session.close();
+                    end
+                }
+                Err(broken) => End::Session(broken),
+            };
+            let End::Session(broken) = end else { break };
+            self.tell(&broken);
+            let pause = backoff.get_or_insert_with(|| Backoff::new(&RetryOptions::default())).next();
+            tokio::select! {
+                () = sleep(pause.min(Duration::from_secs(2))) => {}
+                () = asked(self.stop.clone()) => break,
+            }
+        }
+        self.take_marks();
+        self.save().await;
+        self.shared.state.set(BridgeState::Ended);
+    }
+
+    /// Waits for a connection. Returns `None` if the reader is to stop.
+    async fn connected(&mut self) -> Option<u64> {
+        loop {
+            let link = self.connection.link.borrow_and_update().clone();
+            if link.is_connected {
+                return Some(link.epoch);
+            }
+            if link.refusals > 0 && link.epoch == 0 {
+                self.shared.state.set(BridgeState::Denied(link.refusal));
+            }
+            tokio::select! {
+                Ok(()) = self.connection.link.changed() => {}
+                () = asked(self.stop.clone()) => return None,
+            }
+        }
+    }
+
+    /// Takes over what a session says about its beginning. Returns false if the reader has ended.
+    async fn begin(&mut self, begins: &Beginning, created: Arc<str>) -> bool {
+        let is_first = matches!(self.place, Place::Begin(_));
+        if begins.is_from_start && (is_first || begins.is_reset) {
+            self.positions.begin_at_start();
+        }
+        self.selected_to = self.selected_to.max(begins.selected_to);
+        let fixed =
+            !matches!(self.place, Place::Begin(Start::Last | Start::LastPerSubject | Start::Since(_)));
+        self.created = created;
+        if fixed {
+            self.place = Place::Behind { sequence: begins.behind, created: self.created.clone() };
+        }
+        if begins.is_reset || is_first && fixed {
+            self.ledger.note(begins.behind, None);
+        }
+        self.shared.stats.lock().sequence = begins.behind;
+        let is_blind = self.positions.is_empty() && begins.removed > 0;
+        self.shared.state.set(BridgeState::Connected);
+        self.shared.ready.set();
+        if !is_blind {
+            return true;
+        }
+        // No position says how many events are missing. A message has one at least.
+        let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
+        let mark = Mark { sequence: begins.behind + begins.removed, origin: None };
+        let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
+        self.count(&put);
+        if let Place::Behind { sequence, .. } = &mut self.place {
+            *sequence = begins.behind + begins.removed;
+        }
+        !put.has_ended
+    }
+
+    async fn read(&mut self, session: &mut Session, epoch: u64) -> End {
+        loop {
+            if let Err(broken) = session.refill().await {
+                return End::Session(broken);
+            }
+            let save_at = self.ledger.due(self.parts.store.is_some());
+            tokio::select! {
+                biased;
+                () = asked(self.stop.clone()) => return End::Reader,
+                Ok(()) = self.connection.link.changed() => {
+                    let link = self.connection.link();
+                    if link.epoch != epoch {
+                        return End::Session(Broken::Other("there is a new connection".to_owned()));
+                    }
+                    if !link.is_connected {
+                        self.shared.state.set(BridgeState::Disconnected);
+                    }
+                }
+                Some(mark) = self.marks.recv() => self.ledger.mark(mark),
+                next = session.next() => match next {
+                    Ok(None) => {}
+                    Ok(Some(stored)) => {
+                        if !self.handle(&stored).await {
+                            return End::Reader;
+                        }
+                        session.was_away();
+                    }
+                    Err(broken) => return End::Session(broken),
+                },
+                is_open = self.outlet.changed() => if !is_open {
+                    return End::Reader;
+                },
+                () = sleep_until(save_at) => {}
+            }
+            if Instant::now() >= save_at {
+                self.take_marks();
+                self.save().await;
+                session.was_away();
+            }
+        }
+    }
+
+    /// Handles a message. Returns false if the reader has ended.
+    async fn handle(&mut self, stored: &Stored) -> bool {
+        let (sequence, subject) = (stored.sequence, stored.message.subject.as_str());
+        let head = match Head::read(stored.message.headers.as_ref()) {
+            Ok(head) => head,
+            Err(malformed) => {
+                self.pass_over(sequence, malformed);
+                return true;
+            }
+        };
+        if self.parts.own.contains(head.origin.as_str()) {
+            self.shared.stats.lock().own += head.count;
+            self.arrive(sequence);
+            self.finish(Mark { sequence, origin: None });
+            return true;
+        }
+        let step = self.positions.judge(&head, subject);
+        let items = self.items(stored, &head, step);
+        let gap = items.gap;
+        let mark = Mark { sequence, origin: Some((head.origin.clone(), head.end())) };
+        let put = self.outlet.put(items.all, mark.clone(), &self.stop).await;
+        self.shared.stats.lock().repeated += step.repeated;
+        self.count(&put);
+        if put.has_ended {
+            // The events behind the accepted ones come again, unless not even the gap was put.
+            if let Some(handled) = (put.accepted + put.missing).checked_sub(gap) {
+                let end = head.first + step.repeated + handled;
+                self.ledger.origin(&head.origin, end);
+            }
+            return false;
+        }
+        self.positions.advance(&head, subject, 0);
+        self.arrive(sequence);
+        if self.outlet.is_done_at_once() {
+            self.finish(mark);
+        }
+        true
+    }
+
+    /// Returns what a message becomes: the gap before it, its new events, and gaps for those that
+    /// cannot be read.
+    fn items(&self, stored: &Stored, head: &Head, step: Step) -> Items<T> {
+        let gap = if stored.sequence <= self.selected_to { 0 } else { step.gap };
+        let mut items = Items { gap, all: Vec::new() };
+        items.lose(gap);
+        if step.new == 0 {
+            return items;
+        }
+        let codec = &self.parts.codec;
+        let payload = &stored.message.payload;
+        let events = split(payload, codec.framing(), head.count).filter(|_| codec.name() == head.codec);
+        let Some(events) = events else {
+            let text = format!(
+                "message {}: its payload is not {} events of {}",
+                stored.sequence,
+                head.count,
+                codec.name()
+            );
+            self.undecodable(&text, step.new);
+            items.lose(step.new);
+            return items;
+        };
+        let origin: Arc<str> = head.origin.as_str().into();
+        for (bytes, position) in
+            events.into_iter().zip(head.first..).skip(usize::try_from(step.repeated).unwrap_or(usize::MAX))
+        {
+            // A codec of the program may panic.
+            match catch_unwind(AssertUnwindSafe(|| codec.decode(bytes))) {
+                Ok(Ok(event)) => items.all.push(Delivery::Event(Remote::new(
+                    event,
+                    origin.clone(),
+                    position,
+                    stored.sequence,
+                    stored.at,
+                ))),
+                Ok(Err(error)) => {
+                    self.undecodable(&format!("message {}: {error}", stored.sequence), 1);
+                    items.lose(1);
+                }
+                Err(_) => {
+                    self.shared.stats.lock().panics += 1;
+                    self.undecodable(&format!("message {}: the codec panicked", stored.sequence), 1);
+                    items.lose(1);
+                }
+            }
+        }
+        items
+    }
+
+    fn pass_over(&mut self, sequence: u64, malformed: Malformed) {
+        {
+            let mut stats = self.shared.stats.lock();
+            match malformed {
+                Malformed::Foreign => stats.foreign += 1,
+                Malformed::Header(_) => stats.malformed += 1,
+            }
+        }
+        if malformed != Malformed::Foreign {
+            self.complain(&format!("message {sequence}: {malformed}"));
+        }
+        self.arrive(sequence);
+        self.finish(Mark { sequence, origin: None });
+    }
+
+    fn undecodable(&self, text: &str, events: u64) {
+        self.shared.stats.lock().undecodable += events;
+        self.complain(text);
+    }
+
+    fn complain(&self, text: &str) {
+        if let Some(on_error) = &self.parts.on_error {
+            // The panic of a hook ends here.
+            let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
+        }
+    }
+
+    /// Moves the reader's place to a message.
+    fn arrive(&mut self, sequence: u64) {
+        let mut stats = self.shared.stats.lock();
+        stats.messages += 1;
+        if self.wanted.filter.is_none() && sequence > self.selected_to && stats.sequence > 0 {
+            stats.missing_messages += sequence.saturating_sub(stats.sequence + 1);
+        }
+        stats.sequence = sequence;
+        drop(stats);
+        match &mut self.place {
+            Place::Behind { sequence: place, .. } => *place = sequence,
+            place @ Place::Begin(_) => *place = Place::Behind { sequence, created: self.created.clone() },
+        }
+    }
+
+    fn count(&self, put: &Put) {
+        let mut stats = self.shared.stats.lock();
+        stats.events += put.accepted;
+        stats.gaps += put.missing;
+        stats.dropped += put.dropped;
+        stats.panics += put.panics;
+    }
+
+    fn finish(&mut self, mark: Mark) {
+        self.ledger.mark(mark);
+    }
+
+    fn take_marks(&mut self) {
+        while let Ok(mark) = self.marks.try_recv() {
+            self.ledger.mark(mark);
+        }
+    }
+
+    /// Saves the place if it has changed. A failure is counted, and the next save tries again.
+    async fn save(&mut self) {
+        self.ledger.save_at = Instant::now() + self.parts.options.save_every;
+        let (Some(store), Place::Behind { created, .. }, true) =
+            (&self.parts.store, &self.place, self.ledger.is_changed)
+        else {
+            return;
+        };
+        let position = self.ledger.position(created, self.positions.is_from_start());
+        let store = store.clone();
+        let saved = tokio::task::spawn_blocking(move || store.save(&position)).await;
+        match saved {
+            Ok(Ok(())) => self.ledger.is_changed = false,
+            Ok(Err(error)) => {
+                self.shared.stats.lock().failed_saves += 1;
+                self.complain(&format!("cannot save the position: {error}"));
+            }
+            Err(_) => self.shared.stats.lock().failed_saves += 1,
+        }
+    }
+
+    fn tell(&self, broken: &Broken) {
+        self.shared.stats.lock().restarts += 1;
+        let link = self.connection.link();
+        match broken {
+            Broken::NoStream => self.shared.state.set(BridgeState::NoStream),
+            Broken::Other(_) if !link.is_connected => self.shared.state.set(BridgeState::Disconnected),
+            Broken::Other(text) => self.complain(&format!("the reader begins anew: {text}")),
+        }
+    }
+}
+
+/// The items of a message.
+struct Items<T> {
+    /// The events that are missing before the message.
+    gap: u64,
+    all: Vec<Delivery<Remote<T>>>,
+}
+
+impl<T> Items<T> {
+    fn lose(&mut self, events: u64) {
+        match self.all.last_mut() {
+            _ if events == 0 => {}
+            Some(Delivery::Lagged(before)) => *before = before.saturating_add(events),
+            _ => self.all.push(Delivery::Lagged(events)),
+        }
+    }
+}
+
+impl Ledger {
+    fn new() -> Self {
+        let origins = LruCache::new(const { NonZeroUsize::new(MEMORY.get()).unwrap() });
+        Self { sequence: 0, origins, is_changed: false, save_at: Instant::now() }
+    }
+
+    fn restore(&mut self, saved: &SavedPosition) {
+        self.sequence = saved.sequence;
+        for (origin, next) in &saved.origins {
+            if let Some(origin) = Origin::parse(origin) {
+                self.origins.put(origin, *next);
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        self.note(mark.sequence, mark.origin);
+    }
+
+    fn note(&mut self, sequence: u64, origin: Option<(Origin, u64)>) {
+        self.sequence = sequence;
+        self.is_changed = true;
+        if let Some((origin, next)) = origin {
+            self.origin(&origin, next);
+        }
+    }
+
+    fn origin(&mut self, origin: &Origin, next: u64) {
+        self.is_changed = true;
+        let known = self.origins.get(origin).copied().unwrap_or(0);
+        self.origins.put(origin.clone(), next.max(known));
+    }
+
+    fn due(&self, has_store: bool) -> Instant {
+        if has_store && self.is_changed { self.save_at } else { Instant::now() + Duration::from_secs(3600) }
+    }
+
+    fn position(&self, created: &str, from_start: bool) -> SavedPosition {
+        let origins = self.origins.iter().map(|(origin, next)| (origin.as_str().to_owned(), *next));
+        let origins: BTreeMap<_, _> = origins.collect();
+        SavedPosition { sequence: self.sequence, stream: created.to_owned(), from_start, origins }
+    }
+}

@@ -1,0 +1,139 @@
+//! The program's handle of an incoming side.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::options::{ConnectionOptions, SubscriberOptions};
+use crate::runtime::Signal;
+use crate::state::BridgeState;
+
+use super::builder::NatsSubscriberBuilder;
+use super::reader::Shared;
+use super::stats::NatsSubscriberStats;
+
+/// The incoming side of a bridge: it reads a stream of NATS JetStream, and publishes the events on
+/// a bus, or gives them to a [`RemoteWatcher`](crate::RemoteWatcher).
+///
+/// # Order
+///
+/// The events of one publisher come in its order, each once. Events of several publishers come in
+/// the order in which the server has stored their messages, which is the same for every reader.
+///
+/// # Gaps
+///
+/// Events that were lost on the way, that the stream no longer has, or that cannot be read, are
+/// reported as [`Delivery::Lagged`](eventcast::Delivery::Lagged) at their place, with their number.
+/// With a filter, the losses of a publisher itself have no subject, so a reader hears of those that
+/// a message which it gets reports.
+///
+/// # Overflow
+///
+/// While the local bus is full the reader waits, and the server keeps the messages.
+///
+/// # Ending
+///
+/// The reader ends with the bus, or when this handle is dropped. The drop waits for nothing.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast_nats::{BridgeState, NatsSubscriber};
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::<u64>::new()?;
+/// // Nobody listens there.
+/// let reader = NatsSubscriber::builder("nats://127.0.0.1:1").attach(&bus.publisher())?;
+/// assert_eq!(reader.state(), BridgeState::Connecting);
+/// assert!(reader.shutdown_timeout(Duration::from_secs(10)));
+/// assert_eq!(reader.state(), BridgeState::Ended);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the reader stops when its handle is dropped"]
+pub struct NatsSubscriber {
+    shared: Shared,
+    finished: Signal,
+    stop: watch::Sender<Option<tokio::time::Instant>>,
+}
+
+impl NatsSubscriber {
+    pub(crate) fn new(
+        shared: Shared,
+        finished: Signal,
+        stop: watch::Sender<Option<tokio::time::Instant>>,
+    ) -> Self {
+        Self { shared, finished, stop }
+    }
+
+    /// Returns a builder for a server, with events as JSON.
+    pub fn builder<T>(server: &str) -> NatsSubscriberBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let options = SubscriberOptions { connection: ConnectionOptions::new(server), ..Default::default() };
+        Self::with_options(options)
+    }
+
+    /// Returns a builder with options from a configuration, with events as JSON.
+    pub fn with_options<T>(options: SubscriberOptions) -> NatsSubscriberBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        NatsSubscriberBuilder::with_codec(options, crate::codec::Json)
+    }
+
+    /// Returns what the reader has done so far. Never waits for the server.
+    pub fn stats(&self) -> NatsSubscriberStats {
+        let mut stats = self.shared.stats.lock().clone();
+        stats.state = self.shared.state.get();
+        stats
+    }
+
+    /// Returns the state of the connection and of the stream.
+    pub fn state(&self) -> BridgeState {
+        self.shared.state.get()
+    }
+
+    /// Waits until the reader has its place in the stream. Every message that the server stores
+    /// from then on is read, or becomes part of a gap. Returns whether this was so in time.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`.
+    pub fn ready(&self, timeout: Duration) -> bool {
+        Instant::now().checked_add(timeout).is_some_and(|deadline| self.shared.ready.wait_until(deadline))
+    }
+
+    /// Stops the reader, and waits until it has saved its position and ended. Returns whether it
+    /// has ended in time.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`.
+    pub fn shutdown_timeout(&self, timeout: Duration) -> bool {
+        self.stop();
+        Instant::now().checked_add(timeout).is_some_and(|deadline| self.finished.wait_until(deadline))
+    }
+
+    /// Stops the reader, and waits for nothing. The reader still saves its position.
+    pub fn stop(&self) {
+        self.stop.send_replace(Some(tokio::time::Instant::now()));
+    }
+}
+
+impl Drop for NatsSubscriber {
+    /// Stops the reader, and waits for nothing.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for NatsSubscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsSubscriber").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! Where the servers are, and how to sign in.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+
+/// The servers, and how to reach them.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::ConnectionOptions;
+///
+/// let options: ConnectionOptions = serde_json::from_str(
+///     r#"{"servers": ["nats://127.0.0.1:4222"], "auth": {"token": "s3cret"}}"#,
+/// )?;
+/// assert!(!format!("{options:?}").contains("s3cret"));
+/// assert!(serde_json::from_str::<ConnectionOptions>(r#"{"server": []}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ConnectionOptions {
+    /// The addresses, such as `nats://127.0.0.1:4222`. Default: that one. An address may have a user
+    /// and a password, or a token: `nats://user:password@host`. They count if `auth` is left out.
+    pub servers: Vec<String>,
+    /// The name that the server shows for the connection. Default `eventcast`.
+    pub name: String,
+    /// How to sign in. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// Certificates for TLS.
+    pub tls: TlsOptions,
+}
+
+/// How to sign in. `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Auth {
+    /// A token.
+    Token(String),
+    /// A user with a password.
+    Password {
+        /// The name of the user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A file with the seed of an nkey. Needs the feature `nkeys`.
+    NkeyFile(PathBuf),
+    /// A file with credentials, as `nsc` writes it. Needs the feature `nkeys`.
+    CredentialsFile(PathBuf),
+}
+
+/// Certificates for TLS. They count only with one of the features `tls-ring` and `tls-aws-lc`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsOptions {
+    /// Whether a connection without TLS is refused. A URL that begins with `tls://` says the same.
+    pub required: bool,
+    /// A file with certificates of authorities, beside those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// A file with the certificate of this client, and one with its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self {
+            servers: vec!["nats://127.0.0.1:4222".to_owned()],
+            name: "eventcast".to_owned(),
+            auth: None,
+            tls: TlsOptions::default(),
+        }
+    }
+}
+
+impl ConnectionOptions {
+    /// Returns the options for one server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::ConnectionOptions;
+    ///
+    /// assert_eq!(ConnectionOptions::new("nats://h").servers, ["nats://h"]);
+    /// ```
+    pub fn new(server: &str) -> Self {
+        Self { servers: vec![server.to_owned()], ..Self::default() }
+    }
+
+    /// Returns the addresses without what signs in.
+    pub(crate) fn shown(&self) -> String {
+        self.servers.iter().map(|url| without_secret(url)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if self.servers.is_empty() {
+            return Err(BuildError::invalid("servers", "1 or more addresses", "none"));
+        }
+        let wants_tls = self.tls != TlsOptions::default()
+            || self.servers.iter().any(|url| url.starts_with("tls://") || url.starts_with("wss://"));
+        if wants_tls && !cfg!(any(feature = "tls-ring", feature = "tls-aws-lc")) {
+            let allowed =
+                "without TLS, because this build has neither of the features `tls-ring` and `tls-aws-lc`";
+            return Err(BuildError::invalid("servers", allowed, self.shown()));
+        }
+        let wants_keys = matches!(self.auth, Some(Auth::NkeyFile(_) | Auth::CredentialsFile(_)));
+        if wants_keys && !cfg!(feature = "nkeys") {
+            let allowed = "a token or a password, because this build lacks the feature `nkeys`";
+            return Err(BuildError::invalid("auth", allowed, "a file"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ConnectionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionOptions")
+            .field("servers", &self.shown())
+            .field("name", &self.name)
+            .field("auth", &self.auth)
+            .field("tls", &self.tls)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(_) => f.write_str("Token(..)"),
+            Self::Password { user, .. } => write!(f, "Password {{ user: {user:?}, .. }}"),
+            Self::NkeyFile(path) => f.debug_tuple("NkeyFile").field(path).finish(),
+            Self::CredentialsFile(path) => f.debug_tuple("CredentialsFile").field(path).finish(),
+        }
+    }
+}
+
+/// Returns an address without the user, password or token in it.
+fn without_secret(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("nats", url), |(scheme, rest)| (scheme, rest));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
+    format!("{scheme}://{host}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_shows_a_secret() {
+        let mut options = ConnectionOptions::new("nats://me:pa@ss@h:1/x");
+        options.servers.push("tok3n@h:2".to_owned());
+        for auth in [
+            Auth::Token("s3cret".to_owned()),
+            Auth::Password { user: "me".to_owned(), password: "s3cret".to_owned() },
+        ] {
+            options.auth = Some(auth);
+            let shown = format!("{options:?} {}", options.shown());
+            for secret in ["s3cret", "pa@ss", "tok3n"] {
+                assert!(!shown.contains(secret), "{shown}");
+            }
+            assert!(shown.contains("nats://h:1, nats://h:2"), "{shown}");
+        }
+    }
+
+    #[test]
+    #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc")))]
+    fn tls_without_a_provider_is_an_error() {
+        let error = ConnectionOptions::new("tls://user:pw@h").check().unwrap_err().to_string();
+        assert!(error.contains("tls-ring") && error.ends_with("got tls://h"), "{error}");
+    }
+
+    #[test]
+    #[cfg(not(feature = "nkeys"))]
+    fn files_to_sign_in_need_their_feature() {
+        let auth = Some(Auth::NkeyFile("seed".into()));
+        let options = ConnectionOptions { auth, ..ConnectionOptions::default() };
+        assert!(options.check().unwrap_err().to_string().contains("`nkeys`"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The options as they stand in configuration files.
+
+mod connection;
+mod publisher;
+mod stream;
+mod subscriber;
+
+pub use connection::{Auth, ConnectionOptions, TlsOptions};
+pub use publisher::{OnFull, PublisherOptions, RetryOptions};
+pub use stream::{Discard, Storage, StreamOptions};
+pub use subscriber::{Overflow, Start, SubscriberOptions};

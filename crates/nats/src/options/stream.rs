@@ -1,0 +1,93 @@
+//! The stream that a publisher creates where there is none.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+
+/// The stream that a publisher creates if there is none. An existing stream is never changed.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::{Storage, StreamOptions};
+/// use std::time::Duration;
+///
+/// let options: StreamOptions = serde_json::from_str(r#"{"storage": "memory", "max_age": "1h"}"#)?;
+/// assert_eq!(options.storage, Storage::Memory);
+/// assert_eq!(options.max_age, Duration::from_secs(3600));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StreamOptions {
+    /// Where the server keeps the messages. Default [`Storage::File`].
+    pub storage: Storage,
+    /// The age at which the server removes a message. Zero is no limit. Default 24 h.
+    #[serde(with = "crate::duration")]
+    pub max_age: Duration,
+    /// The most bytes of the stream. Zero is no limit. Default 1 GiB.
+    pub max_bytes: u64,
+    /// The most messages of the stream. A message holds many events. Zero is no limit. Default 0.
+    pub max_messages: u64,
+    /// The number of servers that keep the stream, 1 to 5. Default 1.
+    pub replicas: usize,
+    /// The time for which the server recognises a repeat. At most `max_age`. Default 2 min.
+    #[serde(with = "crate::duration")]
+    pub duplicate_window: Duration,
+    /// The loss when the stream is full. Default [`Discard::Old`].
+    pub discard: Discard,
+}
+
+/// Where a server keeps the messages of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Storage {
+    /// In files. The messages survive the end of the server's process.
+    #[default]
+    File,
+    /// In memory.
+    Memory,
+}
+
+/// The loss when a stream is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Discard {
+    /// The oldest messages are removed.
+    #[default]
+    Old,
+    /// New messages are refused.
+    New,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            storage: Storage::File,
+            max_age: Duration::from_secs(24 * 3600),
+            max_bytes: 1 << 30,
+            max_messages: 0,
+            replicas: 1,
+            duplicate_window: Duration::from_secs(120),
+            discard: Discard::Old,
+        }
+    }
+}
+
+impl StreamOptions {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if !(1..=5).contains(&self.replicas) {
+            return Err(BuildError::invalid("replicas", "1 to 5", self.replicas));
+        }
+        if !self.max_age.is_zero() && self.duplicate_window > self.max_age {
+            let (allowed, got) = (format!("at most max_age, {:?}", self.max_age), self.duplicate_window);
+            return Err(BuildError::invalid("duplicate_window", allowed, format!("{got:?}")));
+        }
+        Ok(())
+    }
+}

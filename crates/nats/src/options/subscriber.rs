@@ -1,0 +1,122 @@
+//! The options of the incoming side.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::subject::{check_filter, check_stream};
+
+use super::connection::ConnectionOptions;
+
+/// Options of a [`NatsSubscriber`](crate::NatsSubscriber), as far as they are plain data.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::{Start, SubscriberOptions};
+///
+/// let options: SubscriberOptions = serde_json::from_str(
+///     r#"{"stream": "EVENTS", "filter": "events.*.Warning.>", "start": "all", "resume": "position.json"}"#,
+/// )?;
+/// assert_eq!(options.start, Start::All);
+/// let options: SubscriberOptions = serde_json::from_str(r#"{"start": {"sequence": 51}}"#)?;
+/// assert_eq!(options.start, Start::Sequence(51));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SubscriberOptions {
+    /// The servers.
+    pub connection: ConnectionOptions,
+    /// The name of the stream. Default `EVENTS`.
+    pub stream: String,
+    /// The subjects to read, with `*` for a token and `>` for all further ones. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// The place to begin if no position is saved. Default [`Start::New`].
+    pub start: Start,
+    /// The file in which the position is saved. Default: the position is not saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<PathBuf>,
+    /// The shortest time between two saves of the position. Default 1 s.
+    #[serde(with = "crate::duration")]
+    pub save_every: Duration,
+    /// The most messages that wait in this process, 2 to 8,192. A message holds many events. Default
+    /// 500.
+    pub max_messages: usize,
+    /// The action if the local bus is full. Default [`Overflow::Wait`].
+    pub overflow: Overflow,
+    /// The time between two signs of life of an idle server, 100 ms to 1 min. After three of them
+    /// without a sign the reader begins anew. Default 5 s.
+    #[serde(with = "crate::duration")]
+    pub heartbeat: Duration,
+    /// Whether attaching fails if there is no connection within 5 s. Default false.
+    pub require_connection: bool,
+}
+
+/// The place in a stream to begin at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Start {
+    /// Messages that the server stores from now on.
+    #[default]
+    New,
+    /// The first message that the stream has.
+    All,
+    /// The last message that the stream has, and those behind it.
+    Last,
+    /// The last message of each subject, and those behind them.
+    LastPerSubject,
+    /// The message of this number, or the first one behind it.
+    Sequence(u64),
+    /// The first message that the server stored at this time or later, in seconds since 1970.
+    Since(u64),
+}
+
+/// The action of a subscriber if the local bus is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Overflow {
+    /// The subscriber waits for room, and the server keeps the rest.
+    #[default]
+    Wait,
+    /// The subscriber drops the events that find no room, counts them, and publishes a gap.
+    Drop,
+}
+
+impl Default for SubscriberOptions {
+    fn default() -> Self {
+        Self {
+            connection: ConnectionOptions::default(),
+            stream: "EVENTS".to_owned(),
+            filter: None,
+            start: Start::New,
+            resume: None,
+            save_every: Duration::from_secs(1),
+            max_messages: 500,
+            overflow: Overflow::Wait,
+            heartbeat: Duration::from_secs(5),
+            require_connection: false,
+        }
+    }
+}
+
+impl SubscriberOptions {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        self.connection.check()?;
+        check_stream(&self.stream)?;
+        self.filter.as_deref().map_or(Ok(()), check_filter)?;
+        if !(2..=8192).contains(&self.max_messages) {
+            return Err(BuildError::invalid("max_messages", "2 to 8192 messages", self.max_messages));
+        }
+        if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&self.heartbeat) {
+            return Err(BuildError::invalid("heartbeat", "100 ms to 1 min", format!("{:?}", self.heartbeat)));
+        }
+        Ok(())
+    }
+}

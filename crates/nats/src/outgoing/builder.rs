@@ -1,0 +1,233 @@
+//! Builds the outgoing side of a bridge.
+
+use std::fmt;
+use std::sync::Arc;
+
+use eventcast::{Broadcaster, Watcher};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use crate::client::Connection;
+use crate::codec::{Codec, Json};
+use crate::error::BuildError;
+use crate::options::{PublisherOptions, StreamOptions};
+use crate::runtime::{Signal, connect_and_run};
+use crate::state::{BridgeState, OnState, StateCell};
+use crate::subject::Subject;
+use crate::wire::{Origin, is_codec};
+
+use super::assembler::{Assembler, Limits, SubjectOf};
+use super::publisher::NatsPublisher;
+use super::pump::{Pump, Shared};
+use super::send::Sender;
+
+/// The messages that a client keeps for one of its subscriptions. The outgoing side has none.
+const CAPACITY: usize = 64;
+
+/// A filter of the program.
+type Keep<T> = Box<dyn FnMut(&T) -> bool + Send>;
+
+/// Builds a [`NatsPublisher`]. Options that are out of range are errors of
+/// [`attach`](Self::attach).
+#[must_use = "a builder does nothing until it is attached"]
+pub struct NatsPublisherBuilder<T> {
+    options: PublisherOptions,
+    codec: Box<dyn Codec<T>>,
+    subject_of: Option<SubjectOf<T>>,
+    keep: Option<Keep<T>>,
+    on_state: Option<OnState>,
+    handle: Option<Handle>,
+}
+
+impl<T: Serialize + DeserializeOwned + 'static> NatsPublisherBuilder<T> {
+    pub(crate) fn new(options: PublisherOptions) -> Self {
+        Self { options, codec: Box::new(Json), subject_of: None, keep: None, on_state: None, handle: None }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
+    /// Creates a builder for events that are not serde's, with their codec.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use eventcast::Broadcaster;
+    /// use eventcast_nats::{Json, NatsPublisherBuilder, PublisherOptions};
+    ///
+    /// let bus = Broadcaster::<u64>::new()?;
+    /// let out = NatsPublisherBuilder::with_codec(PublisherOptions::default(), Json).attach(&bus)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_codec(options: PublisherOptions, codec: impl Codec<T>) -> Self {
+        let codec = Box::new(codec);
+        Self { options, codec, subject_of: None, keep: None, on_state: None, handle: None }
+    }
+
+    /// Changes the options.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::NatsPublisher;
+    ///
+    /// let builder = NatsPublisher::builder::<u64>("nats://127.0.0.1:4222")
+    ///     .configure(|options| options.max_batch = 1024);
+    /// assert!(format!("{builder:?}").contains("max_batch: 1024"));
+    /// ```
+    pub fn configure(mut self, change: impl FnOnce(&mut PublisherOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Sets the first tokens of every subject. Default `events`.
+    pub fn prefix(self, prefix: &str) -> Self {
+        self.configure(|options| prefix.clone_into(&mut options.prefix))
+    }
+
+    /// Creates the stream of this name if there is none. See
+    /// [`PublisherOptions::ensure_stream`].
+    pub fn ensure_stream(self, name: &str, stream: StreamOptions) -> Self {
+        self.configure(|options| {
+            name.clone_into(&mut options.stream);
+            options.ensure_stream = Some(stream);
+        })
+    }
+
+    /// Sets the codec. Default [`Json`].
+    pub fn codec(mut self, codec: impl Codec<T>) -> Self {
+        self.codec = Box::new(codec);
+        self
+    }
+
+    /// Sets the subject of each event. By default all events have the prefix as their subject. The
+    /// stream must have the subject, so begin with the prefix. A panic of the function is caught,
+    /// and the event counts as lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::{NatsPublisher, Subject};
+    ///
+    /// let builder = NatsPublisher::builder::<(String, f64)>("nats://127.0.0.1:4222")
+    ///     .prefix("ticks")
+    ///     .subject(|(symbol, _): &(String, f64)| Subject::new("ticks").token(symbol));
+    /// # drop(builder);
+    /// ```
+    pub fn subject(mut self, subject_of: impl Fn(&T) -> Subject + Send + Sync + 'static) -> Self {
+        self.subject_of = Some(Box::new(subject_of));
+        self
+    }
+
+    /// Sends only the events for which `keep` returns true. It runs on the bus's dispatcher, as
+    /// every [filter](eventcast::WatchBuilder::filter) does.
+    pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
+        self.keep = Some(Box::new(keep));
+        self
+    }
+
+    /// Sets a function that hears of each new state. It runs on the bridge's thread, so it must not
+    /// wait. Its panic is caught.
+    pub fn on_state(mut self, on_state: impl Fn(&BridgeState) + Send + Sync + 'static) -> Self {
+        self.on_state = Some(Box::new(on_state));
+        self
+    }
+
+    /// Runs the bridge on this runtime of tokio, which needs its timer and its network driver. By
+    /// default the bridge has a thread of its own.
+    pub fn runtime(mut self, handle: Handle) -> Self {
+        self.handle = Some(handle);
+        self
+    }
+
+    /// Registers a watcher on the bus, and begins to send its events.
+    ///
+    /// Every event whose publish begins after this has returned is offered to the bridge.
+    ///
+    /// # Errors
+    ///
+    /// - [`BuildError::Invalid`] if an option is out of range.
+    /// - [`BuildError::Watch`] if the bus refuses the watcher.
+    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
+    ///   require a connection, also if there is none in time. Otherwise no server is needed now.
+    /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system refuses them.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for the connection if the options require one, and then not on a thread of the
+    /// runtime that is to run the bridge. Otherwise for the thread to begin.
+    pub fn attach(self, bus: &Broadcaster<T>) -> Result<NatsPublisher, BuildError> {
+        let Self { options, codec, subject_of, keep, on_state, handle } = self;
+        options.check()?;
+        if !is_codec(codec.name()) {
+            let allowed = "a name of 1 to 64 printable characters without blanks";
+            return Err(BuildError::invalid(
+                "codec",
+                allowed,
+                eventcast::escape::escape_to(codec.name(), 80),
+            ));
+        }
+        let watcher = watch(bus, &options, keep)?;
+        let origin = Origin::random().map_err(BuildError::Random)?;
+        let subject_of = subject_of.unwrap_or_else(|| {
+            let subject = Subject::new(&options.prefix);
+            Box::new(move |_| subject.clone())
+        });
+        let limits = Limits { events: options.max_batch, bytes: options.max_bytes };
+        let assembler = Assembler::new(origin.clone(), codec, subject_of, limits);
+        let shared = Shared { stats: Arc::new(Mutex::default()), state: StateCell::new(on_state) };
+        let (stop, stopped) = watch::channel(None);
+        let (requests, requested) = mpsc::unbounded_channel();
+        let stop_handle = watcher.stop_handle();
+        let task_shared = shared.clone();
+        let finished = begin(handle, &options.clone(), move |connection| {
+            let source = options.source.clone().unwrap_or_else(source);
+            let place = (options.stream.clone(), options.prefix.as_str());
+            let ensure = options.ensure_stream.clone();
+            let sender = Sender::new(connection, options.ack_timeout, source, place, ensure);
+            Pump::new(watcher, assembler, sender, options, task_shared, (stopped, requested)).run()
+        })?;
+        Ok(NatsPublisher::new(origin, shared, finished, stop_handle, stop, requests))
+    }
+}
+
+/// Registers the watcher on the bus.
+fn watch<T: Clone + Send + Sync + 'static>(
+    bus: &Broadcaster<T>,
+    options: &PublisherOptions,
+    keep: Option<Keep<T>>,
+) -> Result<Watcher<T>, BuildError> {
+    let builder = bus.watch_builder().name("nats").queue_len(options.queue_len).overflow(options.overflow);
+    let builder = match keep {
+        Some(keep) => builder.filter(keep),
+        None => builder,
+    };
+    Ok(builder.watch()?)
+}
+
+/// Starts the task, and waits for its connection to be opened.
+fn begin<F, R>(handle: Option<Handle>, options: &PublisherOptions, task: F) -> Result<Signal, BuildError>
+where
+    F: FnOnce(Connection) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let within = options.require_connection.then_some(options.ack_timeout);
+    connect_and_run(handle, &options.connection, CAPACITY, within, task)
+}
+
+/// Returns who sends: the host and the program.
+fn source() -> String {
+    let host = hostname::get().map(|host| host.to_string_lossy().into_owned()).unwrap_or_default();
+    let program = std::env::args_os().next().map(std::path::PathBuf::from);
+    let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
+    let text = format!("{host}/{}", program.to_string_lossy());
+    text.chars().filter(char::is_ascii_graphic).take(200).collect()
+}
+
+impl<T> fmt::Debug for NatsPublisherBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsPublisherBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

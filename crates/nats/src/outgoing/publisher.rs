@@ -1,0 +1,190 @@
+//! The program's handle of an outgoing side.
+
+use std::fmt;
+use std::sync::mpsc as blocking;
+use std::time::{Duration, Instant};
+
+use eventcast::bus::StopHandle;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+
+use crate::options::{ConnectionOptions, PublisherOptions};
+use crate::runtime::Signal;
+use crate::state::BridgeState;
+use crate::wire::Origin;
+
+use super::builder::NatsPublisherBuilder;
+use super::pump::{Flush, Shared};
+use super::stats::{NatsPublisherStats, NatsReport};
+
+/// The time that a dropped handle leaves the bridge to send what is queued.
+const AFTER_DROP: Duration = Duration::from_secs(5);
+
+/// The outgoing side of a bridge: it watches a bus, and sends the events to a stream of NATS
+/// JetStream.
+///
+/// # Order
+///
+/// One message is in flight at a time, with up to `max_batch` events of one subject. It is sent
+/// again, with the same identity, until the server acknowledges it. A reader therefore gets the
+/// events of this bridge in order and without repeats, through reconnects and restarts of the
+/// server.
+///
+/// # Acknowledged
+///
+/// A server acknowledges a message when it has given it to its system, and by default writes it to
+/// the disk within two minutes. The end of the server's process loses nothing. A power failure can
+/// lose acknowledged events. `docs/nats.md` in the repository has the details.
+///
+/// # Losses
+///
+/// While the server is away the watcher's queue fills, and then its policy decides. Every loss has
+/// a place in the order, and readers hear of it there.
+///
+/// # Ending
+///
+/// The bridge sends the rest and ends when the bus has ended. Dropping this handle stops the bridge
+/// without waiting: it goes on sending for 5 s at most, as long as the process lives.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast_nats::NatsPublisher;
+/// use std::time::Duration;
+///
+/// let bus = Broadcaster::<u64>::new()?;
+/// // Nobody listens there, so nothing is acknowledged.
+/// let out = NatsPublisher::builder("nats://127.0.0.1:1").attach(&bus)?;
+/// bus.publisher().publish(7)?;
+/// bus.flush(Duration::from_secs(10))?;
+/// let report = out.shutdown_timeout(Duration::from_millis(50));
+/// assert!(!report.complete);
+/// assert_eq!((report.stats.offered, report.stats.abandoned), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the bridge stops when its handle is dropped"]
+pub struct NatsPublisher {
+    origin: Origin,
+    shared: Shared,
+    finished: Signal,
+    watcher: StopHandle,
+    stop: watch::Sender<Option<tokio::time::Instant>>,
+    requests: mpsc::UnboundedSender<Flush>,
+}
+
+impl NatsPublisher {
+    pub(crate) fn new(
+        origin: Origin,
+        shared: Shared,
+        finished: Signal,
+        watcher: StopHandle,
+        stop: watch::Sender<Option<tokio::time::Instant>>,
+        requests: mpsc::UnboundedSender<Flush>,
+    ) -> Self {
+        Self { origin, shared, finished, watcher, stop, requests }
+    }
+
+    /// Returns a builder for a server, with events as JSON.
+    pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let options = PublisherOptions { connection: ConnectionOptions::new(server), ..Default::default() };
+        NatsPublisherBuilder::new(options)
+    }
+
+    /// Returns a builder with options from a configuration, with events as JSON.
+    pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        NatsPublisherBuilder::new(options)
+    }
+
+    /// Returns the identity of this bridge, which is new at each start. Every message has it.
+    pub fn origin(&self) -> &str {
+        self.origin.as_str()
+    }
+
+    /// Returns what the bridge has done so far. Never waits for the server.
+    pub fn stats(&self) -> NatsPublisherStats {
+        let mut stats = self.shared.stats.lock().clone();
+        stats.state = self.shared.state.get();
+        stats
+    }
+
+    /// Returns the state of the connection and of the stream.
+    pub fn state(&self) -> BridgeState {
+        self.shared.state.get()
+    }
+
+    /// Waits until every event that the bus has offered to the bridge before this call is
+    /// acknowledged or lost. Returns whether this was so in time.
+    ///
+    /// Flush the bus before, because an event may still be in its incoming queue.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`, and not at all if the bridge has ended.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let (sender, done) = blocking::channel();
+        self.requests.send(sender).is_ok() && done.recv_timeout(timeout).is_ok()
+    }
+
+    /// Stops the bridge: takes no further event, tries once more at once, and goes on until
+    /// everything is sent or the time is over. Then says goodbye to the readers. Whatever could not
+    /// be sent counts as abandoned.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout` and a little more, for the bridge's task to notice.
+    pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
+        self.stop_within(timeout);
+        let patience = timeout.saturating_add(Duration::from_secs(1));
+        let deadline = Instant::now().checked_add(patience);
+        let deadline = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(1 << 30));
+        let is_finished = self.finished.wait_until(deadline);
+        let stats = self.stats();
+        NatsReport {
+            complete: is_finished && stats.abandoned == 0 && stats.in_flight + stats.queued == 0,
+            stats,
+        }
+    }
+
+    /// Waits until the bridge has ended, which it does after the end of the bus. Returns whether it
+    /// has ended in time.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`.
+    pub fn join(&self, timeout: Duration) -> bool {
+        Instant::now().checked_add(timeout).is_some_and(|deadline| self.finished.wait_until(deadline))
+    }
+
+    fn stop_within(&self, timeout: Duration) {
+        let now = tokio::time::Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
+        self.stop.send_modify(|stop| *stop = Some(stop.map_or(deadline, |before| before.min(deadline))));
+        self.watcher.stop();
+    }
+}
+
+impl Drop for NatsPublisher {
+    /// Stops the bridge, and waits for nothing.
+    fn drop(&mut self) {
+        if !self.finished.is_given() {
+            self.stop_within(AFTER_DROP);
+        }
+    }
+}
+
+impl fmt::Debug for NatsPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsPublisher")
+            .field("origin", &self.origin())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

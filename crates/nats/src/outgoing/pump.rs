@@ -1,0 +1,418 @@
+//! The task of the outgoing side: takes events from the bus, makes messages of them, and brings
+//! one message after the other to the server.
+//!
+//! One message is in flight at a time. It is sent with the same bytes and the same identity until
+//! the server acknowledges it, and only then the next one leaves. The stream therefore has the
+//! messages in order, whatever the connection does.
+
+use std::sync::{Arc, mpsc as blocking};
+use std::time::Duration;
+
+use eventcast::Watcher;
+use eventcast::error::TryRecvError;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::client::Connection;
+use crate::options::{OnFull, PublisherOptions};
+use crate::retry::Backoff;
+use crate::state::{BridgeState, StateCell};
+use crate::stop::{Stop, passed};
+
+use super::assembler::{Assembler, Message};
+use super::send::{Answer, Sender};
+use super::stats::NatsPublisherStats;
+
+/// The time after which the figures of the queue are read again while a message is on its way.
+const LOOK: Duration = Duration::from_millis(100);
+/// A time that does not come.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A request to say when everything that the bus has offered so far is settled.
+pub(crate) type Flush = blocking::Sender<()>;
+
+/// The parts that the program's handle shares with the task.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) stats: Arc<Mutex<NatsPublisherStats>>,
+    pub(crate) state: StateCell,
+}
+
+/// The task of the outgoing side.
+pub(crate) struct Pump<T> {
+    watcher: Watcher<T>,
+    intake: Intake<T>,
+    sender: Sender,
+    connection: Connection,
+    options: PublisherOptions,
+    shared: Shared,
+    stop: Stop,
+    requests: mpsc::UnboundedReceiver<Flush>,
+    /// The requests that are not answered, each with the number of received events to wait for.
+    flushes: Vec<(u64, Flush)>,
+    /// The subject of the last message that the server took. It surely has a stream.
+    subject: Option<Arc<str>>,
+    has_ended: bool,
+}
+
+/// The events between the bus and the server.
+struct Intake<T> {
+    assembler: Assembler<T>,
+    /// The events that were taken from the bus.
+    received: u64,
+    /// The events of the message that is on its way.
+    on_its_way: u64,
+    /// The moment of the last message, or of the first loss after it.
+    quiet_since: Instant,
+}
+
+impl<T: 'static> Intake<T> {
+    /// Takes events with the loss before them.
+    fn take(&mut self, lagged: u64, events: &[T]) {
+        if lagged > 0 && self.assembler.unreported() == 0 {
+            self.quiet_since = Instant::now();
+        }
+        self.received += events.len() as u64;
+        self.assembler.lose(lagged);
+        for event in events {
+            self.assembler.push(event);
+        }
+    }
+
+    /// Returns the events in messages that are not acknowledged.
+    fn in_flight(&self) -> u64 {
+        self.on_its_way + self.assembler.events()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Pump<T> {
+    pub(crate) fn new(
+        watcher: Watcher<T>,
+        assembler: Assembler<T>,
+        sender: Sender,
+        options: PublisherOptions,
+        shared: Shared,
+        (stop, requests): (Stop, mpsc::UnboundedReceiver<Flush>),
+    ) -> Self {
+        let connection = sender.connection.clone();
+        Self {
+            watcher,
+            intake: Intake { assembler, received: 0, on_its_way: 0, quiet_since: Instant::now() },
+            sender,
+            connection,
+            options,
+            shared,
+            stop,
+            requests,
+            flushes: Vec::new(),
+            subject: None,
+            has_ended: false,
+        }
+    }
+
+    /// Runs until the bus or the bridge has ended and everything is sent, or until the deadline of
+    /// the stop.
+    pub(crate) async fn run(mut self) {
+        let mut is_in_time = self.prepare().await;
+        while is_in_time {
+            self.fill().await;
+            self.look();
+            is_in_time = match self.next_message() {
+                Some(message) => self.bring(message).await,
+                None if self.has_ended => break,
+                None => true,
+            };
+            self.answer_flushes();
+        }
+        if is_in_time {
+            self.say_goodbye().await;
+        }
+        self.abandon();
+        self.shared.state.set(BridgeState::Ended);
+    }
+
+    /// Waits for the first connection, and creates the stream. Returns whether there is time left.
+    async fn prepare(&mut self) -> bool {
+        let mut connection = self.connection.clone();
+        let deadline = passed(self.stop.clone());
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                _ = connection.connected() => break,
+                () = &mut deadline => return false,
+                () = sleep(LOOK) => {
+                    self.tell_link();
+                    self.look();
+                }
+            }
+        }
+        if let Err(text) = self.sender.ensure().await {
+            self.shared.state.set(BridgeState::Denied(text));
+        } else {
+            self.shared.state.set(BridgeState::Connected);
+        }
+        true
+    }
+
+    /// Takes events until there is something to send, or something else to do.
+    async fn fill(&mut self) {
+        self.collect();
+        let mut until = self.quiet_until();
+        while !self.is_ready() {
+            let had_open = self.intake.assembler.has_open();
+            if had_open {
+                until = until.min(Instant::now() + self.options.linger);
+            }
+            let mut stop = self.stop.clone();
+            tokio::select! {
+                biased;
+                batch = self.watcher.recv_batch_async() => match batch {
+                    Ok(batch) => self.intake.take(batch.lagged, &batch),
+                    Err(_) => self.has_ended = true,
+                },
+                Some(flush) = self.requests.recv() => {
+                    self.note(flush);
+                    return;
+                }
+                _ = stop.changed() => {
+                    self.stop = stop;
+                    return;
+                }
+                Ok(()) = self.connection.link.changed() => self.tell_link(),
+                () = sleep_until(until) => return,
+            }
+            self.collect();
+            if !had_open {
+                until = self.quiet_until();
+            }
+        }
+    }
+
+    /// Returns whether a message is to be sent now.
+    fn is_ready(&self) -> bool {
+        let waits = !self.options.linger.is_zero() && self.flushes.is_empty();
+        self.has_ended || self.intake.assembler.has_complete() || self.intake.assembler.has_open() && !waits
+    }
+
+    /// Takes what is there, up to a complete message.
+    fn collect(&mut self) {
+        while !self.intake.assembler.has_complete() && !self.has_ended {
+            match self.watcher.try_recv_batch() {
+                Ok(batch) => self.intake.take(batch.lagged, &batch),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Stopped) => self.has_ended = true,
+            }
+        }
+    }
+
+    /// Returns the moment at which a message without events is due.
+    fn quiet_until(&self) -> Instant {
+        let has_loss = self.intake.assembler.unreported() > 0 && self.subject.is_some();
+        let after = if has_loss { Some(self.options.gap_after) } else { self.options.heartbeat };
+        self.intake.quiet_since + after.filter(|_| self.subject.is_some()).unwrap_or(NEVER)
+    }
+
+    /// Returns the message that is to be sent now, if there is one.
+    fn next_message(&mut self) -> Option<Message> {
+        let bytes = self.options.max_bytes.min(self.sender.max_payload());
+        self.intake.assembler.set_max_bytes(bytes);
+        let message = self.intake.assembler.take();
+        message.or_else(|| {
+            let has_loss = self.intake.assembler.unreported() > 0;
+            let is_due = Instant::now() >= self.quiet_until();
+            let is_asked = has_loss && (!self.flushes.is_empty() || self.has_ended);
+            let subject = self.subject.clone().filter(|_| is_due || is_asked)?;
+            Some(self.intake.assembler.control(subject, false))
+        })
+    }
+
+    /// Brings a message to the server. Returns false if the deadline has passed before.
+    async fn bring(&mut self, mut message: Message) -> bool {
+        let mut backoff = Backoff::new(&self.options.retry);
+        self.intake.on_its_way = message.head.count;
+        loop {
+            let refusals = self.connection.link().refusals;
+            let Some(answer) = self.attempt(&message).await else { return false };
+            match answer {
+                Answer::Acknowledged { is_duplicate } => {
+                    self.acknowledge(&message, is_duplicate);
+                    return true;
+                }
+                Answer::TooLarge => {
+                    if let Some(second) = message.split_off_half() {
+                        self.intake.assembler.put_back(second);
+                        self.intake.on_its_way = message.head.count;
+                        continue;
+                    }
+                    self.intake.assembler.unsent.too_large += message.head.count;
+                    self.give_up(&message);
+                    return true;
+                }
+                Answer::Full if self.options.on_full == OnFull::Drop => {
+                    self.shared.state.set(BridgeState::Full);
+                    self.shared.stats.lock().refused += message.head.count;
+                    self.give_up(&message);
+                    return true;
+                }
+                Answer::Full => self.shared.state.set(BridgeState::Full),
+                Answer::NoStream => {
+                    let ensured = self.sender.ensure().await;
+                    self.shared
+                        .state
+                        .set(ensured.map_or_else(BridgeState::Denied, |()| BridgeState::NoStream));
+                }
+                Answer::Again(_) if self.connection.link().refusals != refusals => {
+                    self.shared.state.set(BridgeState::Denied(self.connection.link().refusal));
+                    backoff.be_longest();
+                }
+                Answer::Again(_) => self.tell_link(),
+            }
+            self.shared.stats.lock().retries += 1;
+            if !self.pause(backoff.next()).await {
+                return false;
+            }
+        }
+    }
+
+    /// Sends a message once. Returns `None` if the deadline has passed before an answer came.
+    async fn attempt(&mut self, message: &Message) -> Option<Answer> {
+        let deadline = passed(self.stop.clone());
+        tokio::pin!(deadline);
+        let (sender, mut connection) = (&self.sender, self.connection.clone());
+        let attempt = async move {
+            let epoch = connection.connected().await;
+            tokio::select! {
+                answer = sender.attempt(message) => answer,
+                // The answer to what went out on the old connection may never come.
+                () = connection.reconnected(epoch) => Answer::Again("the connection was lost".to_owned()),
+            }
+        };
+        tokio::pin!(attempt);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut attempt => return Some(answer),
+                () = &mut deadline => return None,
+                Some(flush) = self.requests.recv() => {
+                    let target = self.intake.received + self.watcher.len() as u64;
+                    self.flushes.push((target, flush));
+                }
+                () = sleep(LOOK) => {
+                    if !self.connection.link().is_connected {
+                        self.tell_link();
+                    }
+                    self.look();
+                }
+            }
+        }
+    }
+
+    /// Waits before the next attempt. A new connection or a stop ends the wait. Returns false if
+    /// the deadline has passed.
+    async fn pause(&mut self, pause: Duration) -> bool {
+        let (mut stop, mut connection) = (self.stop.clone(), self.connection.clone());
+        let epoch = connection.link().epoch;
+        let (over, deadline) = (sleep(pause), passed(self.stop.clone()));
+        tokio::pin!(over, deadline);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut deadline => return false,
+                _ = stop.changed() => {
+                    self.stop = stop;
+                    return true;
+                }
+                () = &mut over => return true,
+                () = connection.reconnected(epoch) => return true,
+                () = sleep(LOOK) => self.look(),
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, message: &Message, is_duplicate: bool) {
+        self.intake.assembler.reported(if message.head.count == 0 { message.head.lost } else { 0 });
+        self.subject = Some(message.subject.clone());
+        self.intake.quiet_since = Instant::now();
+        self.intake.on_its_way = 0;
+        let mut stats = self.shared.stats.lock();
+        stats.acknowledged += message.head.count;
+        stats.bytes += message.payload.len() as u64;
+        stats.messages += 1;
+        stats.duplicates += u64::from(is_duplicate);
+        drop(stats);
+        self.look();
+        self.shared.state.set(BridgeState::Connected);
+    }
+
+    /// Makes the events of a message a loss, which the next message reports.
+    fn give_up(&mut self, message: &Message) {
+        self.intake.on_its_way = 0;
+        self.intake.quiet_since = Instant::now();
+        self.intake.assembler.give_up(message);
+        self.look();
+    }
+
+    /// Says that the origin ends here, to those who read on. One attempt is enough.
+    async fn say_goodbye(&mut self) {
+        if let Some(subject) = self.subject.clone() {
+            let message = self.intake.assembler.control(subject, true);
+            let _ = self.attempt(&message).await;
+        }
+    }
+
+    /// Counts what is left.
+    fn abandon(&mut self) {
+        self.watcher.stop();
+        let mut left = self.intake.on_its_way + self.intake.assembler.abandon();
+        while let Ok(batch) = self.watcher.try_recv_batch() {
+            left += batch.len() as u64;
+            self.intake.received += batch.len() as u64;
+        }
+        self.intake.on_its_way = 0;
+        self.shared.stats.lock().abandoned += left;
+        self.look();
+        self.flushes.clear();
+    }
+
+    fn note(&mut self, flush: Flush) {
+        self.flushes.push((self.intake.received + self.watcher.len() as u64, flush));
+    }
+
+    /// Answers the requests whose events are settled.
+    fn answer_flushes(&mut self) {
+        let in_flight = self.intake.in_flight();
+        let settled = self.intake.received - in_flight;
+        let is_quiet = in_flight == 0 && self.watcher.is_empty();
+        self.flushes.retain(|(target, flush)| {
+            let is_done = is_quiet || settled >= *target;
+            if is_done {
+                // An error means that nobody waits any more.
+                let _ = flush.send(());
+            }
+            !is_done
+        });
+    }
+
+    fn tell_link(&self) {
+        let link = self.connection.link();
+        match (link.is_connected, link.epoch) {
+            (true, _) => self.shared.state.set(BridgeState::Connected),
+            (false, _) if link.refusals > 0 && link.epoch == 0 => {
+                self.shared.state.set(BridgeState::Denied(link.refusal));
+            }
+            (false, 0) => {}
+            (false, _) => self.shared.state.set(BridgeState::Disconnected),
+        }
+    }
+
+    /// Writes the figures of the queue and of the messages into the statistics.
+    fn look(&self) {
+        let queue = self.watcher.stats();
+        let unsent = self.intake.assembler.unsent;
+        let mut stats = self.shared.stats.lock();
+        stats.look_at(&queue, self.intake.received);
+        stats.in_flight = self.intake.in_flight();
+        (stats.too_large, stats.encode, stats.panics) = (unsent.too_large, unsent.encode, unsent.panics);
+    }
+}

@@ -1,0 +1,134 @@
+//! One attempt to bring a message to the server, and what the answer means.
+
+use std::time::Duration;
+
+use async_nats::jetstream::context::{ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::{self, Context, ErrorCode};
+
+use crate::client::{Connection, chain, server_code};
+use crate::options::{Discard, Storage, StreamOptions};
+
+use super::assembler::Message;
+
+/// The bytes of a server's limit that are kept for the headers.
+const FOR_HEADERS: usize = 4096;
+
+/// The meaning of the answer to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Acknowledged {
+        is_duplicate: bool,
+    },
+    NoStream,
+    /// The stream is full and refuses new messages.
+    Full,
+    TooLarge,
+    /// No answer, or one that may be another one later.
+    Again(String),
+}
+
+/// The way to the server for messages.
+pub(crate) struct Sender {
+    context: Context,
+    pub(crate) connection: Connection,
+    source: String,
+    stream: String,
+    subjects: Vec<String>,
+    ensure: Option<StreamOptions>,
+}
+
+impl Sender {
+    pub(crate) fn new(
+        connection: Connection,
+        timeout: Duration,
+        source: String,
+        (stream, prefix): (String, &str),
+        ensure: Option<StreamOptions>,
+    ) -> Self {
+        let context = ContextBuilder::new().timeout(timeout).build(connection.client.clone());
+        let subjects = vec![prefix.to_owned(), format!("{prefix}.>")];
+        Self { context, connection, source, stream, subjects, ensure }
+    }
+
+    /// Returns the bytes that a payload may have.
+    pub(crate) fn max_payload(&self) -> usize {
+        self.connection.client.max_payload().saturating_sub(FOR_HEADERS).max(1)
+    }
+
+    /// Creates the stream if the options ask for it and there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns the text of the server's refusal. To be without an answer is not an error, because
+    /// the next message shows whether there is a stream.
+    pub(crate) async fn ensure(&self) -> Result<(), String> {
+        let Some(options) = &self.ensure else { return Ok(()) };
+        let config = config(&self.stream, &self.subjects, options);
+        let created = self.context.get_or_create_stream(config).await;
+        match created {
+            Err(error) if server_code(&error).is_some() => Err(chain(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a message, and waits for the answer.
+    pub(crate) async fn attempt(&self, message: &Message) -> Answer {
+        let headers = message.head.write(&self.source);
+        let publish = PublishMessage::build().payload(message.payload.to_bytes()).headers(headers);
+        let error = match self.context.send_publish(message.subject.to_string(), publish).await {
+            Ok(acknowledged) => match acknowledged.await {
+                Ok(acknowledged) => return Answer::Acknowledged { is_duplicate: acknowledged.duplicate },
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        match error.kind() {
+            PublishErrorKind::StreamNotFound => Answer::NoStream,
+            PublishErrorKind::MaxPayloadExceeded => Answer::TooLarge,
+            _ => match server_code(&error).map(ErrorCode) {
+                Some(ErrorCode::STREAM_STORE_FAILED) if is_full(&chain(&error)) => Answer::Full,
+                Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM) => Answer::TooLarge,
+                _ => Answer::Again(chain(&error)),
+            },
+        }
+    }
+}
+
+/// Returns whether the text of a failed store says that the stream has reached one of its limits.
+fn is_full(text: &str) -> bool {
+    text.contains("maximum")
+}
+
+fn config(name: &str, subjects: &[String], options: &StreamOptions) -> jetstream::stream::Config {
+    let limit = |limit: u64| i64::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(-1);
+    jetstream::stream::Config {
+        name: name.to_owned(),
+        subjects: subjects.to_vec(),
+        max_bytes: limit(options.max_bytes),
+        max_messages: limit(options.max_messages),
+        max_age: options.max_age,
+        num_replicas: options.replicas,
+        duplicate_window: options.duplicate_window,
+        storage: match options.storage {
+            Storage::File => jetstream::stream::StorageType::File,
+            Storage::Memory => jetstream::stream::StorageType::Memory,
+        },
+        discard: match options.discard {
+            Discard::Old => jetstream::stream::DiscardPolicy::Old,
+            Discard::New => jetstream::stream::DiscardPolicy::New,
+        },
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_limits_are_a_full_stream() {
+        assert!(is_full("maximum messages exceeded") && is_full("maximum bytes exceeded"));
+        assert!(!is_full("no space left on device"));
+    }
+}

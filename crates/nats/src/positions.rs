@@ -1,0 +1,270 @@
+//! The reader's state machine: which events of a message are new, and how many are missing before
+//! them.
+//!
+//! Each origin numbers its events, lost ones included. Without a filter a jump of these positions
+//! is a gap. With a filter the positions jump because the events of other subjects are missing, so
+//! the numbers that the origin gives to the events of each subject show the gaps. A repeat is
+//! recognised by the position in both cases, because a reader gets the messages of an origin in
+//! the order of their positions.
+//!
+//! | the message | without a filter | with a filter |
+//! |---|---|---|
+//! | ends at or before the expected position | repeat | repeat |
+//! | begins before it, ends behind it | its tail is new | its tail is new |
+//! | begins behind it | gap of the difference | gap of the subject's numbers, and `lost` |
+//! | of an unknown origin or subject, reader from the beginning | gap of all before it | the same |
+//! | of an unknown origin or subject, other reader | gap of `lost` | gap of `lost` |
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+
+use crate::wire::{Head, Origin};
+
+/// The most origins, and the most pairs of an origin and a subject, that a reader remembers.
+pub(crate) const MEMORY: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
+/// The reader's answer for a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The number of events that are missing before the first new one.
+    pub(crate) gap: u64,
+    /// The number of events at the beginning that came before.
+    pub(crate) repeated: u64,
+    /// The number of events behind them, which are new.
+    pub(crate) new: u64,
+}
+
+/// The positions that a reader expects.
+#[derive(Debug)]
+pub(crate) struct Positions {
+    /// The next position of each origin.
+    origins: LruCache<Origin, u64>,
+    /// The next number of each subject of an origin. Empty without a filter.
+    subjects: LruCache<(Origin, Box<str>), u64>,
+    has_filter: bool,
+    /// Whether the reader has seen the stream from its first message on. An origin that is not
+    /// known then begins at zero.
+    from_start: bool,
+}
+
+impl Positions {
+    pub(crate) fn new(has_filter: bool) -> Self {
+        let (origins, subjects) = (LruCache::new(MEMORY), LruCache::new(MEMORY));
+        Self { origins, subjects, has_filter, from_start: false }
+    }
+
+    /// Continues with what [`saved`](Self::saved) has returned.
+    pub(crate) fn restore(&mut self, origins: &BTreeMap<String, u64>, from_start: bool) {
+        for (origin, next) in origins {
+            if let Some(origin) = Origin::parse(origin) {
+                self.origins.put(origin, *next);
+            }
+        }
+        // With a filter, the numbers of the subjects are not saved, so an unknown subject need not
+        // begin at zero.
+        self.from_start = from_start && !self.has_filter;
+    }
+
+    /// Notes that the reader sees the stream from its first message on.
+    pub(crate) fn begin_at_start(&mut self) {
+        self.from_start = true;
+    }
+
+    pub(crate) fn is_from_start(&self) -> bool {
+        self.from_start
+    }
+
+    /// Returns whether no origin is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+
+    /// Returns the next position of each origin.
+    #[cfg(test)]
+    pub(crate) fn saved(&self) -> BTreeMap<String, u64> {
+        self.origins.iter().map(|(origin, next)| (origin.as_str().to_owned(), *next)).collect()
+    }
+
+    /// Judges a message, and changes nothing. [`advance`](Self::advance) does.
+    pub(crate) fn judge(&self, head: &Head, subject: &str) -> Step {
+        let known = self.origins.peek(&head.origin).copied();
+        let repeated = known.map_or(0, |next| next.saturating_sub(head.first)).min(head.count);
+        let new = head.count - repeated;
+        if known.is_some_and(|next| next > head.first && new == 0) {
+            return Step { gap: 0, repeated, new };
+        }
+        let gap = if self.has_filter {
+            self.gap_of_subject(head, subject, repeated)
+        } else {
+            let unknown = if self.from_start { 0 } else { head.first - head.lost };
+            head.first.saturating_sub(known.unwrap_or(unknown))
+        };
+        Step { gap, repeated, new }
+    }
+
+    fn gap_of_subject(&self, head: &Head, subject: &str, repeated: u64) -> u64 {
+        // Lost events have no subject, so every reader that hears of them counts them, once.
+        let known = self.origins.peek(&head.origin).copied();
+        let lost = head.lost.min(head.first.saturating_sub(known.unwrap_or(0)));
+        let Some(first) = head.subject_first else { return lost };
+        let number = first + repeated;
+        let next = self.subjects.peek(&(head.origin.clone(), subject.into())).copied();
+        let missing = match next {
+            Some(next) if number >= next => number - next,
+            // The publisher has forgotten the subject meanwhile, and begins again.
+            Some(_) => number,
+            None if self.from_start => number,
+            None => 0,
+        };
+        missing.saturating_add(lost)
+    }
+
+    /// Notes that the message was handled, except for its last `unread` events.
+    pub(crate) fn advance(&mut self, head: &Head, subject: &str, unread: u64) {
+        let handled = head.count.saturating_sub(unread);
+        let next = head.first.saturating_add(handled);
+        if let Some(known) = self.origins.get_mut(&head.origin) {
+            *known = next.max(*known);
+        } else {
+            if self.origins.len() == MEMORY.get() {
+                // An origin that comes back after it was forgotten does not begin at zero.
+                self.from_start = false;
+            }
+            self.origins.put(head.origin.clone(), next);
+        }
+        if let Some(first) = head.subject_first.filter(|_| self.has_filter) {
+            if self.subjects.len() == MEMORY.get() {
+                self.from_start = false;
+            }
+            self.subjects.put((head.origin.clone(), subject.into()), first.saturating_add(handled));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head(origin: &str, first: u64, count: u64, lost: u64, subject_first: Option<u64>) -> Head {
+        let origin = Origin::parse(origin).unwrap();
+        Head { origin, first, count, lost, subject_first, codec: "c".to_owned(), is_end: false }
+    }
+
+    fn take(positions: &mut Positions, head: &Head, subject: &str) -> (u64, u64, u64) {
+        let step = positions.judge(head, subject);
+        positions.advance(head, subject, 0);
+        (step.gap, step.repeated, step.new)
+    }
+
+    #[test]
+    fn gaps_repeats_and_overlaps_without_a_filter() {
+        let mut positions = Positions::new(false);
+        let at = |first, count, lost| head("a", first, count, lost, None);
+        assert_eq!(take(&mut positions, &at(10, 5, 0), "s"), (0, 0, 5));
+        assert_eq!(take(&mut positions, &at(10, 5, 0), "s"), (0, 5, 0));
+        assert_eq!(take(&mut positions, &at(12, 5, 0), "s"), (0, 3, 2));
+        assert_eq!(take(&mut positions, &at(20, 1, 2), "s"), (3, 0, 1));
+        assert_eq!(take(&mut positions, &at(24, 0, 3), "s"), (3, 0, 0));
+        assert_eq!(take(&mut positions, &at(24, 0, 3), "s"), (0, 0, 0));
+        assert_eq!(take(&mut positions, &at(24, 1, 0), "s"), (0, 0, 1));
+        assert_eq!(take(&mut positions, &at(3, 1, 0), "s"), (0, 1, 0));
+    }
+
+    #[test]
+    fn an_unknown_origin_begins_where_the_reader_can_know_it() {
+        let first = head("a", 7, 1, 2, Some(7));
+        let mut late = Positions::new(false);
+        assert_eq!(take(&mut late, &first, "s"), (2, 0, 1));
+        for has_filter in [false, true] {
+            let mut all = Positions::new(has_filter);
+            all.begin_at_start();
+            let gap = if has_filter { 9 } else { 7 };
+            assert_eq!(take(&mut all, &first, "s"), (gap, 0, 1));
+        }
+    }
+
+    #[test]
+    fn a_filter_counts_by_subject() {
+        let mut positions = Positions::new(true);
+        let at = |first, count, number| head("a", first, count, 0, Some(number));
+        assert_eq!(take(&mut positions, &at(10, 5, 3), "s"), (0, 0, 5));
+        assert_eq!(take(&mut positions, &at(100, 1, 8), "s"), (0, 0, 1));
+        assert_eq!(take(&mut positions, &at(102, 2, 7), "t"), (0, 0, 2));
+        assert_eq!(take(&mut positions, &at(200, 1, 12), "s"), (3, 0, 1));
+        assert_eq!(take(&mut positions, &at(200, 1, 12), "s"), (0, 1, 0));
+        assert_eq!(take(&mut positions, &at(202, 1, 9), "t"), (0, 0, 1));
+        let lost = |first, lost| head("a", first, 0, lost, None);
+        assert_eq!(take(&mut positions, &lost(210, 3), "t"), (3, 0, 0));
+        assert_eq!(take(&mut positions, &lost(210, 3), "t"), (0, 0, 0));
+        // The publisher had forgotten the subject.
+        assert_eq!(take(&mut positions, &at(300, 1, 0), "s"), (0, 0, 1));
+        assert_eq!(take(&mut positions, &at(400, 1, 4), "s"), (3, 0, 1));
+    }
+
+    #[test]
+    fn a_message_that_was_handled_in_part_comes_again_in_part() {
+        let mut positions = Positions::new(false);
+        let message = head("a", 10, 5, 0, None);
+        positions.advance(&message, "s", 3);
+        let mut again = Positions::new(false);
+        again.restore(&positions.saved(), true);
+        assert_eq!(take(&mut again, &message, "s"), (0, 2, 3));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut positions = Positions::new(true);
+        positions.begin_at_start();
+        for n in 0..5000 {
+            take(&mut positions, &head(&format!("o{n}"), 0, 1, 0, Some(0)), &format!("s{n}"));
+        }
+        assert_eq!((positions.origins.len(), positions.subjects.len()), (4096, 4096));
+        assert!(!positions.is_from_start());
+        assert_eq!(take(&mut positions, &head("o0", 9, 1, 0, Some(9)), "s0"), (0, 0, 1));
+    }
+
+    proptest! {
+        /// Whatever comes, each position of each origin is either new once, or in a gap once.
+        #[test]
+        fn each_position_counts_once(
+            messages in proptest::collection::vec((0_u8..3, 0_u64..60, 0_u64..8, 0_u64..5), 1..60),
+        ) {
+            let mut positions = Positions::new(false);
+            positions.begin_at_start();
+            let mut seen: BTreeMap<u8, u64> = BTreeMap::new();
+            for (origin, first, count, lost) in messages {
+                let message = head(&format!("o{origin}"), first, count, lost.min(first), None);
+                let step = positions.judge(&message, "s");
+                positions.advance(&message, "s", 0);
+                prop_assert_eq!(step.repeated + step.new, count);
+                let seen = seen.entry(origin).or_default();
+                // New events begin where the gap ends, and the gap where everything before ended.
+                if step.gap + step.new > 0 {
+                    prop_assert_eq!(*seen + step.gap, first + step.repeated);
+                }
+                *seen += step.gap + step.new;
+                prop_assert!(*seen >= first + count);
+            }
+        }
+
+        #[test]
+        fn nothing_overflows(
+            first in any::<u64>(), count in any::<u64>(), lost in any::<u64>(), number in any::<u64>(),
+            has_filter in any::<bool>(),
+        ) {
+            let limit = u64::MAX / 4;
+            let first = first % limit;
+            let mut positions = Positions::new(has_filter);
+            let message = head("a", first, count % limit, lost % (first + 1), Some(number % limit));
+            for _ in 0..3 {
+                let step = positions.judge(&message, "s");
+                prop_assert_eq!(step.repeated + step.new, message.count);
+                positions.advance(&message, "s", count % 7);
+            }
+        }
+    }
+}

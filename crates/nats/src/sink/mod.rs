@@ -1,0 +1,6 @@
+//! A stream as a store of recorded events: the latest state of each event.
+
+mod store;
+mod write;
+
+pub use store::{NatsSink, NatsSinkOptions};

@@ -1,0 +1,264 @@
+//! The sink, and the task that writes for it.
+
+use std::fmt;
+use std::sync::mpsc as blocking;
+use std::time::Duration;
+
+use async_nats::jetstream::context::ContextBuilder;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::jetstream::{self, Context};
+use eventcast::sink::{SinkErrorKind, SinkOp, Stored};
+use eventcast::{Event, EventSink, SinkError};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::client::Connection;
+use crate::error::BuildError;
+use crate::options::{ConnectionOptions, Storage};
+use crate::runtime::connect_and_run;
+use crate::subject::{check_prefix, check_stream};
+
+use super::write::{Verb, Write};
+
+/// The number of writes of a batch that are on their way at once.
+const IN_FLIGHT: usize = 64;
+/// The messages that a client keeps for one of its subscriptions. The sink has none.
+const CAPACITY: usize = 64;
+
+/// Options of a [`NatsSink`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_nats::NatsSinkOptions;
+/// use std::time::Duration;
+///
+/// let options: NatsSinkOptions = serde_json::from_str(r#"{"stream": "RECORDS", "max_age": "2h"}"#)?;
+/// assert_eq!(options.max_age, Duration::from_secs(7200));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct NatsSinkOptions {
+    /// The servers.
+    pub connection: ConnectionOptions,
+    /// The name of the stream, which is created if there is none. Default `RECORDS`.
+    pub stream: String,
+    /// The first tokens of every subject, with dots between. A stream for the events of a bus must
+    /// not have the same. Default `records`.
+    pub prefix: String,
+    /// Where the server keeps the events. Default [`Storage::File`].
+    pub storage: Storage,
+    /// The time after its last write at which the server removes an event. Default 1 h.
+    #[serde(with = "crate::duration")]
+    pub max_age: Duration,
+    /// The number of servers that keep the stream, 1 to 5. Default 1.
+    pub replicas: usize,
+    /// The time to wait for the server's answer to a write. Default 5 s.
+    #[serde(with = "crate::duration")]
+    pub timeout: Duration,
+}
+
+impl Default for NatsSinkOptions {
+    fn default() -> Self {
+        Self {
+            connection: ConnectionOptions::default(),
+            stream: "RECORDS".to_owned(),
+            prefix: "records".to_owned(),
+            storage: Storage::File,
+            max_age: Duration::from_secs(3600),
+            replicas: 1,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A stream of NATS JetStream as a store of recorded events: it has the latest state of each event,
+/// for an hour after the event's last write.
+///
+/// Each event has its own subject, `records.<namespace>.<name>`, and the stream keeps one message
+/// for each subject. A reader of the stream therefore gets the present state of all events first,
+/// and then every change. A message is the whole event as JSON, and its header `Eventcast-Op` says
+/// whether the event was created, updated or patched.
+///
+/// # Answers
+///
+/// | answer | means |
+/// |---|---|
+/// | the subject has a message already (10071), to a new event | the name is taken |
+/// | too large | rejected |
+/// | no connection, or no answer in time | the server itself is unavailable |
+/// | no stream, and everything else | tried again |
+///
+/// A patch writes the whole event, so it also creates one that has expired.
+///
+/// # Runtimes
+///
+/// The writes run on a thread that belongs to the sink and ends with it. Dropping the sink never
+/// waits.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::SinkErrorKind;
+/// use eventcast::{Event, EventSink};
+/// use eventcast_nats::{ConnectionOptions, NatsSink, NatsSinkOptions};
+/// use std::time::Duration;
+///
+/// let mut options = NatsSinkOptions::default();
+/// // Nobody listens there.
+/// options.connection = ConnectionOptions::new("nats://127.0.0.1:1");
+/// options.timeout = Duration::from_millis(50);
+/// let sink = NatsSink::new(options)?;
+/// let error = sink.create(&Event::default()).unwrap_err();
+/// assert_eq!(error.kind(), SinkErrorKind::Unavailable);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct NatsSink {
+    options: NatsSinkOptions,
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+/// The writes of a batch, and where their answers go.
+struct Job {
+    writes: Vec<Write>,
+    answers: blocking::Sender<Vec<Result<u64, SinkError>>>,
+}
+
+impl NatsSink {
+    /// Creates a sink with its own thread. No server is needed now.
+    ///
+    /// # Errors
+    ///
+    /// - [`BuildError::Invalid`] if an option is out of range.
+    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read.
+    /// - [`BuildError::Thread`] if the system cannot start a thread.
+    pub fn new(options: NatsSinkOptions) -> Result<Self, BuildError> {
+        options.connection.check()?;
+        check_prefix(&options.prefix)?;
+        check_stream(&options.stream)?;
+        if options.timeout.is_zero() {
+            return Err(BuildError::invalid("timeout", "more than zero", "0"));
+        }
+        let (jobs, taken) = mpsc::unbounded_channel();
+        let task_options = options.clone();
+        // The task ends when the sink drops its end of the channel.
+        connect_and_run(None, &options.connection, CAPACITY, None, move |connection| {
+            work(task_options, connection, taken)
+        })?;
+        Ok(Self { options, jobs })
+    }
+
+    /// Performs writes, and returns an answer for each.
+    fn perform(&self, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
+        let count = writes.len();
+        let (answers, answered) = blocking::channel();
+        // Each write waits for a connection and then for an answer. Both take the timeout at most.
+        let rounds = u32::try_from(count.div_ceil(IN_FLIGHT)).unwrap_or(u32::MAX);
+        let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));
+        let sent = self.jobs.send(Job { writes, answers });
+        let got = sent.ok().and_then(|()| answered.recv_timeout(patience).ok());
+        got.unwrap_or_else(|| (0..count).map(|_| Err(SinkError::unavailable("no answer in time"))).collect())
+    }
+
+    fn write(&self, event: &Event, verb: Verb) -> Result<Event, SinkError> {
+        let answer = self.perform(vec![Write::new(&self.options.prefix, event, verb)]).pop();
+        let sequence = answer.unwrap_or_else(|| Err(SinkError::unavailable("no answer")))?;
+        Ok(as_stored(event.clone(), sequence))
+    }
+}
+
+/// Returns an event with the version that the store gave it.
+fn as_stored(mut event: Event, sequence: u64) -> Event {
+    event.metadata.set_resource_version(sequence.to_string());
+    event
+}
+
+impl EventSink for NatsSink {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.write(event, Verb::Create)
+    }
+
+    /// Replaces the stored event, or creates it if there is none.
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.write(event, Verb::Update)
+    }
+
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.write(event, Verb::Patch)
+    }
+
+    /// Performs up to 64 operations at the same time, in no order.
+    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+        let write = |op: &SinkOp| {
+            let verb = match op {
+                SinkOp::Create(_) => Verb::Create,
+                SinkOp::Patch(_) => Verb::Patch,
+                _ => Verb::Update,
+            };
+            Write::new(&self.options.prefix, op.event(), verb)
+        };
+        let answers = self.perform(batch.iter().map(write).collect());
+        let stored = |(op, answer): (&mut SinkOp, Result<u64, SinkError>)| {
+            answer.map(|sequence| Stored::from(as_stored(op.event().clone(), sequence)))
+        };
+        batch.iter_mut().zip(answers).map(stored).collect()
+    }
+}
+
+impl fmt::Debug for NatsSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsSink").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Writes one batch after the other, until the sink is dropped.
+async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let context = ContextBuilder::new().timeout(options.timeout).build(connection.client.clone());
+    // A stream that was removed meanwhile is created before the next attempt.
+    let mut has_failed = true;
+    while let Some(Job { writes, answers }) = jobs.recv().await {
+        if timeout(options.timeout, connection.connected()).await.is_err() {
+            let away = || Err(SinkError::unavailable("there is no connection"));
+            // An error means that the caller no longer waits.
+            let _ = answers.send(writes.iter().map(|_| away()).collect());
+            continue;
+        }
+        if has_failed {
+            // The writes tell whether this has helped.
+            let _ = context.get_or_create_stream(config(&options)).await;
+        }
+        let got = send_all(&context, writes).await;
+        let is_failure = |answer: &Result<u64, SinkError>| {
+            answer.as_ref().is_err_and(|error| error.kind() != SinkErrorKind::AlreadyExists)
+        };
+        has_failed = got.iter().any(is_failure);
+        let _ = answers.send(got);
+    }
+}
+
+async fn send_all(context: &Context, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
+    let sending = writes.into_iter().map(|write| write.send(context));
+    futures::stream::iter(sending).buffered(IN_FLIGHT).collect().await
+}
+
+fn config(options: &NatsSinkOptions) -> jetstream::stream::Config {
+    Config {
+        name: options.stream.clone(),
+        subjects: vec![format!("{}.>", options.prefix)],
+        max_messages_per_subject: 1,
+        max_age: options.max_age,
+        num_replicas: options.replicas,
+        discard: DiscardPolicy::Old,
+        storage: match options.storage {
+            Storage::File => StorageType::File,
+            Storage::Memory => StorageType::Memory,
+        },
+        // Not longer than an event lives, or the server refuses the stream.
+        duplicate_window: Duration::from_secs(120).min(options.max_age),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,34 @@
+//! The stop of a task: a deadline that the program's handle sets.
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// The deadline of the stop, or `None` while nobody has asked for one.
+pub(crate) type Stop = watch::Receiver<Option<Instant>>;
+
+/// Waits until there is a deadline and it has passed.
+pub(crate) async fn passed(mut stop: Stop) {
+    loop {
+        let deadline = *stop.borrow_and_update();
+        let changed = async {
+            if stop.changed().await.is_err() {
+                // Nobody can set a deadline any more.
+                std::future::pending::<()>().await;
+            }
+        };
+        match deadline {
+            None => changed.await,
+            Some(deadline) => tokio::select! {
+                () = sleep_until(deadline) => return,
+                () = changed => {}
+            },
+        }
+    }
+}
+
+/// Waits until somebody has asked to stop.
+pub(crate) async fn asked(mut stop: Stop) {
+    if stop.wait_for(Option::is_some).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,254 @@
+//! The headers of a message.
+//!
+//! | header | value |
+//! |---|---|
+//! | `Nats-Msg-Id` | `<origin>.<first>`, by which the server recognises a repeat |
+//! | `Eventcast-Origin` | 22 letters and digits, new at each start of a publisher |
+//! | `Eventcast-Source` | free text: the host and the program |
+//! | `Eventcast-First` | the position of the first event among all events of the origin |
+//! | `Eventcast-Count` | the number of events |
+//! | `Eventcast-Lost` | the number of events that were lost just before the first, if any |
+//! | `Eventcast-Subject-First` | the number of the first event among those of its subject |
+//! | `Eventcast-Codec` | the name of the codec |
+//! | `Eventcast-End` | `1` on the last message of an orderly shutdown |
+//!
+//! Positions count lost events too.
+
+use std::fmt;
+use std::io;
+
+use async_nats::HeaderMap;
+use async_nats::header::HeaderValue;
+
+const MESSAGE_ID: &str = "Nats-Msg-Id";
+const ORIGIN: &str = "Eventcast-Origin";
+const SOURCE: &str = "Eventcast-Source";
+const FIRST: &str = "Eventcast-First";
+const COUNT: &str = "Eventcast-Count";
+const LOST: &str = "Eventcast-Lost";
+const SUBJECT_FIRST: &str = "Eventcast-Subject-First";
+const CODEC: &str = "Eventcast-Codec";
+const END: &str = "Eventcast-End";
+
+/// The longest origin that a reader takes, in bytes.
+const MAX_ORIGIN: usize = 64;
+/// The length of an origin that this crate makes.
+const ORIGIN_LEN: usize = 22;
+/// The largest number in a header. Sums of two such numbers do not overflow.
+const MAX_NUMBER: u64 = u64::MAX / 4;
+
+/// The identity of a publisher, new at each start.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(Box<str>);
+
+impl Origin {
+    /// Returns 128 random bits as letters and digits.
+    pub(crate) fn random() -> io::Result<Self> {
+        const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+        let mut value = u128::from_le_bytes(bytes);
+        let digit = |_| {
+            let digit = usize::try_from(value % 62).unwrap_or_default();
+            value /= 62;
+            char::from(DIGITS[digit])
+        };
+        Ok(Self((0..ORIGIN_LEN).map(digit).collect::<String>().into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads an origin: 1 to 64 letters and digits.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_right =
+            (1..=MAX_ORIGIN).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
+        is_right.then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The place of a message's events: the headers without the free text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) origin: Origin,
+    /// The position of the first event among all events of the origin.
+    pub(crate) first: u64,
+    /// The number of events.
+    pub(crate) count: u64,
+    /// The number of events that were lost just before the first.
+    pub(crate) lost: u64,
+    /// The number of the first event among the events of this subject that were sent, or `None` if
+    /// the publisher does not say.
+    pub(crate) subject_first: Option<u64>,
+    pub(crate) codec: String,
+    pub(crate) is_end: bool,
+}
+
+/// The reason for which a message's headers are not those of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// The message has no origin, so another program has written it.
+    Foreign,
+    /// The header is missing, or its value is out of range.
+    Header(&'static str),
+}
+
+impl Head {
+    /// Returns the position behind the last event.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+
+    /// Returns the identity by which the server recognises a repeat of this message. Messages
+    /// without events have one of their own, because the message with the next event has the same
+    /// position.
+    pub(crate) fn message_id(&self) -> String {
+        let kind = match (self.count, self.is_end) {
+            (0, true) => ".end",
+            (0, false) => ".gap",
+            _ => "",
+        };
+        format!("{}.{}{kind}", self.origin.as_str(), self.first)
+    }
+
+    pub(crate) fn write(&self, source: &str) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        let mut number = |name: &'static str, value: u64| map.insert(name, value.to_string());
+        number(FIRST, self.first);
+        number(COUNT, self.count);
+        if self.lost > 0 {
+            number(LOST, self.lost);
+        }
+        if let Some(first) = self.subject_first {
+            number(SUBJECT_FIRST, first);
+        }
+        map.insert(MESSAGE_ID, self.message_id());
+        map.insert(ORIGIN, self.origin.as_str());
+        map.insert(CODEC, self.codec.as_str());
+        if !source.is_empty() {
+            map.insert(SOURCE, source);
+        }
+        if self.is_end {
+            map.insert(END, "1");
+        }
+        map
+    }
+
+    /// Reads the headers of a message that anybody may have written.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a header is missing, or if a value is not in its range. No value can
+    /// make the sums of a reader overflow.
+    pub(crate) fn read(map: Option<&HeaderMap>) -> Result<Self, Malformed> {
+        let map = map.ok_or(Malformed::Foreign)?;
+        let text = |name: &'static str| map.get(name).map(HeaderValue::as_str);
+        let number = |name: &'static str| match text(name) {
+            None => Ok(None),
+            Some(value) => parse_number(value).map(Some).ok_or(Malformed::Header(name)),
+        };
+        let origin = text(ORIGIN).ok_or(Malformed::Foreign)?;
+        let head = Self {
+            origin: Origin::parse(origin).ok_or(Malformed::Header(ORIGIN))?,
+            first: number(FIRST)?.ok_or(Malformed::Header(FIRST))?,
+            count: number(COUNT)?.ok_or(Malformed::Header(COUNT))?,
+            lost: number(LOST)?.unwrap_or(0),
+            subject_first: number(SUBJECT_FIRST)?,
+            codec: text(CODEC).filter(|name| is_codec(name)).ok_or(Malformed::Header(CODEC))?.to_owned(),
+            is_end: text(END).is_some(),
+        };
+        if head.lost > head.first { Err(Malformed::Header(LOST)) } else { Ok(head) }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("the message has no origin"),
+            Self::Header(name) => write!(f, "the header {name} is missing or out of range"),
+        }
+    }
+}
+
+/// Returns whether a text can be the name of a codec.
+pub(crate) fn is_codec(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn parse_number(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| is_plain && *number <= MAX_NUMBER)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head() -> Head {
+        let origin = Origin::parse("abc").unwrap();
+        let codec = "json-lines/1".to_owned();
+        Head { origin, first: 7, count: 3, lost: 2, subject_first: Some(4), codec, is_end: false }
+    }
+
+    #[test]
+    fn an_origin_is_new_each_time() {
+        let (a, b) = (Origin::random().unwrap(), Origin::random().unwrap());
+        assert_ne!(a, b);
+        assert_eq!(a.as_str().len(), 22);
+        assert_eq!(Origin::parse(a.as_str()), Some(a));
+    }
+
+    #[test]
+    fn headers_come_back() {
+        let written = head().write("host/program");
+        assert_eq!(written.get(MESSAGE_ID).unwrap().as_str(), "abc.7");
+        assert_eq!(written.get(SOURCE).unwrap().as_str(), "host/program");
+        assert_eq!(Head::read(Some(&written)), Ok(head()));
+        let end = Head { count: 0, is_end: true, lost: 0, subject_first: None, ..head() };
+        assert_eq!(Head::read(Some(&end.write(""))), Ok(end.clone()));
+        assert_eq!(end.message_id(), "abc.7.end");
+        assert_eq!(Head { is_end: false, ..end }.message_id(), "abc.7.gap");
+    }
+
+    #[test]
+    fn hostile_headers_are_refused() {
+        let with = |name: &'static str, value: &str| {
+            let mut map = head().write("");
+            map.insert(name, value);
+            Head::read(Some(&map))
+        };
+        for value in
+            ["-1", "", "+1", "1e3", "18446744073709551615", "99999999999999999999999", "9223372036854775807"]
+        {
+            assert_eq!(with(FIRST, value), Err(Malformed::Header(FIRST)), "{value}");
+            assert_eq!(with(COUNT, value), Err(Malformed::Header(COUNT)), "{value}");
+        }
+        assert_eq!(with(LOST, "8"), Err(Malformed::Header(LOST)));
+        for value in ["", "a b", "a.b", &"x".repeat(1 << 20)] {
+            assert_eq!(with(ORIGIN, value), Err(Malformed::Header(ORIGIN)));
+        }
+        assert_eq!(with(CODEC, &"c".repeat(65)), Err(Malformed::Header(CODEC)));
+        assert_eq!(Head::read(None), Err(Malformed::Foreign));
+        assert_eq!(Head::read(Some(&HeaderMap::new())), Err(Malformed::Foreign));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_overflows(first in any::<u64>(), count in any::<u64>(), lost in any::<u64>()) {
+            let written = Head { first, count, lost, ..head() }.write("");
+            if let Ok(read) = Head::read(Some(&written)) {
+                prop_assert!(read.first.checked_add(read.count).is_some());
+                prop_assert!(read.lost <= read.first);
+            }
+        }
+    }
+}
