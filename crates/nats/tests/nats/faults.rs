@@ -1,0 +1,72 @@
+//! Crashes of the server while events flow.
+
+use std::time::Duration;
+
+use eventcast_nats::StreamOptions;
+
+use crate::reading::{Remote, by_tens, eventually, lossless, out, reader, settle};
+use crate::server::{scale, server};
+
+/// The server is killed while events are on their way, and no reader is restarted.
+#[test]
+fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
+    let mut server = server!();
+    let (kills, total) = (20, 200_000 * scale());
+    let bus = lossless();
+    let out = out(&server.url()).subject(by_tens).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    let publisher = bus.publisher();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for event in 0..total {
+                publisher.publish(event).unwrap();
+            }
+        });
+        let reading = scope.spawn(|| remote.receive_exactly(0..total));
+        for kill in 0..kills {
+            eventually(|| out.stats().acknowledged >= total * kill / kills);
+            server.kill();
+            server.restart();
+        }
+        reading.join().unwrap();
+    });
+    let stats = settle(&bus, &out);
+    assert_eq!(stats.acknowledged, total, "{stats}");
+    let read = remote.subscriber.stats();
+    assert_eq!((read.events, read.gaps), (total, 0), "{read}");
+    println!("{stats}\n{read}");
+    remote.ends_here();
+}
+
+/// The server forgets identities at once, so a message whose acknowledgement is lost is stored twice.
+#[test]
+fn an_outage_longer_than_the_window_repeats_nothing() {
+    let server = server!();
+    let mut stream = StreamOptions::default();
+    stream.duplicate_window = Duration::from_millis(100);
+    let bus = lossless();
+    let quick = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| {
+        // The server stores the message, and its answer comes too late.
+        options.ack_timeout = Duration::from_millis(300);
+        options.retry.min = Duration::from_millis(200);
+    });
+    let out = quick.attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    bus.publisher().publish(0).unwrap();
+    settle(&bus, &out);
+    for round in 0..5 {
+        let first = 1 + round * 200;
+        // A server that is stopped takes the message from its socket when it goes on.
+        server.signal(rustix::process::Signal::STOP);
+        bus.publisher().publish_batch(first..first + 200).unwrap();
+        let retries = out.stats().retries;
+        eventually(|| out.stats().retries >= retries + 2);
+        server.signal(rustix::process::Signal::CONT);
+        settle(&bus, &out);
+    }
+    remote.receive_exactly(0..1001);
+    let (stats, read) = (out.stats(), remote.subscriber.stats());
+    assert_eq!(stats.acknowledged, 1001);
+    assert!(stats.duplicates + read.repeated > 0, "{stats}\n{read}");
+    remote.ends_here();
+}

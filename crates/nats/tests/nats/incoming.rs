@@ -1,0 +1,302 @@
+//! The incoming side: places, gaps, filters and messages of others.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::stream::Config;
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+use eventcast_nats::{FilePosition, MemoryPosition, NatsSubscriber, Overflow, Start, StreamOptions};
+use futures::executor::block_on;
+use test_support::LONG;
+
+use crate::admin::Admin;
+use crate::outgoing::in_place;
+use crate::reading::{Remote, by_three, eventually, lossless, out, publish, reader};
+use crate::server::server;
+
+fn by_hand(url: &str) -> Admin {
+    let admin = Admin::new(url);
+    admin.create(Config {
+        name: "EVENTS".to_owned(),
+        subjects: vec!["events".to_owned(), "events.>".to_owned()],
+        ..Default::default()
+    });
+    admin
+}
+
+#[test]
+fn a_new_reader_sees_what_comes_after_it_is_ready() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..100);
+    let mut remote = Remote::new(reader(&server.url()).start(Start::New));
+    assert!(remote.subscriber.ready(LONG));
+    publish(&bus, &out, 100..200);
+    remote.receive_exactly(100..200);
+    remote.ends_here();
+}
+
+#[test]
+fn a_reader_without_a_bus_gets_events_with_their_places() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..300);
+    bus.publisher().publish_gap(5).unwrap();
+    publish(&bus, &out, 305..310);
+    let mut watcher = reader(&server.url()).watch().unwrap();
+    let mut next = 0;
+    while next < 310 {
+        match block_on(watcher.recv_async()).unwrap() {
+            Delivery::Event(remote) => {
+                assert_eq!((remote.event, remote.position, &*remote.origin), (next, next, out.origin()));
+                assert!(remote.stream_sequence > 0 && remote.at.elapsed().is_ok());
+                next += 1;
+            }
+            Delivery::Lagged(missing) => next += missing,
+        }
+    }
+    assert!(watcher.try_recv().is_none());
+    eventually(|| (watcher.subscriber().stats().events, watcher.subscriber().stats().gaps) == (305, 5));
+}
+
+#[test]
+fn a_filter_sees_its_own_gaps_exactly() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()).filter("events.b"));
+    publish(&bus, &out, 0..300);
+    let seen = remote.receive(100);
+    assert!(seen.iter().zip(0..).all(|(delivery, n)| *delivery == Delivery::Event(n * 3 + 1)));
+    // A bus that is full makes the reader wait, and meanwhile the stream loses what it has.
+    let (_here, subscriber, mut watcher) = stuck(&server.url(), Some("events.b"));
+    eventually(|| watcher.len() == 10);
+    admin.purge("EVENTS");
+    publish(&bus, &out, 300..330);
+    let deliveries = receive(&mut watcher, 110);
+    let numbered = deliveries.into_iter().map(|delivery| match delivery {
+        Delivery::Event(event) => Delivery::Event((event - 1) / 3),
+        gap @ Delivery::Lagged(_) => gap,
+    });
+    in_place(&numbered.collect::<Vec<_>>());
+    let stats = subscriber.stats();
+    assert!(stats.gaps > 50 && stats.events + stats.gaps == 110, "{stats}");
+}
+
+/// Returns a reader of a bus that soon is full, and the watcher that does not read it.
+fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, Watcher<u64>) {
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(1).max_batch(10);
+    let here = Broadcaster::with_options(narrow).unwrap();
+    let watcher = here.watch_builder().queue_len(10).watch().unwrap();
+    let few = reader(url).configure(|options| {
+        options.max_messages = 2;
+        options.filter = filter.map(str::to_owned);
+    });
+    let subscriber = few.attach(&here.publisher()).unwrap();
+    (here, subscriber, watcher)
+}
+
+/// Receives until the events and the gaps are `total`.
+fn receive(watcher: &mut Watcher<u64>, total: u64) -> Vec<Delivery<u64>> {
+    let (mut seen, mut deliveries) = (0, Vec::new());
+    while seen < total {
+        let delivery = watcher.recv_timeout(LONG).unwrap();
+        seen += if let Delivery::Lagged(missing) = delivery { missing } else { 1 };
+        deliveries.push(delivery);
+    }
+    assert_eq!(seen, total);
+    deliveries
+}
+
+#[test]
+fn a_purge_while_reading_is_a_gap() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).configure(|options| options.max_batch = 10).attach(&bus).unwrap();
+    let (_here, subscriber, mut watcher) = stuck(&server.url(), None);
+    publish(&bus, &out, 0..1000);
+    eventually(|| watcher.len() == 10);
+    admin.purge("EVENTS");
+    publish(&bus, &out, 1000..1010);
+    in_place(&receive(&mut watcher, 1010));
+    let stats = subscriber.stats();
+    assert_eq!(stats.events + stats.gaps, 1010);
+    assert!(stats.gaps > 500 && stats.missing_messages > 50, "{stats}");
+}
+
+#[test]
+fn retention_takes_a_gap_of_the_exact_size() {
+    let server = server!();
+    let mut stream = StreamOptions::default();
+    stream.max_messages = 100;
+    let bus = lossless();
+    let store = MemoryPosition::default();
+    let out = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| options.max_batch = 1);
+    let out = out.attach(&bus).unwrap();
+    publish(&bus, &out, 0..50);
+    let mut remote = Remote::new(reader(&server.url()).resume(store.clone()));
+    remote.receive_exactly(0..50);
+    remote.ends_here();
+    publish(&bus, &out, 50..300);
+    let mut remote = Remote::new(reader(&server.url()).resume(store));
+    let deliveries = remote.receive(250);
+    assert_eq!(deliveries[..2], [Delivery::Lagged(150), Delivery::Event(200)]);
+    remote.ends_here();
+}
+
+#[test]
+fn a_start_before_the_first_message_is_a_gap() {
+    let server = server!();
+    let mut stream = StreamOptions::default();
+    stream.max_messages = 50;
+    let bus = lossless();
+    let out = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| options.max_batch = 1);
+    let out = out.attach(&bus).unwrap();
+    publish(&bus, &out, 0..200);
+    let mut remote = Remote::new(reader(&server.url()).start(Start::Sequence(51)));
+    let deliveries = remote.receive(150);
+    assert_eq!(deliveries[..2], [Delivery::Lagged(100), Delivery::Event(150)]);
+    for (start, first) in
+        [(Start::Last, 199), (Start::LastPerSubject, 199), (Start::All, 150), (Start::Since(1), 150)]
+    {
+        let mut remote = Remote::new(reader(&server.url()).start(start));
+        assert_eq!(remote.watcher.recv_timeout(LONG).unwrap(), Delivery::Event(first), "{start:?}");
+    }
+}
+
+#[test]
+fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
+    let server = server!();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("position.json");
+    let bus = lossless();
+    let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
+    let total = 20_000;
+    let publisher = bus.publisher();
+    let writer = std::thread::spawn(move || publisher.publish_batch(0..total).unwrap());
+    let mut next = 0;
+    for round in 0..50 {
+        let mut remote = Remote::new(reader(&server.url()).resume(FilePosition::new(&file)));
+        let until = (total * (round + 1) / 50).min(total);
+        while next < until {
+            assert_eq!(remote.watcher.recv_timeout(LONG).unwrap(), Delivery::Event(next));
+            next += 1;
+        }
+        assert!(remote.subscriber.shutdown_timeout(LONG));
+        // What the bus has accepted is read before the next reader begins.
+        remote.bus.close();
+        for delivery in remote.watcher {
+            assert_eq!(delivery, Delivery::Event(next));
+            next += 1;
+        }
+    }
+    writer.join().unwrap();
+    drop(out);
+    let mut remote = Remote::new(reader(&server.url()).resume(FilePosition::new(&file)));
+    remote.receive_exactly(next..total);
+    remote.ends_here();
+}
+
+#[test]
+fn a_slow_bus_makes_the_server_keep_the_rest() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..50_000);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(1).max_batch(16);
+    let here = Broadcaster::with_options(narrow).unwrap();
+    let mut watcher = here.watch_builder().queue_len(16).watch().unwrap();
+    let few = reader(&server.url()).configure(|options| options.max_messages = 4);
+    let subscriber = few.attach(&here.publisher()).unwrap();
+    eventually(|| watcher.len() == 16);
+    // The reader has asked for four messages, and holds no more.
+    assert!(subscriber.stats().messages <= 4, "{}", subscriber.stats());
+    for event in 0..50_000 {
+        assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(event));
+    }
+    assert_eq!(subscriber.stats().restarts, 0);
+}
+
+#[test]
+fn a_bus_that_may_lose_gets_gaps_in_their_place() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..5000);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(2).max_batch(16);
+    let here = Broadcaster::with_options(narrow).unwrap();
+    let mut watcher = here.watch_builder().queue_len(16).watch().unwrap();
+    let drops = reader(&server.url()).configure(|options| options.overflow = Overflow::Drop);
+    let subscriber = drops.attach(&here.publisher()).unwrap();
+    eventually(|| subscriber.stats().events + subscriber.stats().gaps == 5000);
+    in_place(&receive(&mut watcher, 5000));
+    assert!(subscriber.stats().dropped > 0);
+}
+
+#[test]
+fn messages_of_others_are_passed_over_or_become_gaps() {
+    let server = server!();
+    let admin = by_hand(&server.url());
+    let mut remote = Remote::new(reader(&server.url()));
+    admin.put("events", HeaderMap::new(), b"foreign");
+    admin.put_event("events", 0, &["0"], &[]);
+    admin.put_event("events", 1, &["1", "not a number", "3"], &[]);
+    admin.put_event("events", 4, &["4"], &[("Eventcast-Codec", "other/1")]);
+    admin.put_event("events", 5, &["5"], &[("Eventcast-Count", "3")]);
+    for (name, value) in [
+        ("Eventcast-First", "-1"),
+        ("Eventcast-First", "18446744073709551615"),
+        ("Eventcast-Count", "18446744073709551615"),
+        ("Eventcast-Lost", "99999"),
+        ("Eventcast-Origin", "a b"),
+        ("Eventcast-Origin", &"x".repeat(60_000)),
+    ] {
+        admin.put_event("events", 8, &["8"], &[(name, value)]);
+    }
+    admin.put_event("events", 8, &["8"], &[]);
+    let expected = [
+        Delivery::Event(0),
+        Delivery::Event(1),
+        Delivery::Lagged(1),
+        Delivery::Event(3),
+        Delivery::Lagged(4),
+        Delivery::Event(8),
+    ];
+    assert_eq!(remote.receive(9), expected);
+    let stats = remote.subscriber.stats();
+    assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 6, 5), "{stats}");
+    remote.ends_here();
+}
+
+#[test]
+fn a_consumer_that_is_deleted_is_made_again() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    publish(&bus, &out, 0..100);
+    remote.receive_exactly(0..100);
+    Admin::new(&server.url()).delete_consumers("EVENTS");
+    publish(&bus, &out, 100..200);
+    remote.receive_exactly(100..200);
+    assert!(remote.subscriber.stats().restarts > 0);
+    remote.ends_here();
+}
+
+#[test]
+fn a_reader_waits_for_a_server_that_comes_late() {
+    let mut server = server!();
+    let url = server.url();
+    server.kill();
+    let mut remote = Remote::new(reader(&url));
+    assert!(!remote.subscriber.ready(Duration::from_millis(50)));
+    server.restart();
+    let bus = lossless();
+    let out = out(&url).attach(&bus).unwrap();
+    publish(&bus, &out, 0..10);
+    remote.receive_exactly(0..10);
+}

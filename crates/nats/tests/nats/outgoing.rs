@@ -1,0 +1,336 @@
+//! The outgoing side: messages, repeats, refusals and the end.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::stream::Config;
+use eventcast::{Broadcaster, Delivery, OverflowPolicy};
+use eventcast_nats::{
+    BridgeState, BuildError, Discard, NatsPublisher, OnFull, Start, StreamOptions, Subject,
+};
+use test_support::LONG;
+
+use crate::admin::Admin;
+use crate::reading::{Remote, by_three, eventually, lossless, out, publish, reader, settle};
+use crate::server::server;
+
+#[test]
+fn ten_thousand_events_of_three_subjects_reach_two_readers() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
+    let mut readers = [(); 2].map(|()| Remote::new(reader(&server.url())));
+    publish(&bus, &out, 0..10_000);
+    for reader in &mut readers {
+        reader.receive_exactly(0..10_000);
+    }
+    let report = out.shutdown_timeout(LONG);
+    assert!(report.complete, "{report}");
+    assert_eq!(report.stats.acknowledged, 10_000);
+    for reader in readers {
+        let stats = reader.subscriber.stats();
+        assert_eq!((stats.events, stats.gaps, stats.repeated), (10_000, 0, 0));
+        reader.ends_here();
+    }
+}
+
+#[test]
+fn messages_hold_many_events_with_headers_that_place_them() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).configure(|options| options.source = Some("here".to_owned()));
+    let out = out.attach(&bus).unwrap();
+    publish(&bus, &out, 0..1000);
+    let origin = out.origin().to_owned();
+    assert!(out.shutdown_timeout(LONG).complete);
+    let messages = admin.messages("EVENTS");
+    assert!(messages.len() < 100, "{} messages", messages.len());
+    let header =
+        |at: usize, name: &str| messages[at].headers.get(name).map(|value| value.as_str().to_owned());
+    assert_eq!(header(0, "Eventcast-Origin"), Some(origin.clone()));
+    assert_eq!(header(0, "Nats-Msg-Id"), Some(format!("{origin}.0")));
+    assert_eq!(header(0, "Eventcast-Source").as_deref(), Some("here"));
+    assert!(messages[0].payload.starts_with(b"0\n1\n"));
+    let last = messages.len() - 1;
+    assert_eq!(header(last, "Eventcast-End").as_deref(), Some("1"));
+    assert_eq!(header(last, "Eventcast-First").as_deref(), Some("1000"));
+}
+
+#[test]
+fn the_server_recognises_a_repeat() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..3);
+    let first = admin.messages("EVENTS").remove(0);
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Msg-Id", first.headers.get("Nats-Msg-Id").unwrap().clone());
+    assert_eq!(admin.put("events", headers, b"0"), 1);
+    assert_eq!(admin.state("EVENTS").messages, 1);
+}
+
+/// Without a window the stream has each message twice, and the reader has each event once.
+#[test]
+fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let mut remote = {
+        let bus = lossless();
+        let out = out(&server.url()).attach(&bus).unwrap();
+        publish(&bus, &out, 0..500);
+        Remote::new(reader(&server.url()))
+    };
+    remote.receive_exactly(0..500);
+    for message in admin.messages("EVENTS") {
+        let mut headers = HeaderMap::new();
+        for (name, values) in message.headers.iter().filter(|(name, _)| name.to_string() != "Nats-Msg-Id") {
+            headers.insert(name.clone(), values[0].clone());
+        }
+        admin.put("events", headers, &message.payload);
+    }
+    eventually(|| remote.subscriber.stats().repeated == 500);
+    remote.ends_here();
+}
+
+#[test]
+fn a_server_that_is_away_costs_what_the_queue_cannot_hold() {
+    let mut server = server!();
+    let url = server.url();
+    let bus = lossless();
+    let out = out(&url).configure(|options| {
+        options.overflow = OverflowPolicy::DropIncoming;
+        options.queue_len = 1000;
+    });
+    let out = out.attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&url));
+    publish(&bus, &out, 0..100);
+    server.kill();
+    for event in 100..20_000 {
+        bus.publisher().publish(event).unwrap();
+    }
+    bus.flush(LONG).unwrap();
+    server.restart();
+    bus.publisher().publish(20_000).unwrap();
+    let stats = settle(&bus, &out);
+    assert!(stats.dropped >= 20_001 - 1000 - 100 - 4096, "{stats}");
+    let deliveries = remote.receive(20_001);
+    let missing: u64 =
+        deliveries.iter().filter_map(|d| if let Delivery::Lagged(n) = d { Some(n) } else { None }).sum();
+    assert_eq!((missing, stats.acknowledged), (stats.dropped, 20_001 - stats.dropped));
+    in_place(&deliveries);
+    remote.ends_here();
+}
+
+/// Each event has the number that it must have after the events and gaps before it.
+pub(crate) fn in_place(deliveries: &[Delivery<u64>]) {
+    let mut next = 0;
+    for delivery in deliveries {
+        match delivery {
+            Delivery::Event(event) => {
+                assert_eq!(*event, next);
+                next += 1;
+            }
+            Delivery::Lagged(missing) => next += missing,
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_nothing_follows_is_reported() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    publish(&bus, &out, 0..2);
+    bus.publisher().publish_gap(7).unwrap();
+    assert_eq!(remote.receive(9).last(), Some(&Delivery::Lagged(7)));
+    publish(&bus, &out, 9..10);
+    assert_eq!(remote.receive(1), [Delivery::Event(9)]);
+    remote.ends_here();
+}
+
+#[test]
+fn a_stream_that_comes_late_gets_everything() {
+    let server = server!();
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let heard = states.clone();
+    let bus = lossless();
+    let out = out(&server.url())
+        .configure(|options| options.ensure_stream = None)
+        .on_state(move |state| heard.lock().unwrap().push(state.clone()));
+    let out = out.attach(&bus).unwrap();
+    bus.publisher().publish_batch(0..500).unwrap();
+    eventually(|| out.state() == BridgeState::NoStream);
+    let mut remote = Remote::new(reader(&server.url()));
+    eventually(|| remote.subscriber.state() == BridgeState::NoStream);
+    Admin::new(&server.url()).create(Config {
+        name: "EVENTS".to_owned(),
+        subjects: vec!["events".to_owned()],
+        ..Default::default()
+    });
+    let stats = settle(&bus, &out);
+    assert_eq!(stats.acknowledged, 500);
+    remote.receive_exactly(0..500);
+    assert!(states.lock().unwrap().contains(&BridgeState::NoStream));
+}
+
+#[test]
+fn a_stream_that_is_deleted_is_created_again() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    publish(&bus, &out, 0..100);
+    remote.receive_exactly(0..100);
+    admin.delete("EVENTS");
+    publish(&bus, &out, 100..300);
+    remote.receive_exactly(100..300);
+    remote.ends_here();
+}
+
+#[test]
+fn a_full_stream_refuses_until_it_has_room() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let mut stream = StreamOptions::default();
+    (stream.max_messages, stream.discard) = (3, Discard::New);
+    let bus = lossless();
+    let full = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| options.max_batch = 1);
+    let out = full.attach(&bus).unwrap();
+    bus.publisher().publish_batch(0..5).unwrap();
+    eventually(|| out.state() == BridgeState::Full);
+    assert_eq!(out.stats().acknowledged, 3);
+    admin.purge("EVENTS");
+    assert_eq!(settle(&bus, &out).acknowledged, 5);
+}
+
+#[test]
+fn a_full_stream_may_cost_events() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let mut stream = StreamOptions::default();
+    (stream.max_messages, stream.discard) = (3, Discard::New);
+    let bus = lossless();
+    let full = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| {
+        options.max_batch = 1;
+        options.on_full = OnFull::Drop;
+    });
+    let out = full.attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    publish(&bus, &out, 0..10);
+    assert_eq!((out.stats().acknowledged, out.stats().refused), (3, 7));
+    remote.receive_exactly(0..3);
+    admin.purge("EVENTS");
+    publish(&bus, &out, 10..11);
+    assert_eq!(remote.receive(8), [Delivery::Lagged(7), Delivery::Event(10)]);
+}
+
+#[test]
+fn what_no_message_can_hold_is_lost_in_its_place() {
+    let server = server!("max_payload: 8192\n");
+    let bus = Broadcaster::<String>::new().unwrap();
+    let out = NatsPublisher::builder(&server.url())
+        .ensure_stream("EVENTS", StreamOptions::default())
+        .subject(|event: &String| {
+            assert!(!event.starts_with("panic"), "on purpose");
+            Subject::new("events")
+        });
+    let out = out.attach(&bus).unwrap();
+    let here = Broadcaster::<String>::new().unwrap();
+    let mut watcher = here.watch().unwrap();
+    let reader = eventcast_nats::NatsSubscriber::builder(&server.url()).start(Start::All);
+    let _reader = reader.attach(&here.publisher()).unwrap();
+    eventually(|| out.state() == BridgeState::Connected);
+    let events = [
+        "a".to_owned(),
+        "x".repeat(10_000),
+        "b".to_owned(),
+        "panic".to_owned(),
+        "y".repeat(3000),
+        "z".repeat(3000),
+    ];
+    bus.publisher().publish_batch(events.clone()).unwrap();
+    bus.flush(LONG).unwrap();
+    assert!(out.flush(LONG));
+    let stats = out.stats();
+    assert_eq!((stats.acknowledged, stats.too_large, stats.encode, stats.panics), (4, 1, 1, 1), "{stats}");
+    let expected = [
+        Delivery::Event(events[0].clone()),
+        Delivery::Lagged(1),
+        Delivery::Event(events[2].clone()),
+        Delivery::Lagged(1),
+        Delivery::Event(events[4].clone()),
+        Delivery::Event(events[5].clone()),
+    ];
+    for expected in expected {
+        assert_eq!(watcher.recv_timeout(LONG).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_refusal_is_told_and_tried_again() {
+    let mut server = server!(
+        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"events\" } } } ] }\n"
+    );
+    let url = format!("nats://u:p@127.0.0.1:{}", server.port());
+    let bus = lossless();
+    let denied = out(&url).configure(|options| options.ack_timeout = Duration::from_millis(300));
+    let out = denied.attach(&bus).unwrap();
+    bus.publisher().publish(0).unwrap();
+    eventually(|| matches!(out.state(), BridgeState::Denied(_)));
+    let BridgeState::Denied(text) = out.state() else { panic!("{:?}", out.state()) };
+    assert!(text.contains("Permissions Violation"), "{text}");
+    assert!(!format!("{out:?}").contains("u:p@"));
+    server.kill();
+    std::fs::write(server.path().join("nats.conf"), "authorization { user: u, password: p }\n").unwrap();
+    server.restart();
+    assert_eq!(settle(&bus, &out).acknowledged, 1);
+}
+
+#[test]
+fn a_wrong_password_is_an_error_if_a_connection_is_required() {
+    let server = server!("authorization { user: u, password: p }\n");
+    let url = format!("nats://u:wrong@127.0.0.1:{}", server.port());
+    let bus = lossless();
+    let required = out(&url).configure(|options| {
+        options.require_connection = true;
+        options.ack_timeout = Duration::from_millis(500);
+    });
+    let patient = out(&url).attach(&bus).unwrap();
+    eventually(|| matches!(patient.state(), BridgeState::Denied(_)));
+    let error = required.attach(&bus).unwrap_err();
+    assert!(matches!(error, BuildError::Connect { .. }));
+    assert!(!error.to_string().contains("wrong"), "{error}");
+}
+
+#[test]
+fn a_shutdown_without_a_server_says_what_it_gives_up() {
+    let mut server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..10);
+    server.kill();
+    bus.publisher().publish_batch(10..1010).unwrap();
+    bus.flush(LONG).unwrap();
+    let report = out.shutdown_timeout(Duration::from_millis(300));
+    assert!(!report.complete);
+    assert_eq!((report.stats.acknowledged, report.stats.abandoned), (10, 1000), "{report}");
+    assert_eq!(report.stats.offered, report.stats.total());
+    assert_eq!(out.state(), BridgeState::Ended);
+}
+
+#[test]
+fn the_end_of_the_bus_is_the_end_of_the_bridge() {
+    let server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    bus.publisher().publish_batch(0..5000).unwrap();
+    drop(bus);
+    assert!(out.join(LONG));
+    assert_eq!((out.stats().acknowledged, out.stats().abandoned), (5000, 0));
+}

@@ -1,0 +1,121 @@
+//! Both sides with times that suit tests, and readers that look at everything.
+
+use std::time::Duration;
+
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+use eventcast_nats::{
+    NatsPublisher, NatsPublisherBuilder, NatsPublisherStats, NatsSubscriber, NatsSubscriberBuilder, Start,
+    StreamOptions, Subject,
+};
+use test_support::{LONG, until};
+
+/// Returns a bus on which nothing is lost for as long as somebody reads.
+pub(crate) fn lossless() -> Broadcaster<u64> {
+    Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait)).unwrap()
+}
+
+/// Returns an outgoing side that creates the stream `EVENTS`, loses nothing, and is not patient.
+pub(crate) fn out(url: &str) -> NatsPublisherBuilder<u64> {
+    NatsPublisher::builder(url).ensure_stream("EVENTS", StreamOptions::default()).configure(|options| {
+        options.overflow = OverflowPolicy::Wait;
+        options.ack_timeout = Duration::from_secs(2);
+        options.retry.min = Duration::from_millis(10);
+        options.retry.max = Duration::from_millis(300);
+        options.gap_after = Duration::from_millis(50);
+    })
+}
+
+/// Returns an incoming side for all of the stream `EVENTS`, which is not patient.
+pub(crate) fn reader(url: &str) -> NatsSubscriberBuilder<u64> {
+    NatsSubscriber::builder(url)
+        .start(Start::All)
+        .configure(|options| options.heartbeat = Duration::from_millis(500))
+}
+
+/// Returns a subject of three, so that ten events of one follow each other.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the bridge passes a reference")]
+pub(crate) fn by_tens(event: &u64) -> Subject {
+    by_three(&(event / 10))
+}
+
+/// Returns a subject of three, another one for each event.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the bridge passes a reference")]
+pub(crate) fn by_three(event: &u64) -> Subject {
+    Subject::new("events").token(["a", "b", "c"][usize::try_from(event % 3).unwrap()])
+}
+
+/// A bus with a reader of a stream, and a watcher that loses nothing.
+pub(crate) struct Remote {
+    pub(crate) bus: Broadcaster<u64>,
+    pub(crate) watcher: Watcher<u64>,
+    pub(crate) subscriber: NatsSubscriber,
+}
+
+impl Remote {
+    pub(crate) fn new(builder: NatsSubscriberBuilder<u64>) -> Self {
+        let bus = lossless();
+        let watcher = bus.watch_builder().queue_len(4096).watch().unwrap();
+        let subscriber = builder.attach(&bus.publisher()).unwrap();
+        Self { bus, watcher, subscriber }
+    }
+
+    /// Receives until the events and the gaps are `total`.
+    pub(crate) fn receive(&mut self, total: u64) -> Vec<Delivery<u64>> {
+        let (mut seen, mut all) = (0, Vec::new());
+        while seen < total {
+            let Ok(delivery) = self.watcher.recv_timeout(LONG) else {
+                panic!("{seen} of {total}: {}", self.subscriber.stats())
+            };
+            seen += match delivery {
+                Delivery::Event(_) => 1,
+                Delivery::Lagged(missing) => missing,
+            };
+            all.push(delivery);
+        }
+        assert_eq!(seen, total, "{}", self.subscriber.stats());
+        all
+    }
+
+    /// Receives that many events, all in order from `first` on, and no gap.
+    pub(crate) fn receive_exactly(&mut self, events: std::ops::Range<u64>) {
+        for (received, expected) in self.receive(events.end - events.start).into_iter().zip(events) {
+            assert_eq!(received, Delivery::Event(expected), "{}", self.subscriber.stats());
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn ends_here(self) {
+        assert!(self.subscriber.shutdown_timeout(LONG));
+        self.bus.flush(LONG).unwrap();
+        let mut watcher = self.watcher;
+        assert!(watcher.try_recv().is_err(), "{}", self.subscriber.stats());
+    }
+}
+
+/// Publishes numbers, and waits until the bridge has sent them.
+pub(crate) fn publish(bus: &Broadcaster<u64>, out: &NatsPublisher, events: std::ops::Range<u64>) {
+    bus.publisher().publish_batch(events).unwrap();
+    settle(bus, out);
+}
+
+/// Waits until the bridge has sent everything. Returns its figures.
+pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublisherStats {
+    bus.flush(LONG).unwrap();
+    assert!(out.flush(LONG), "{}", out.stats());
+    let stats = out.stats();
+    assert_eq!(stats.offered, stats.total(), "{stats:?}");
+    assert_eq!(stats.in_flight + stats.queued, 0, "{stats}");
+    stats
+}
+
+/// Waits until something holds, and lets the processor to the server meanwhile.
+#[track_caller]
+pub(crate) fn eventually(mut done: impl FnMut() -> bool) {
+    until(|| {
+        let is_done = done();
+        if !is_done {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        is_done
+    });
+}

@@ -1,0 +1,150 @@
+//! A server of the test's own: a process on a free port, with its own folder.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use test_support::{skipped, until};
+
+/// Starts a server, or returns from the test after it has said that it is skipped.
+macro_rules! server {
+    () => {
+        crate::server::server!("")
+    };
+    ($settings:expr) => {
+        match crate::server::Server::start($settings) {
+            Some(server) => server,
+            None => return crate::server::skip(test_support::test_name!()),
+        }
+    };
+}
+pub(crate) use server;
+
+/// Says that a test is skipped, or fails it if a server is required.
+pub(crate) fn skip(test: &str) {
+    assert!(env::var("EVENTCAST_NATS").as_deref() != Ok("required"), "there is no nats-server");
+    skipped(test, "there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH");
+}
+
+/// Returns the factor by which long tests are longer.
+pub(crate) fn scale() -> u64 {
+    env::var("EVENTCAST_NATS_SCALE").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
+/// A process of nats-server with JetStream. It is killed when this is dropped.
+pub(crate) struct Server {
+    program: PathBuf,
+    folder: TempDir,
+    child: Option<Child>,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server with further lines of configuration. Returns `None` if there is no program.
+    pub(crate) fn start(settings: &str) -> Option<Self> {
+        let program = program()?;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("nats.conf"), settings).unwrap();
+        let mut server = Self { program, folder, child: None, port: 0 };
+        server.restart();
+        Some(server)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends the process at once, as a crash does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Starts the process again, on the same port and with the same folder, and waits until its
+    /// JetStream answers.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let ports = self.folder.path().join("ports");
+        let _ = fs::remove_dir_all(&ports);
+        fs::create_dir(&ports).unwrap();
+        let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
+        let mut command = Command::new(&self.program);
+        command.args(["-a", "127.0.0.1", "-p", &port, "-js"]);
+        command.arg("-sd").arg(self.folder.path().join("store"));
+        command.arg("-l").arg(self.folder.path().join("log"));
+        command.arg("--ports_file_dir").arg(&ports);
+        command.arg("-c").arg(self.folder.path().join("nats.conf"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(command.spawn().unwrap());
+        let mut found = None;
+        until(|| {
+            pause();
+            found = port_in(&ports);
+            found.is_some()
+        });
+        self.port = found.unwrap();
+        until(|| {
+            pause();
+            answers(self.port)
+        });
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.as_ref().map(Child::id).unwrap();
+        let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Leaves the processor to the server between two looks at it.
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+pub(crate) fn program() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("NATS_SERVER_BIN") {
+        return Some(path.into());
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join("nats-server")).find(|path| path.is_file())
+}
+
+/// Returns the port that a server has written into a file of this folder.
+fn port_in(folder: &Path) -> Option<u16> {
+    let file = fs::read_dir(folder).ok()?.next()?.ok()?;
+    let text = fs::read_to_string(file.path()).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+    value["nats"][0].as_str()?.rsplit(':').next()?.parse().ok()
+}
+
+/// Returns whether a server answers a ping.
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let asked = stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n");
+    let mut lines = BufReader::new(stream).lines();
+    // A server that wants a password answers with an error, and answers.
+    asked.is_ok() && lines.any(|line| line.is_ok_and(|line| line == "PONG" || line.starts_with("-ERR")))
+}
