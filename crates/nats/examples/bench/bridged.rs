@@ -1,0 +1,147 @@
+//! The bridge.
+
+use std::time::{Duration, Instant};
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+use eventcast_nats::{NatsPublisher, NatsSubscriber, Start, Storage, StreamOptions};
+
+use crate::event;
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn bus() -> Broadcaster<String> {
+    Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait)).unwrap()
+}
+
+fn delete(url: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(url).await.unwrap());
+        let _ = context.delete_stream("EVENTS").await;
+    });
+}
+
+fn out(
+    url: &str,
+    bus: &Broadcaster<String>,
+    storage: Storage,
+    batch: usize,
+    linger: Duration,
+) -> NatsPublisher {
+    let mut stream = StreamOptions::default();
+    stream.storage = storage;
+    let builder = NatsPublisher::builder(url).ensure_stream("EVENTS", stream).configure(|options| {
+        options.overflow = OverflowPolicy::Wait;
+        options.max_batch = batch;
+        options.linger = linger;
+    });
+    let out = builder.attach(bus).unwrap();
+    bus.publisher().publish(event(62)).unwrap();
+    settle(bus, &out);
+    out
+}
+
+fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
+    bus.flush(LONG).unwrap();
+    assert!(out.flush(LONG), "{}", out.stats());
+}
+
+/// Publishes on a bus. Returns the acknowledged events a second.
+pub(crate) fn publish(
+    url: &str,
+    storage: &str,
+    (batch, linger): (usize, Duration),
+    events: u64,
+    size: usize,
+) -> f64 {
+    delete(url);
+    let bus = bus();
+    let storage = if storage == "memory" { Storage::Memory } else { Storage::File };
+    let out = out(url, &bus, storage, batch, linger);
+    let publisher = bus.publisher();
+    let event = event(size);
+    let begin = Instant::now();
+    for _ in 0..events {
+        publisher.publish(event.clone()).unwrap();
+    }
+    settle(&bus, &out);
+    let took = begin.elapsed();
+    assert_eq!(out.stats().acknowledged, events + 1, "{}", out.stats());
+    events as f64 / took.as_secs_f64()
+}
+
+/// Fills the stream with events.
+pub(crate) fn fill(url: &str, events: u64) {
+    publish(url, "memory", (256, Duration::from_millis(1)), events, 62);
+}
+
+/// Reads the stream into a bus. Returns the events a second that each watcher has received.
+pub(crate) fn read(url: &str, events: u64, watchers: usize) -> f64 {
+    let bus = bus();
+    let begin = Instant::now();
+    let readers: Vec<_> = (0..watchers)
+        .map(|_| {
+            let mut watcher = bus.watch_builder().queue_len(16_384).watch().unwrap();
+            std::thread::spawn(move || {
+                let mut seen = 0;
+                while seen < events {
+                    seen += watcher.recv_batch().unwrap().len() as u64;
+                }
+            })
+        })
+        .collect();
+    let _reader = NatsSubscriber::builder(url).start(Start::All).attach(&bus.publisher()).unwrap();
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    events as f64 / begin.elapsed().as_secs_f64()
+}
+
+pub(crate) fn latency(url: &str, rounds: u64) -> Vec<Duration> {
+    delete(url);
+    let (here, there) = (bus(), bus());
+    let _out = out(url, &here, Storage::Memory, 256, Duration::ZERO);
+    let reader = NatsSubscriber::builder(url).attach(&there.publisher()).unwrap();
+    assert!(reader.ready(LONG));
+    let mut watcher = there.watch().unwrap();
+    let publisher = here.publisher();
+    let round = |_| {
+        let begin = Instant::now();
+        publisher.try_publish(event(62)).unwrap();
+        watcher.recv().unwrap();
+        begin.elapsed()
+    };
+    (0..rounds).map(round).collect()
+}
+
+/// Returns the nanoseconds that a `try_publish` takes: with one watcher, with two, and with one and
+/// the bridge.
+pub(crate) fn local_cost(url: &str, bursts: u64) -> [u128; 3] {
+    delete(url);
+    [0, 1, 2].map(|kind| {
+        let bus = bus();
+        let _first = bus.watch_builder().overflow(OverflowPolicy::DropOldest).watch().unwrap();
+        let _second =
+            (kind == 1).then(|| bus.watch_builder().overflow(OverflowPolicy::DropOldest).watch().unwrap());
+        let out = (kind == 2).then(|| out(url, &bus, Storage::Memory, 256, Duration::ZERO));
+        let publisher = bus.publisher();
+        let mut times: Vec<u128> = (0..bursts)
+            .map(|_| {
+                let mut events: Vec<_> = (0..100).map(|_| event(62)).collect();
+                let begin = Instant::now();
+                for event in events.drain(..) {
+                    publisher.try_publish(event).unwrap();
+                }
+                let took = begin.elapsed().as_nanos() / 100;
+                // The others catch up, so that no burst meets the work of the last one.
+                match &out {
+                    Some(out) => settle(&bus, out),
+                    None => bus.flush(LONG).unwrap(),
+                }
+                took
+            })
+            .collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    })
+}

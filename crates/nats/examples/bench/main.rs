@@ -1,0 +1,75 @@
+//! Measures the bridge beside the bare client, in one run: `cargo run --release -p eventcast-nats
+//! --example bench`. The server is a process that this program starts on a free port, and ends.
+//!
+//! `--example bench -- 0.1` does a tenth of the work. The figures mean something only against each
+//! other, because they are of one machine that also runs the server.
+
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "rates need not be exact")]
+
+mod bare;
+mod bridged;
+#[path = "../../tests/nats/server.rs"]
+#[allow(dead_code, unused_macros, unused_imports, reason = "the tests use more of it")]
+mod server;
+
+use std::time::Duration;
+
+use server::Server;
+
+/// The length of the text of an event. Its JSON has two bytes more.
+pub(crate) const SIZES: [usize; 2] = [62, 398];
+
+/// Returns the text of an event.
+pub(crate) fn event(length: usize) -> String {
+    "abcdefgh".chars().cycle().take(length).collect()
+}
+
+fn main() {
+    let factor = std::env::args().nth(1).and_then(|factor| factor.parse().ok()).unwrap_or(1.0_f64);
+    let times = |events: u64| ((events as f64 * factor) as u64).max(100);
+    let Some(server) = Server::start("") else {
+        println!("there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH");
+        return;
+    };
+    let url = server.url();
+    println!("publishing, events a second that are acknowledged");
+    println!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");
+    let row = |name: &str, rates: [f64; 2]| println!("{name:<44}{:>14.0}{:>14.0}", rates[0], rates[1]);
+    for storage in ["memory", "file"] {
+        let bare =
+            |window: usize, events| SIZES.map(|size| bare::publish(&url, storage, window, events, size));
+        row(&format!("bare client, {storage}, 1 in flight"), bare(1, times(5_000)));
+        row(&format!("bare client, {storage}, 1024 in flight"), bare(1024, times(50_000)));
+        for (batch, events) in [(1, times(5_000)), (16, times(50_000)), (256, times(1_000_000))] {
+            let rates =
+                SIZES.map(|size| bridged::publish(&url, storage, (batch, Duration::ZERO), events, size));
+            row(&format!("bridge, {storage}, up to {batch} in a message"), rates);
+        }
+        let rates = SIZES.map(|size| {
+            bridged::publish(&url, storage, (4096, Duration::from_millis(1)), times(1_000_000), size)
+        });
+        row(&format!("bridge, {storage}, up to 4096, linger 1 ms"), rates);
+    }
+    println!("\nreading, events of 64 bytes a second, 256 in a message");
+    let events = times(1_000_000);
+    bridged::fill(&url, events);
+    println!("{:<44}{:>14.0}", "bare ordered consumer, bytes only", bare::read(&url, events));
+    for watchers in [1, 4] {
+        let rate = bridged::read(&url, events, watchers);
+        println!("{:<44}{rate:>14.0}", format!("bridge into a bus with {watchers} watchers"));
+    }
+    println!("\nlatency of a lone event, from publish to receive, in microseconds: median and 99 %");
+    let rounds = times(2_000);
+    let show = |name: &str, times: &mut Vec<Duration>| {
+        times.sort();
+        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_micros();
+        println!("{name:<44}{:>14}{:>14}", at(0.5), at(0.99));
+    };
+    show("bare client to its ordered consumer", &mut bare::latency(&url, rounds));
+    show("bus to bus over the bridge", &mut bridged::latency(&url, rounds));
+    println!("\na local try_publish, nanoseconds, the median of bursts of 100");
+    let [alone, beside, with] = bridged::local_cost(&url, times(2_000));
+    println!("{:<44}{alone:>14}", "one watcher");
+    println!("{:<44}{beside:>14}", "one watcher, and a second local one");
+    println!("{:<44}{with:>14}", "one watcher, and the bridge");
+}
