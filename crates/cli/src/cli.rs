@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::support::output::{complain, say};
 use crate::support::text::plain;
-use crate::{correlate, events, manual, replay, size, supervise};
+use crate::{correlate, events, manual, nats, replay, size, supervise};
 
 /// Records events, reads them, and finds out how long a queue must be
 #[derive(Debug, Parser)]
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     Correlate(correlate::Args),
     Size(size::Args),
+    Publish(nats::PublishArgs),
+    Watch(nats::WatchArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -48,6 +50,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Replay(args) => replay::run(args),
         Command::Correlate(args) => correlate::run(args),
         Command::Size(args) => size::run(args),
+        Command::Publish(args) => nats::publish(&args),
+        Command::Watch(args) => nats::watch(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
     }?;

@@ -4,6 +4,7 @@ mod cli;
 mod correlate;
 mod events;
 mod manual;
+mod nats;
 mod plot;
 mod replay;
 mod size;

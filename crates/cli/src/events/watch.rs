@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,13 +11,12 @@ use eventcast::escape::escape_message;
 use eventcast::{Event, SqliteSink, Text};
 #[cfg(unix)]
 use rustix::event::PollFlags;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::args::{Form, FormArgs, WatchArgs};
 use super::show::is_read;
 use crate::support::color::{paint_reason, paint_type};
 use crate::support::output::complain;
+use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
 /// The longest time between two looks at the flag of the signals, while the watch waits for events.
@@ -60,18 +58,6 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
             (store, file, seen) = (other, now, 0);
         }
     }
-}
-
-/// Returns a flag that the first signal to end the program sets. A second signal ends the program
-/// at once, because a write to a reader that does not read never returns.
-fn flag_of_signals() -> io::Result<Arc<AtomicBool>> {
-    let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The order counts: the first signal must find the flag unset here.
-        flag::register_conditional_default(signal, is_over.clone())?;
-        flag::register(signal, is_over.clone())?;
-    }
-    Ok(is_over)
 }
 
 /// Returns which file there is at a path, as far as files can be distinguished, or `None` if there

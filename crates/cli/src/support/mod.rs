@@ -9,6 +9,8 @@ pub(crate) mod lines;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod progress;
+#[cfg(any(feature = "nats", feature = "sqlite-system"))]
+pub(crate) mod signals;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::support::output::{Ended, assert_harmless, run};
 
 /// All commands, as words on the command line.
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 13] = [
     &[],
     &["supervise"],
     &["events"],
@@ -17,6 +17,8 @@ const COMMANDS: [&[&str]; 11] = [
     &["replay"],
     &["correlate"],
     &["size"],
+    &["publish"],
+    &["watch"],
     &["completions"],
     &["man"],
 ];

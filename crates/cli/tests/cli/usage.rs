@@ -37,7 +37,9 @@ fn hostile_arguments_are_shown_escaped() {
 fn without_arguments_it_says_what_there_is() {
     let ended = run(&[]);
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
-    for command in ["supervise", "events", "replay", "correlate", "size", "completions", "man"] {
+    for command in
+        ["supervise", "events", "replay", "correlate", "size", "publish", "watch", "completions", "man"]
+    {
         assert!(ended.stderr.contains(&format!("\n  {command} ")), "{}", ended.stderr);
     }
     let ended = run(&["supervize"]);

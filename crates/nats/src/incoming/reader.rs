@@ -200,7 +200,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             self.place = Place::Behind { sequence: begins.behind, created: self.created.clone() };
         }
         if begins.is_reset || is_first && fixed {
-            self.ledger.note(begins.behind, None);
+            self.ledger.note(Some(begins.behind), None);
         }
         self.shared.stats.lock().sequence = begins.behind;
         let is_blind = self.positions.is_empty() && begins.removed > 0;
@@ -211,7 +211,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         // No position says how many events are missing. A message has one at least.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
-        let mark = Mark { sequence: begins.behind + begins.removed, origin: None };
+        let mark = Mark { sequence: Some(begins.behind + begins.removed), origin: None };
         let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
         self.count(&put);
         if let Place::Behind { sequence, .. } = &mut self.place {
@@ -275,13 +275,13 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         if self.parts.own.contains(head.origin.as_str()) {
             self.shared.stats.lock().own += head.count;
             self.arrive(sequence);
-            self.finish(Mark { sequence, origin: None });
+            self.finish(Mark { sequence: Some(sequence), origin: None });
             return true;
         }
         let step = self.positions.judge(&head, subject);
         let items = self.items(stored, &head, step);
         let gap = items.gap;
-        let mark = Mark { sequence, origin: Some((head.origin.clone(), head.end())) };
+        let mark = Mark { sequence: Some(sequence), origin: Some((head.origin.clone(), head.end())) };
         let put = self.outlet.put(items.all, mark.clone(), &self.stop).await;
         self.shared.stats.lock().repeated += step.repeated;
         self.count(&put);
@@ -363,7 +363,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             self.complain(&format!("message {sequence}: {malformed}"));
         }
         self.arrive(sequence);
-        self.finish(Mark { sequence, origin: None });
+        self.finish(Mark { sequence: Some(sequence), origin: None });
     }
 
     fn undecodable(&self, text: &str, events: u64) {
@@ -479,8 +479,8 @@ impl Ledger {
         self.note(mark.sequence, mark.origin);
     }
 
-    fn note(&mut self, sequence: u64, origin: Option<(Origin, u64)>) {
-        self.sequence = sequence;
+    fn note(&mut self, sequence: Option<u64>, origin: Option<(Origin, u64)>) {
+        self.sequence = sequence.unwrap_or(self.sequence);
         self.is_changed = true;
         if let Some((origin, next)) = origin {
             self.origin(&origin, next);

@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::SystemTime;
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery;
-use eventcast::error::RecvError;
+use eventcast::error::{RecvError, RecvTimeoutError};
 use futures::Stream;
 use tokio::sync::mpsc;
+
+use crate::wire::Origin;
 
 use super::subscriber::NatsSubscriber;
 
@@ -51,17 +54,19 @@ pub(crate) struct Chunk<T> {
     pub(crate) mark: Option<Mark>,
 }
 
-/// The place of a message that the watcher has received to its end.
+/// The place of a message that the watcher has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
-    pub(crate) sequence: u64,
-    pub(crate) origin: Option<(crate::wire::Origin, u64)>,
+    /// The number of the message, or `None` if it was received in part.
+    pub(crate) sequence: Option<u64>,
+    /// The origin, and the position behind the last event that was received.
+    pub(crate) origin: Option<(Origin, u64)>,
 }
 
 /// Receives the events of a stream, without a bus. It is a `Stream` of the same items.
 ///
-/// If the position is saved, it is that of what was received: a message counts when the receive
-/// behind its last event begins.
+/// If the position is saved, it is that of what was received: an event counts when the next receive
+/// or [`close`](Self::close) begins.
 ///
 /// # Examples
 ///
@@ -84,6 +89,8 @@ pub struct RemoteWatcher<T> {
     chunks: mpsc::Receiver<Chunk<T>>,
     marks: mpsc::UnboundedSender<Mark>,
     now: Option<Chunk<T>>,
+    /// The place behind the last event that was received of the current message.
+    part: Option<(Origin, u64)>,
     subscriber: NatsSubscriber,
 }
 
@@ -93,7 +100,7 @@ impl<T> RemoteWatcher<T> {
         marks: mpsc::UnboundedSender<Mark>,
         subscriber: NatsSubscriber,
     ) -> Self {
-        Self { chunks, marks, now: None, subscriber }
+        Self { chunks, marks, now: None, part: None, subscriber }
     }
 
     /// Returns the handle of the reader, with its statistics.
@@ -124,6 +131,51 @@ impl<T> RemoteWatcher<T> {
         }
     }
 
+    /// Waits for the next delivery, for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task this blocks the executor's thread, so use
+    /// [`recv_async`](Self::recv_async) there.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<Remote<T>>, RecvTimeoutError> {
+        let begin = Instant::now();
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(item) = self.poll_recv(&mut context) {
+                return item.ok_or(RecvTimeoutError::Stopped);
+            }
+            let Some(left) = timeout.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) else {
+                return Err(RecvTimeoutError::Timeout);
+            };
+            thread::park_timeout(left);
+        }
+    }
+
+    /// Stops the reader, and waits until it has saved the position of what was received. Returns
+    /// whether it has ended in time. A watcher that is dropped instead waits for nothing.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`.
+    pub fn close(mut self, timeout: Duration) -> bool {
+        self.mark_part();
+        self.subscriber.shutdown_timeout(timeout)
+    }
+
+    /// Marks the events of the current message that were received.
+    fn mark_part(&mut self) {
+        if let Some(part) = self.part.take() {
+            // An error means that the reader has ended.
+            let _ = self.marks.send(Mark { sequence: None, origin: Some(part) });
+        }
+    }
+
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery<Remote<T>>>> {
         loop {
             if let Some(item) = self.take_item() {
@@ -140,7 +192,12 @@ impl<T> RemoteWatcher<T> {
     fn take_item(&mut self) -> Option<Delivery<Remote<T>>> {
         let chunk = self.now.as_mut()?;
         let item = chunk.items.pop_front();
+        let origin = chunk.mark.as_ref().and_then(|mark| mark.origin.as_ref());
+        if let (Some(Delivery::Event(remote)), Some((origin, _))) = (&item, origin) {
+            self.part = Some((origin.clone(), remote.position.saturating_add(1)));
+        }
         if item.is_none() {
+            self.part = None;
             if let Some(mark) = chunk.mark.take() {
                 // An error means that the reader has ended.
                 let _ = self.marks.send(mark);
@@ -152,6 +209,21 @@ impl<T> RemoteWatcher<T> {
 }
 
 impl<T> Unpin for RemoteWatcher<T> {}
+
+impl<T> Drop for RemoteWatcher<T> {
+    fn drop(&mut self) {
+        self.mark_part();
+    }
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
 
 impl<T> Stream for RemoteWatcher<T> {
     type Item = Delivery<Remote<T>>;

@@ -1,0 +1,26 @@
+//! Events as the lines of JSON that they are in messages. The commands understand none of them, so
+//! they suit the events of every bus.
+
+use eventcast_nats::{Codec, CodecError, Framing, Json};
+
+/// Passes JSON on as it is.
+pub(super) struct Raw;
+
+impl Codec<String> for Raw {
+    fn name(&self) -> &str {
+        Codec::<String>::name(&Json)
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn encode(&self, event: &String, to: &mut Vec<u8>) -> Result<(), CodecError> {
+        to.extend_from_slice(event.as_bytes());
+        Ok(())
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<String, CodecError> {
+        Ok(std::str::from_utf8(bytes)?.to_owned())
+    }
+}

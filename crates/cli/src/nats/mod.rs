@@ -1,0 +1,36 @@
+//! The commands `publish` and `watch`: a bus that several processes share, over a server of NATS.
+//!
+//! Without the feature `nats` the commands are there, and say which feature they need.
+
+mod args;
+#[cfg(feature = "nats")]
+mod lines;
+#[cfg(feature = "nats")]
+mod publish;
+#[cfg(feature = "nats")]
+mod watch;
+
+pub(crate) use args::{PublishArgs, WatchArgs};
+
+#[cfg(feature = "nats")]
+pub(crate) use publish::publish;
+#[cfg(feature = "nats")]
+pub(crate) use watch::watch;
+
+#[cfg(not(feature = "nats"))]
+pub(crate) fn publish(_: &PublishArgs) -> Result<bool, Box<dyn std::error::Error>> {
+    Err(missing("publish"))
+}
+
+#[cfg(not(feature = "nats"))]
+pub(crate) fn watch(_: &WatchArgs) -> Result<bool, Box<dyn std::error::Error>> {
+    Err(missing("watch"))
+}
+
+/// Returns what is wrong if this program was built without the client of NATS.
+#[cfg(not(feature = "nats"))]
+fn missing(command: &str) -> Box<dyn std::error::Error> {
+    let text =
+        format!("eventcast {command} needs the feature `nats`: build eventcast-cli with `--features nats`");
+    crate::support::bad_usage::BadUsage(text).into()
+}

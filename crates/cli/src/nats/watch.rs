@@ -1,0 +1,53 @@
+//! Events as lines of stdout.
+
+use std::error::Error;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use eventcast::Delivery;
+use eventcast::error::RecvTimeoutError;
+use eventcast_nats::{NatsSubscriberBuilder, Start, SubscriberOptions};
+
+use super::args::WatchArgs;
+use super::lines::Raw;
+use super::publish::refusal;
+use crate::support::output::{complain, say};
+use crate::support::signals::flag_of_signals;
+use crate::support::text::{harmless_json, plain};
+
+/// The longest time between two looks at the flag of the signals.
+const NAP: Duration = Duration::from_millis(50);
+/// The time that the reader has to save its position at the end.
+const END: Duration = Duration::from_secs(5);
+
+/// Prints events until there were enough of them, or a signal comes.
+pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
+    let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let mut options = SubscriberOptions::default();
+    options.connection.servers = vec![args.nats.clone()];
+    args.stream.clone_into(&mut options.stream);
+    options.filter.clone_from(&args.filter);
+    options.resume.clone_from(&args.resume);
+    options.start = if args.all { Start::All } else { Start::New };
+    let builder = NatsSubscriberBuilder::with_codec(options, Raw);
+    let told = builder
+        .on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))))
+        .on_error(|text| complain(&format!("eventcast: {}", plain(text))));
+    let mut watcher = told.watch().map_err(refusal)?;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 && !is_over.load(Ordering::Relaxed) {
+        match watcher.recv_timeout(NAP) {
+            Ok(Delivery::Event(remote)) => {
+                say(&format!("{}\n", harmless_json(&remote.event)))?;
+                left -= 1;
+            }
+            Ok(Delivery::Lagged(missing)) => {
+                complain(&format!("eventcast: {missing} events are missing here"))
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Stopped) => break,
+        }
+    }
+    watcher.close(END);
+    Ok(true)
+}
