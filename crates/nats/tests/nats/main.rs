@@ -10,6 +10,8 @@ mod bridge;
 mod cluster;
 mod faults;
 mod incoming;
+#[cfg(target_os = "linux")]
+mod network;
 mod outgoing;
 mod reading;
 mod server;

@@ -1,6 +1,7 @@
 //! A server of the test's own: a process on a free port, with its own folder.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -39,6 +40,9 @@ pub(crate) fn scale() -> u64 {
 /// A process of nats-server with JetStream. It is killed when this is dropped.
 pub(crate) struct Server {
     program: PathBuf,
+    /// The words of a command that starts the program elsewhere.
+    through: Vec<String>,
+    address: String,
     folder: TempDir,
     child: Option<Child>,
     port: u16,
@@ -47,16 +51,22 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server with further lines of configuration. Returns `None` if there is no program.
     pub(crate) fn start(settings: &str) -> Option<Self> {
+        Self::start_at(&[], "127.0.0.1", settings)
+    }
+
+    /// Starts a server through a command that starts it elsewhere, at an address there.
+    pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Option<Self> {
         let program = program()?;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nats.conf"), settings).unwrap();
-        let mut server = Self { program, folder, child: None, port: 0 };
+        let through = through.iter().map(|word| (*word).to_owned()).collect();
+        let mut server = Self { program, through, address: address.to_owned(), folder, child: None, port: 0 };
         server.restart();
         Some(server)
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://{}:{}", self.address, self.port)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -83,8 +93,10 @@ impl Server {
         let _ = fs::remove_dir_all(&ports);
         fs::create_dir(&ports).unwrap();
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-        let mut command = Command::new(&self.program);
-        command.args(["-a", "127.0.0.1", "-p", &port, "-js"]);
+        let words = self.through.iter().map(OsStr::new).chain([self.program.as_os_str()]);
+        let words: Vec<_> = words.collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["-a", &self.address, "-p", &port, "-js"]);
         command.arg("-sd").arg(self.folder.path().join("store"));
         command.arg("-l").arg(self.folder.path().join("log"));
         command.arg("--ports_file_dir").arg(&ports);
@@ -100,7 +112,7 @@ impl Server {
         self.port = found.unwrap();
         until(|| {
             pause();
-            answers(self.port)
+            answers(&self.address, self.port)
         });
     }
 
@@ -140,8 +152,8 @@ fn port_in(folder: &Path) -> Option<u16> {
 }
 
 /// Returns whether a server answers a ping.
-fn answers(port: u16) -> bool {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+fn answers(address: &str, port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect((address, port)) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let asked = stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n");
     let mut lines = BufReader::new(stream).lines();

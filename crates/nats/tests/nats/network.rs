@@ -1,0 +1,86 @@
+//! Two hosts with a link between them, which is cut. The hosts are network namespaces that the test
+//! makes itself, and that end with it. Where the system permits none, the test says so.
+
+use std::process::Command;
+use std::time::Duration;
+
+use test_support::{LONG, child, skipped, test_name};
+
+use crate::reading::{Remote, eventually, lossless, out, reader, settle};
+use crate::server::{Server, program, scale, skip};
+
+/// The addresses of this host and of the other one.
+const HERE: &str = "10.201.7.1";
+const THERE: &str = "10.201.7.2";
+
+/// Runs a command, and returns whether it did well.
+fn does(words: &str) -> bool {
+    let words: Vec<&str> = words.split(' ').collect();
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[track_caller]
+fn must(words: &str) {
+    assert!(does(words), "{words}");
+}
+
+/// Makes the other host and the link, in a namespace where this process may do so.
+fn connect_hosts() {
+    // The names of namespaces are files there, and the whole machine's are not to be touched.
+    must("mount -t tmpfs tmpfs /run");
+    must("ip link set lo up");
+    must("ip netns add there");
+    must("ip link add here type veth peer name there netns there");
+    must(&format!("ip addr add {HERE}/24 dev here"));
+    must("ip link set here up");
+    must(&format!("ip -n there addr add {THERE}/24 dev there"));
+    must("ip -n there link set there up");
+    must("ip -n there link set lo up");
+}
+
+#[test]
+fn a_link_that_is_cut_loses_and_repeats_nothing() {
+    if program().is_none() {
+        return skip(test_name!());
+    }
+    if !child::is_child() {
+        if !does("unshare --user --map-root-user --net --mount mount -t tmpfs tmpfs /run")
+            || !does("unshare --user --map-root-user --net --mount ip link add one type veth peer name two")
+        {
+            return skipped(test_name!(), "the system permits no network namespaces");
+        }
+        let through = ["unshare", "--user", "--map-root-user", "--net", "--mount"];
+        child::Running::start_by(&through, test_name!(), &["run"]).end();
+        return;
+    }
+    connect_hosts();
+    let server = Server::start_at(&["ip", "netns", "exec", "there"], THERE, "").unwrap();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    let mut remote = Remote::new(reader(&server.url()));
+    let total = 20_000;
+    let publisher = bus.publisher();
+    let cuts = [Duration::from_secs(2), Duration::from_secs(5 * scale())];
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for event in 0..total {
+                publisher.publish(event).unwrap();
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
+        let reading = scope.spawn(|| remote.receive_exactly(0..total));
+        for (n, cut) in (1..).zip(cuts) {
+            eventually(|| out.stats().acknowledged >= n * total / 4);
+            must("ip link set here down");
+            std::thread::sleep(cut);
+            must("ip link set here up");
+        }
+        reading.join().unwrap();
+    });
+    let stats = settle(&bus, &out);
+    assert_eq!((stats.acknowledged, remote.subscriber.stats().gaps), (total, 0), "{stats}");
+    assert!(stats.retries > 0, "{stats}");
+    assert!(out.shutdown_timeout(LONG).complete);
+    remote.ends_here();
+}
