@@ -1,5 +1,71 @@
 //! Carries an [eventcast](https://docs.rs/eventcast) bus to other processes and machines, over NATS
 //! JetStream.
+//!
+//! - [`NatsPublisher`] watches a bus and sends its events to a stream.
+//! - [`NatsSubscriber`] reads a stream and publishes the events on a bus, or gives them to a
+//!   [`RemoteWatcher`].
+//! - [`NatsBridge`] does both, so that processes share the events of their buses.
+//! - [`NatsSink`] is a store for recorded events: a stream with the latest state of each.
+//!
+//! A server acknowledges each message, and only then the next one leaves. A reader therefore gets
+//! the events of each publisher in order and once, through crashes of the server and of the
+//! connection. Events that are missing are reported at their place, with their number.
+//!
+//! # Two processes
+//!
+//! One process:
+//!
+//! ```no_run
+//! use eventcast::Broadcaster;
+//! use eventcast_nats::{NatsPublisher, StreamOptions, Subject};
+//! use std::time::Duration;
+//!
+//! let bus = Broadcaster::<(String, f64)>::new()?;
+//! let out = NatsPublisher::builder("nats://127.0.0.1:4222")
+//!     .prefix("ticks")
+//!     .ensure_stream("TICKS", StreamOptions::default())
+//!     .subject(|(symbol, _): &(String, f64)| Subject::new("ticks").token(symbol))
+//!     .attach(&bus)?;
+//! bus.publisher().publish(("EUR".to_owned(), 1.08))?;
+//! println!("{}", bus.shutdown());
+//! println!("{}", out.shutdown_timeout(Duration::from_secs(10)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The other process:
+//!
+//! ```no_run
+//! use eventcast::{Broadcaster, Delivery};
+//! use eventcast_nats::{FilePosition, NatsSubscriber, Start};
+//!
+//! let bus = Broadcaster::<(String, f64)>::new()?;
+//! let mut watcher = bus.watch()?;
+//! let reader = NatsSubscriber::builder("nats://127.0.0.1:4222")
+//!     .stream("TICKS")
+//!     .start(Start::All)
+//!     .resume(FilePosition::new("position.json"))
+//!     .attach(&bus.publisher())?;
+//! while let Ok(delivery) = watcher.recv() {
+//!     match delivery {
+//!         Delivery::Event((symbol, price)) => println!("{symbol} {price}"),
+//!         Delivery::Lagged(missed) => println!("{missed} events missed"),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Acknowledged is not on disk
+//!
+//! By default a server writes acknowledged messages to the disk within two minutes. The end of its
+//! process loses nothing, and a power failure can. `docs/nats.md` in the repository says which
+//! option of the server changes this, what is exact, what is at least once, and what is done about
+//! each failure.
+//!
+//! # TLS and keys
+//!
+//! One of the features `tls-ring` and `tls-aws-lc` brings TLS. Without either, an address with
+//! `tls://` is an error. The feature `nkeys` brings signing in with an nkey or with a file of
+//! credentials.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -37,3 +103,12 @@ pub use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsPublisherStat
 pub use crate::sink::{NatsSink, NatsSinkOptions};
 pub use crate::state::BridgeState;
 pub use crate::subject::Subject;
+
+/// Documents, compiled so that their examples stay correct.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/nats.md")]
+    mod nats {}
+}

@@ -5,6 +5,7 @@
 //! `reader` is the task that does both and keeps the positions.
 
 mod builder;
+mod ledger;
 mod outlet;
 mod reader;
 mod remote;

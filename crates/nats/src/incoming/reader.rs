@@ -1,8 +1,7 @@
 //! The task of the incoming side: reads messages, judges their positions, puts the events where
 //! they go, and keeps its place.
 
-use std::collections::{BTreeMap, HashSet};
-use std::num::NonZeroUsize;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,6 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
 use eventcast::Delivery;
-use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -18,13 +16,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::client::Connection;
 use crate::codec::Codec;
 use crate::options::{RetryOptions, Start, SubscriberOptions};
-use crate::positions::{MEMORY, Positions, Step};
+use crate::positions::{Positions, Step};
 use crate::retry::Backoff;
 use crate::runtime::Signal;
 use crate::state::{BridgeState, StateCell};
 use crate::stop::{Stop, asked};
-use crate::wire::{Head, Malformed, Origin, split};
+use crate::wire::{Head, Malformed, split};
 
+use super::ledger::Ledger;
 use super::outlet::{Outlet, Put};
 use super::remote::{Mark, Remote};
 use super::session::{Broken, Session, Stored, Wanted};
@@ -74,14 +73,6 @@ pub(crate) struct Reader<T> {
     /// The number up to which positions that are left out are no gaps.
     selected_to: u64,
     ledger: Ledger,
-}
-
-/// The place that is to be saved: that of the messages whose events were accepted.
-struct Ledger {
-    sequence: u64,
-    origins: LruCache<Origin, u64>,
-    is_changed: bool,
-    save_at: Instant,
 }
 
 /// The end of a session.
@@ -457,49 +448,5 @@ impl<T> Items<T> {
             Some(Delivery::Lagged(before)) => *before = before.saturating_add(events),
             _ => self.all.push(Delivery::Lagged(events)),
         }
-    }
-}
-
-impl Ledger {
-    fn new() -> Self {
-        let origins = LruCache::new(const { NonZeroUsize::new(MEMORY.get()).unwrap() });
-        Self { sequence: 0, origins, is_changed: false, save_at: Instant::now() }
-    }
-
-    fn restore(&mut self, saved: &SavedPosition) {
-        self.sequence = saved.sequence;
-        for (origin, next) in &saved.origins {
-            if let Some(origin) = Origin::parse(origin) {
-                self.origins.put(origin, *next);
-            }
-        }
-    }
-
-    fn mark(&mut self, mark: Mark) {
-        self.note(mark.sequence, mark.origin);
-    }
-
-    fn note(&mut self, sequence: Option<u64>, origin: Option<(Origin, u64)>) {
-        self.sequence = sequence.unwrap_or(self.sequence);
-        self.is_changed = true;
-        if let Some((origin, next)) = origin {
-            self.origin(&origin, next);
-        }
-    }
-
-    fn origin(&mut self, origin: &Origin, next: u64) {
-        self.is_changed = true;
-        let known = self.origins.get(origin).copied().unwrap_or(0);
-        self.origins.put(origin.clone(), next.max(known));
-    }
-
-    fn due(&self, has_store: bool) -> Instant {
-        if has_store && self.is_changed { self.save_at } else { Instant::now() + Duration::from_secs(3600) }
-    }
-
-    fn position(&self, created: &str, from_start: bool) -> SavedPosition {
-        let origins = self.origins.iter().map(|(origin, next)| (origin.as_str().to_owned(), *next));
-        let origins: BTreeMap<_, _> = origins.collect();
-        SavedPosition { sequence: self.sequence, stream: created.to_owned(), from_start, origins }
     }
 }

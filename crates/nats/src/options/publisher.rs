@@ -42,7 +42,8 @@ pub struct PublisherOptions {
     pub connection: ConnectionOptions,
     /// The first tokens of every subject, with dots between. Default `events`.
     pub prefix: String,
-    /// The name of the stream that [`ensure_stream`](Self::ensure_stream) creates. Default `EVENTS`.
+    /// The name of the stream that [`ensure_stream`](Self::ensure_stream) creates. Default
+    /// `EVENTS`.
     pub stream: String,
     /// The stream to create if there is none. Its subjects are the prefix and everything below.
     /// Default: none is created.
@@ -58,8 +59,8 @@ pub struct PublisherOptions {
     pub overflow: OverflowPolicy,
     /// The most events of a message, 1 to 65,536. Default 256.
     pub max_batch: usize,
-    /// The most bytes of a message's payload, 1 to 8 MiB. The server's own limit counts too. Default
-    /// 512 KiB.
+    /// The most bytes of a message's payload, 1 to 8 MiB. The server's own limit counts too.
+    /// Default 512 KiB.
     pub max_bytes: usize,
     /// The time for which a message that is not full waits for more events, at most 1 s. Default 0:
     /// a message holds what is there.

@@ -44,8 +44,8 @@ pub struct SubscriberOptions {
     /// The shortest time between two saves of the position. Default 1 s.
     #[serde(with = "crate::duration")]
     pub save_every: Duration,
-    /// The most messages that wait in this process, 2 to 8,192. A message holds many events. Default
-    /// 500.
+    /// The most messages that wait in this process, 2 to 8,192. A message holds many events.
+    /// Default 500.
     pub max_messages: usize,
     /// The action if the local bus is full. Default [`Overflow::Wait`].
     pub overflow: Overflow,

@@ -38,7 +38,8 @@ fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
     remote.ends_here();
 }
 
-/// The server forgets identities at once, so a message whose acknowledgement is lost is stored twice.
+/// The server forgets identities at once, so a message whose acknowledgement comes too late may be
+/// stored twice.
 #[test]
 fn an_outage_longer_than_the_window_repeats_nothing() {
     let server = server!();
