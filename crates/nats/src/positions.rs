@@ -55,7 +55,7 @@ impl Positions {
         Self { origins, subjects, has_filter, from_start: false }
     }
 
-    /// Continues with what [`saved`](Self::saved) has returned.
+    /// Continues with the next positions of these origins.
     pub(crate) fn restore(&mut self, origins: &BTreeMap<String, u64>, from_start: bool) {
         for (origin, next) in origins {
             if let Some(origin) = Origin::parse(origin) {

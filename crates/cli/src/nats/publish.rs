@@ -26,7 +26,7 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let mut options = PublisherOptions::default();
     options.connection.servers = vec![args.nats.clone()];
     args.stream.clone_into(&mut options.stream);
-    options.prefix = args.subject.split('.').next().unwrap_or_default().to_owned();
+    args.subject.split('.').next().unwrap_or_default().clone_into(&mut options.prefix);
     options.ensure_stream = Some(StreamOptions::default());
     options.overflow = OverflowPolicy::Wait;
     let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;

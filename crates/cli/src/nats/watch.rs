@@ -42,7 +42,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
                 left -= 1;
             }
             Ok(Delivery::Lagged(missing)) => {
-                complain(&format!("eventcast: {missing} events are missing here"))
+                complain(&format!("eventcast: {missing} events are missing here"));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Stopped) => break,

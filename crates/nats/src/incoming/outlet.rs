@@ -29,6 +29,18 @@ pub(crate) struct Put {
     pub(crate) has_ended: bool,
 }
 
+impl Put {
+    /// Adds events that were reported as missing. Their number may come from a hostile message.
+    fn lose(&mut self, events: u64) {
+        self.missing = self.missing.saturating_add(events);
+    }
+
+    /// Returns the events that were accepted or reported.
+    pub(crate) fn handled(&self) -> u64 {
+        self.accepted.saturating_add(self.missing)
+    }
+}
+
 /// The place where a reader's events go.
 pub(crate) enum Outlet<T> {
     Bus(BusOutlet<T>),
@@ -54,7 +66,7 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
                 for item in &items {
                     match item {
                         Delivery::Event(_) => put.accepted += 1,
-                        Delivery::Lagged(events) => put.missing += events,
+                        Delivery::Lagged(events) => put.lose(*events),
                     }
                 }
                 let chunk = Chunk { items: VecDeque::from(items), mark: Some(mark) };
@@ -162,14 +174,14 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
         }
         if self.overflow == Overflow::Drop {
             self.unreported = self.unreported.saturating_add(events);
-            put.missing += events;
+            put.lose(events);
             self.report();
             return;
         }
         tokio::select! {
             biased;
             published = self.publisher.publish_gap_async(events) => match published {
-                Ok(()) => put.missing += events,
+                Ok(()) => put.lose(events),
                 Err(_) => put.has_ended = true,
             },
             () = asked(stop.clone()) => put.has_ended = true,
@@ -179,7 +191,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
     fn drop_events(&mut self, events: u64, put: &mut Put) {
         self.unreported = self.unreported.saturating_add(events);
         put.dropped += events;
-        put.missing += events;
+        put.lose(events);
         self.report();
     }
 

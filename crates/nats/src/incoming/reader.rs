@@ -256,7 +256,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     /// Handles a message. Returns false if the reader has ended.
     async fn handle(&mut self, stored: &Stored) -> bool {
         let (sequence, subject) = (stored.sequence, stored.message.subject.as_str());
-        let head = match Head::read(stored.message.headers.as_ref()) {
+        let head = match Head::read(stored.message.headers.as_ref(), stored.message.payload.len()) {
             Ok(head) => head,
             Err(malformed) => {
                 self.pass_over(sequence, malformed);
@@ -264,7 +264,10 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             }
         };
         if self.parts.own.contains(head.origin.as_str()) {
-            self.shared.stats.lock().own += head.count;
+            {
+                let mut stats = self.shared.stats.lock();
+                stats.own = stats.own.saturating_add(head.count);
+            }
             self.arrive(sequence);
             self.finish(Mark { sequence: Some(sequence), origin: None });
             return true;
@@ -274,12 +277,15 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         let gap = items.gap;
         let mark = Mark { sequence: Some(sequence), origin: Some((head.origin.clone(), head.end())) };
         let put = self.outlet.put(items.all, mark.clone(), &self.stop).await;
-        self.shared.stats.lock().repeated += step.repeated;
+        {
+            let mut stats = self.shared.stats.lock();
+            stats.repeated = stats.repeated.saturating_add(step.repeated);
+        }
         self.count(&put);
         if put.has_ended {
             // The events behind the accepted ones come again, unless not even the gap was put.
-            if let Some(handled) = (put.accepted + put.missing).checked_sub(gap) {
-                let end = head.first + step.repeated + handled;
+            if let Some(handled) = put.handled().checked_sub(gap) {
+                let end = (head.first + step.repeated).saturating_add(handled);
                 self.ledger.origin(&head.origin, end);
             }
             return false;
@@ -358,7 +364,9 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     }
 
     fn undecodable(&self, text: &str, events: u64) {
-        self.shared.stats.lock().undecodable += events;
+        let mut stats = self.shared.stats.lock();
+        stats.undecodable = stats.undecodable.saturating_add(events);
+        drop(stats);
         self.complain(text);
     }
 
@@ -387,7 +395,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     fn count(&self, put: &Put) {
         let mut stats = self.shared.stats.lock();
         stats.events += put.accepted;
-        stats.gaps += put.missing;
+        stats.gaps = stats.gaps.saturating_add(put.missing);
         stats.dropped += put.dropped;
         stats.panics += put.panics;
     }

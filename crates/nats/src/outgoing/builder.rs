@@ -183,7 +183,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         let stop_handle = watcher.stop_handle();
         let task_shared = shared.clone();
         let finished = begin(handle, &options.clone(), move |connection| {
-            let source = options.source.clone().unwrap_or_else(source);
+            let source = harmless(&options.source.clone().unwrap_or_else(source));
             let place = (options.stream.clone(), options.prefix.as_str());
             let ensure = options.ensure_stream.clone();
             let sender = Sender::new(connection, options.ack_timeout, source, place, ensure);
@@ -222,8 +222,12 @@ fn source() -> String {
     let host = hostname::get().map(|host| host.to_string_lossy().into_owned()).unwrap_or_default();
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
     let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
-    let text = format!("{host}/{}", program.to_string_lossy());
-    text.chars().filter(char::is_ascii_graphic).take(200).collect()
+    format!("{host}/{}", program.to_string_lossy())
+}
+
+/// Returns a text without the characters that cannot be in a header.
+fn harmless(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(200).collect()
 }
 
 impl<T> fmt::Debug for NatsPublisherBuilder<T> {

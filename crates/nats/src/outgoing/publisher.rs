@@ -1,7 +1,7 @@
 //! The program's handle of an outgoing side.
 
 use std::fmt;
-use std::sync::mpsc as blocking;
+use std::sync::mpsc::{self as blocking, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use eventcast::bus::StopHandle;
@@ -130,7 +130,22 @@ impl NatsPublisher {
     /// Waits for at most `timeout`, and not at all if the bridge has ended.
     pub fn flush(&self, timeout: Duration) -> bool {
         let (sender, done) = blocking::channel();
-        self.requests.send(sender).is_ok() && done.recv_timeout(timeout).is_ok()
+        let answer = match self.requests.send(sender) {
+            Ok(()) => done.recv_timeout(timeout),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
+        match answer {
+            Ok(()) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            // The bridge has ended, and its figures are the last ones.
+            Err(RecvTimeoutError::Disconnected) => self.finished.is_given() && self.is_settled(),
+        }
+    }
+
+    /// Returns whether every event that was offered is acknowledged or lost, and none was given up.
+    fn is_settled(&self) -> bool {
+        let stats = self.stats();
+        stats.abandoned + stats.in_flight + stats.queued == 0
     }
 
     /// Stops the bridge: takes no further event, tries once more at once, and goes on until
@@ -145,12 +160,8 @@ impl NatsPublisher {
         let patience = timeout.saturating_add(Duration::from_secs(1));
         let deadline = Instant::now().checked_add(patience);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(1 << 30));
-        let is_finished = self.finished.wait_until(deadline);
-        let stats = self.stats();
-        NatsReport {
-            complete: is_finished && stats.abandoned == 0 && stats.in_flight + stats.queued == 0,
-            stats,
-        }
+        let complete = self.finished.wait_until(deadline) && self.is_settled();
+        NatsReport { complete, stats: self.stats() }
     }
 
     /// Waits until the bridge has ended, which it does after the end of the bus. Returns whether it

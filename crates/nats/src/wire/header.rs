@@ -141,13 +141,13 @@ impl Head {
         map
     }
 
-    /// Reads the headers of a message that anybody may have written.
+    /// Reads the headers of a message that anybody may have written, with so many bytes of payload.
     ///
     /// # Errors
     ///
-    /// Returns an error if a header is missing, or if a value is not in its range. No value can
-    /// make the sums of a reader overflow.
-    pub(crate) fn read(map: Option<&HeaderMap>) -> Result<Self, Malformed> {
+    /// Returns an error if a header is missing, or if a value is not in its range. An event takes a
+    /// byte at least, so the payload limits their number. The sums of two values do not overflow.
+    pub(crate) fn read(map: Option<&HeaderMap>, payload: usize) -> Result<Self, Malformed> {
         let map = map.ok_or(Malformed::Foreign)?;
         let text = |name: &'static str| map.get(name).map(HeaderValue::as_str);
         let number = |name: &'static str| match text(name) {
@@ -164,7 +164,11 @@ impl Head {
             codec: text(CODEC).filter(|name| is_codec(name)).ok_or(Malformed::Header(CODEC))?.to_owned(),
             is_end: text(END).is_some(),
         };
-        if head.lost > head.first { Err(Malformed::Header(LOST)) } else { Ok(head) }
+        match head {
+            head if head.lost > head.first => Err(Malformed::Header(LOST)),
+            head if head.count > payload as u64 => Err(Malformed::Header(COUNT)),
+            head => Ok(head),
+        }
     }
 }
 
@@ -212,9 +216,9 @@ mod tests {
         let written = head().write("host/program");
         assert_eq!(written.get(MESSAGE_ID).unwrap().as_str(), "abc.7");
         assert_eq!(written.get(SOURCE).unwrap().as_str(), "host/program");
-        assert_eq!(Head::read(Some(&written)), Ok(head()));
+        assert_eq!(Head::read(Some(&written), 9), Ok(head()));
         let end = Head { count: 0, is_end: true, lost: 0, subject_first: None, ..head() };
-        assert_eq!(Head::read(Some(&end.write(""))), Ok(end.clone()));
+        assert_eq!(Head::read(Some(&end.write("")), 0), Ok(end.clone()));
         assert_eq!(end.message_id(), "abc.7.end");
         assert_eq!(Head { is_end: false, ..end }.message_id(), "abc.7.gap");
     }
@@ -224,7 +228,7 @@ mod tests {
         let with = |name: &'static str, value: &str| {
             let mut map = head().write("");
             map.insert(name, value);
-            Head::read(Some(&map))
+            Head::read(Some(&map), 9)
         };
         for value in
             ["-1", "", "+1", "1e3", "18446744073709551615", "99999999999999999999999", "9223372036854775807"]
@@ -232,20 +236,21 @@ mod tests {
             assert_eq!(with(FIRST, value), Err(Malformed::Header(FIRST)), "{value}");
             assert_eq!(with(COUNT, value), Err(Malformed::Header(COUNT)), "{value}");
         }
+        assert_eq!(with(COUNT, "10"), Err(Malformed::Header(COUNT)));
         assert_eq!(with(LOST, "8"), Err(Malformed::Header(LOST)));
         for value in ["", "a b", "a.b", &"x".repeat(1 << 20)] {
             assert_eq!(with(ORIGIN, value), Err(Malformed::Header(ORIGIN)));
         }
         assert_eq!(with(CODEC, &"c".repeat(65)), Err(Malformed::Header(CODEC)));
-        assert_eq!(Head::read(None), Err(Malformed::Foreign));
-        assert_eq!(Head::read(Some(&HeaderMap::new())), Err(Malformed::Foreign));
+        assert_eq!(Head::read(None, 9), Err(Malformed::Foreign));
+        assert_eq!(Head::read(Some(&HeaderMap::new()), 9), Err(Malformed::Foreign));
     }
 
     proptest! {
         #[test]
         fn no_value_overflows(first in any::<u64>(), count in any::<u64>(), lost in any::<u64>()) {
             let written = Head { first, count, lost, ..head() }.write("");
-            if let Ok(read) = Head::read(Some(&written)) {
+            if let Ok(read) = Head::read(Some(&written), usize::MAX) {
                 prop_assert!(read.first.checked_add(read.count).is_some());
                 prop_assert!(read.lost <= read.first);
             }

@@ -246,11 +246,12 @@ fn messages_of_others_are_passed_over_or_become_gaps() {
     admin.put_event("events", 0, &["0"], &[]);
     admin.put_event("events", 1, &["1", "not a number", "3"], &[]);
     admin.put_event("events", 4, &["4"], &[("Eventcast-Codec", "other/1")]);
-    admin.put_event("events", 5, &["5"], &[("Eventcast-Count", "3")]);
+    admin.put_event("events", 5, &["555"], &[("Eventcast-Count", "3")]);
     for (name, value) in [
         ("Eventcast-First", "-1"),
         ("Eventcast-First", "18446744073709551615"),
         ("Eventcast-Count", "18446744073709551615"),
+        ("Eventcast-Count", "2"),
         ("Eventcast-Lost", "99999"),
         ("Eventcast-Origin", "a b"),
         ("Eventcast-Origin", &"x".repeat(60_000)),
@@ -268,8 +269,32 @@ fn messages_of_others_are_passed_over_or_become_gaps() {
     ];
     assert_eq!(remote.receive(9), expected);
     let stats = remote.subscriber.stats();
-    assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 6, 5), "{stats}");
+    assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 7, 5), "{stats}");
     remote.ends_here();
+}
+
+/// The numbers are as large as a reader takes, so their sum is larger than any counter.
+#[test]
+fn no_sum_of_hostile_numbers_overflows() {
+    let server = server!();
+    let admin = by_hand(&server.url());
+    let bus = lossless();
+    let subscriber = reader(&server.url()).attach(&bus.publisher()).unwrap();
+    let large = (u64::MAX / 4).to_string();
+    for n in 0..8 {
+        let origin = format!("hostile{n}");
+        let names = ["Eventcast-First", "Eventcast-Lost", "Eventcast-Subject-First"];
+        let hostile = names.map(|name| (name, large.as_str()));
+        let hostile = [&hostile[..], &[("Eventcast-Origin", &origin)]].concat();
+        admin.put_event("events", 0, &["0"], &hostile);
+    }
+    eventually(|| subscriber.stats().messages == 8);
+    assert_eq!((subscriber.stats().events, subscriber.stats().gaps), (8, u64::MAX));
+    // The bus itself counts gaps up to a limit, and events go on.
+    bus.flush(LONG).unwrap();
+    let mut watcher = bus.watch().unwrap();
+    admin.put_event("events", 0, &["7"], &[]);
+    assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(7));
 }
 
 #[test]
