@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use eventcast::Event;
+
 use crate::error::BuildError;
 
 /// The most tokens of a subject.
@@ -47,6 +49,27 @@ impl Subject {
     /// ```
     pub fn new(prefix: &str) -> Self {
         prefix.split('.').fold(Self { text: String::with_capacity(64), tokens: 0 }, Self::push)
+    }
+
+    /// Creates the subject of a recorded event: the prefix, and then its namespace, its type, the kind
+    /// of its object and its reason. A reader filters all warnings with `events.*.Warning.>`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, ObjectReference};
+    /// use eventcast_nats::Subject;
+    ///
+    /// let mut event = Event::default();
+    /// event.involved_object = ObjectReference::new("Disk", "sda");
+    /// event.type_ = "Warning".into();
+    /// event.reason = "AlmostFull".into();
+    /// assert_eq!(Subject::of_event("events", &event).as_str(), "events.%.Warning.Disk.AlmostFull");
+    /// ```
+    pub fn of_event(prefix: &str, event: &Event) -> Self {
+        let tokens =
+            [&event.involved_object.namespace, &event.type_, &event.involved_object.kind, &event.reason];
+        tokens.into_iter().fold(Self::new(prefix), |subject, token| subject.token(token))
     }
 
     /// Appends a token, escaped.

@@ -11,8 +11,8 @@ use crate::options::{Discard, Storage, StreamOptions};
 
 use super::assembler::Message;
 
-/// The bytes of a server's limit that are kept for the headers.
-const FOR_HEADERS: usize = 4096;
+/// The bytes of a server's limit that are kept for the headers, if the limit is not a small one.
+const FOR_HEADERS: usize = 1024;
 
 /// The meaning of the answer to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,8 @@ impl Sender {
 
     /// Returns the bytes that a payload may have.
     pub(crate) fn max_payload(&self) -> usize {
-        self.connection.client.max_payload().saturating_sub(FOR_HEADERS).max(1)
+        let limit = self.connection.client.max_payload();
+        limit - FOR_HEADERS.min(limit / 2)
     }
 
     /// Creates the stream if the options ask for it and there is none.

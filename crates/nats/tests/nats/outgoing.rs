@@ -232,7 +232,7 @@ fn a_full_stream_may_cost_events() {
 
 #[test]
 fn what_no_message_can_hold_is_lost_in_its_place() {
-    let server = server!("max_payload: 8192\n");
+    let server = server!("max_payload: 4096\n");
     let bus = Broadcaster::<String>::new().unwrap();
     let out = NatsPublisher::builder(&server.url())
         .ensure_stream("EVENTS", StreamOptions::default())
@@ -270,6 +270,71 @@ fn what_no_message_can_hold_is_lost_in_its_place() {
     for expected in expected {
         assert_eq!(watcher.recv_timeout(LONG).unwrap(), expected);
     }
+}
+
+#[test]
+fn a_message_that_has_become_too_large_is_cut() {
+    let mut server = server!();
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..10);
+    server.kill();
+    bus.publisher().publish_batch(10_000..14_000).unwrap();
+    bus.flush(LONG).unwrap();
+    eventually(|| out.stats().in_flight > 0);
+    // The message on its way has six bytes for each event.
+    std::fs::write(server.path().join("nats.conf"), "max_payload: 1500\n").unwrap();
+    server.restart();
+    let stats = settle(&bus, &out);
+    assert_eq!((stats.acknowledged, stats.too_large), (4010, 0), "{stats}");
+    let mut remote = Remote::new(reader(&server.url()));
+    remote.receive_exactly(0..10);
+    remote.receive_exactly(10_000..14_000);
+}
+
+#[test]
+fn a_message_waits_for_more_events_if_it_may() {
+    let server = server!();
+    let bus = lossless();
+    let lingers = out(&server.url()).configure(|options| options.linger = Duration::from_secs(1));
+    let out = lingers.attach(&bus).unwrap();
+    for event in 0..10 {
+        bus.publisher().publish(event).unwrap();
+        bus.flush(LONG).unwrap();
+    }
+    eventually(|| out.stats().acknowledged == 10);
+    assert!(out.stats().messages < 10, "{}", out.stats());
+}
+
+#[test]
+fn a_heartbeat_says_where_the_publisher_stands() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let beats = out(&server.url()).configure(|options| options.heartbeat = Some(Duration::from_millis(20)));
+    let out = beats.attach(&bus).unwrap();
+    publish(&bus, &out, 0..3);
+    eventually(|| out.stats().duplicates > 2);
+    let messages = admin.messages("EVENTS");
+    let last = &messages.last().unwrap().headers;
+    let header = |name: &str| last.get(name).map(|value| value.as_str().to_owned());
+    assert_eq!((header("Eventcast-First"), header("Eventcast-Count")), (Some("3".into()), Some("0".into())));
+    // The server knows each further one as a repeat.
+    assert!(messages.len() <= 4, "{} messages", messages.len());
+}
+
+#[test]
+fn both_sides_run_on_a_runtime_of_the_program() {
+    let server = server!();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let bus = lossless();
+    let out = out(&server.url()).runtime(runtime.handle().clone());
+    let out = runtime.block_on(async { out.attach(&bus) }).unwrap();
+    let mut remote = Remote::new(reader(&server.url()).runtime(runtime.handle().clone()));
+    publish(&bus, &out, 0..1000);
+    remote.receive_exactly(0..1000);
+    assert!(out.shutdown_timeout(LONG).complete);
+    remote.ends_here();
 }
 
 #[test]
