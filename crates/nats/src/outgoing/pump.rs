@@ -175,7 +175,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
                     self.note(flush);
                     return;
                 }
-                _ = stop.changed() => {
+                Ok(()) = stop.changed() => {
                     self.stop = stop;
                     return;
                 }
@@ -319,7 +319,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             tokio::select! {
                 biased;
                 () = &mut deadline => return false,
-                _ = stop.changed() => {
+                Ok(()) = stop.changed() => {
                     self.stop = stop;
                     return true;
                 }

@@ -389,6 +389,27 @@ fn a_shutdown_without_a_server_says_what_it_gives_up() {
     assert_eq!(out.state(), BridgeState::Ended);
 }
 
+/// The bridge goes on for a while after its handle is dropped, with pauses between its attempts.
+#[test]
+fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
+    let mut server = server!();
+    let admin = Admin::new(&server.url());
+    let bus = lossless();
+    let out = out(&server.url()).attach(&bus).unwrap();
+    publish(&bus, &out, 0..10);
+    server.kill();
+    bus.publisher().publish_batch(10..1010).unwrap();
+    bus.flush(LONG).unwrap();
+    drop(out);
+    server.restart();
+    let last = |header: &str| {
+        let messages = admin.messages("EVENTS");
+        messages.last().and_then(|message| message.headers.get(header).map(|value| value.as_str().to_owned()))
+    };
+    eventually(|| last("Eventcast-End").is_some());
+    assert_eq!(last("Eventcast-First").as_deref(), Some("1010"));
+}
+
 #[test]
 fn the_end_of_the_bus_is_the_end_of_the_bridge() {
     let server = server!();
