@@ -59,7 +59,7 @@ impl Server {
         let program = program()?;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nats.conf"), settings).unwrap();
-        let through = through.iter().map(|word| (*word).to_owned()).collect();
+        let through = with_parent().iter().chain(through).map(|word| (*word).to_owned()).collect();
         let mut server = Self { program, through, address: address.to_owned(), folder, child: None, port: 0 };
         server.restart();
         Some(server)
@@ -136,11 +136,18 @@ fn pause() {
 }
 
 pub(crate) fn program() -> Option<PathBuf> {
-    if let Some(path) = env::var_os("NATS_SERVER_BIN") {
-        return Some(path.into());
-    }
+    env::var_os("NATS_SERVER_BIN").map(PathBuf::from).or_else(|| on_path("nats-server"))
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join("nats-server")).find(|path| path.is_file())
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// Returns the words of a command with which a server ends if this process is killed, where the
+/// system has it.
+fn with_parent() -> &'static [&'static str] {
+    if on_path("setpriv").is_some() { &["setpriv", "--pdeathsig", "KILL"] } else { &[] }
 }
 
 /// Returns the port that a server has written into a file of this folder.
