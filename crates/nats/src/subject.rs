@@ -51,8 +51,8 @@ impl Subject {
         prefix.split('.').fold(Self { text: String::with_capacity(64), tokens: 0 }, Self::push)
     }
 
-    /// Creates the subject of a recorded event: the prefix, and then its namespace, its type, the kind
-    /// of its object and its reason. A reader filters all warnings with `events.*.Warning.>`.
+    /// Creates the subject of a recorded event: the prefix, and then its namespace, its type, the
+    /// kind of its object and its reason. A reader filters all warnings with `events.*.Warning.>`.
     ///
     /// # Examples
     ///
