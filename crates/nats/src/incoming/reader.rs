@@ -128,6 +128,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         loop {
             let Some(epoch) = self.connected().await else { break };
             let mut connection = self.connection.clone();
+            let refusals = connection.link().refusals;
             let opened = tokio::select! {
                 opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
                 // The answers to what went out on the old connection may never come.
@@ -148,6 +149,10 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                 Err(broken) => End::Session(broken),
             };
             let End::Session(broken) = end else { break };
+            let link = self.connection.link();
+            if link.refusals != refusals {
+                self.shared.state.set(BridgeState::Denied(link.refusal));
+            }
             self.tell(&broken);
             let pause = backoff.get_or_insert_with(|| Backoff::new(&RetryOptions::default())).next();
             tokio::select! {

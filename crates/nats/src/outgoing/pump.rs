@@ -253,6 +253,10 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
                     self.shared.state.set(BridgeState::Full);
                     self.shared.stats.lock().refused += message.head.count;
                     self.give_up(&message);
+                    if self.has_ended && message.head.count == 0 {
+                        // No message follows that could report the loss.
+                        self.intake.assembler.reported(message.head.lost);
+                    }
                     return true;
                 }
                 Answer::Full => self.shared.state.set(BridgeState::Full),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::stream::Config;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
-use eventcast_nats::{FilePosition, MemoryPosition, NatsSubscriber, Overflow, Start, StreamOptions};
+use eventcast_nats::{
+    BridgeState, FilePosition, MemoryPosition, NatsSubscriber, Overflow, Start, StreamOptions,
+};
 use futures::executor::block_on;
 use test_support::LONG;
 
@@ -309,6 +311,17 @@ fn a_consumer_that_is_deleted_is_made_again() {
     publish(&bus, &out, 100..200);
     remote.receive_exactly(100..200);
     assert!(remote.subscriber.stats().restarts > 0);
+    remote.ends_here();
+}
+
+#[test]
+fn a_reader_that_may_not_read_says_so() {
+    let server = server!(
+        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"$JS.API.>\" } } } ] }\n"
+    );
+    let url = format!("nats://u:p@127.0.0.1:{}", server.port());
+    let remote = Remote::new(reader(&url));
+    eventually(|| matches!(remote.subscriber.state(), BridgeState::Denied(_)));
     remote.ends_here();
 }
 

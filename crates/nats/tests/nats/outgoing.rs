@@ -230,6 +230,24 @@ fn a_full_stream_may_cost_events() {
     assert_eq!(remote.receive(8), [Delivery::Lagged(7), Delivery::Event(10)]);
 }
 
+/// The last loss cannot be reported, because the stream takes nothing any more.
+#[test]
+fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
+    let server = server!();
+    let mut stream = StreamOptions::default();
+    (stream.max_messages, stream.discard) = (2, Discard::New);
+    let bus = lossless();
+    let full = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| {
+        options.max_batch = 1;
+        options.on_full = OnFull::Drop;
+    });
+    let out = full.attach(&bus).unwrap();
+    bus.publisher().publish_batch(0..10).unwrap();
+    drop(bus);
+    assert!(out.join(LONG));
+    assert_eq!((out.stats().acknowledged, out.stats().refused), (2, 8));
+}
+
 #[test]
 fn what_no_message_can_hold_is_lost_in_its_place() {
     let server = server!("max_payload: 4096\n");
