@@ -64,10 +64,11 @@ fn main() -> ExitCode {
                     thread::sleep(Duration::from_millis(500));
                     server.restart();
                 }
+                #[cfg(unix)]
                 1 => {
-                    server.signal(rustix::process::Signal::STOP);
+                    server.stop();
                     thread::sleep(Duration::from_millis(1500));
-                    server.signal(rustix::process::Signal::CONT);
+                    server.go_on();
                 }
                 2 => Admin::new(&url).delete_consumers("EVENTS"),
                 _ => {

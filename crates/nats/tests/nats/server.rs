@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
 use test_support::{skipped, until};
 
@@ -116,11 +118,26 @@ impl Server {
         });
     }
 
-    /// Sends a signal to the process.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    /// Makes the process stand still. When this returns, none of its threads runs.
+    #[cfg(unix)]
+    pub(crate) fn stop(&self) {
+        let process = self.process();
+        kill_process(process, Signal::STOP).unwrap();
+        // A thread that has not seen the signal yet may still answer messages.
+        let stopped = waitpid(Some(process), WaitOptions::UNTRACED).unwrap();
+        assert!(stopped.is_some_and(|(_, status)| status.stopped()));
+    }
+
+    /// Lets the process go on.
+    #[cfg(unix)]
+    pub(crate) fn go_on(&self) {
+        kill_process(self.process(), Signal::CONT).unwrap();
+    }
+
+    #[cfg(unix)]
+    fn process(&self) -> Pid {
         let id = self.child.as_ref().map(Child::id).unwrap();
-        let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-        rustix::process::kill_process(id, signal).unwrap();
+        Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 }
 
