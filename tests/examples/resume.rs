@@ -41,7 +41,7 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     }
 }
 
-/// What a client has seen.
+/// The account of a client.
 #[derive(Default)]
 struct Account {
     seen: u64,

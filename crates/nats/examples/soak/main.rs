@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// The events of a burst, and the pause behind it.
 const BURST: (u64, Duration) = (200, Duration::from_millis(10));
 
-/// What all readers together have received.
+/// The sums of all readers together.
 #[derive(Debug, Default)]
 struct Seen {
     events: u64,

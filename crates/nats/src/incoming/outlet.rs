@@ -15,7 +15,7 @@ use super::remote::{Chunk, Mark, Remote};
 /// A function of the program that makes a local event of a remote one.
 pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;
 
-/// What the outlet has done with the items of a message.
+/// The outlet's account of the items of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
     /// The events that were accepted.

@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::DeliverPolicy;
 
 use crate::options::Start;
 
-/// What the server says about a stream.
+/// The state of a stream, as the server tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamState {
     pub(crate) created: Arc<str>,

@@ -1,4 +1,4 @@
-//! What an incoming side has done, in numbers.
+//! The counters of an incoming side.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::BridgeState;
 
-/// What a [`NatsSubscriber`](crate::NatsSubscriber) has done.
+/// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).
 ///
 /// For a reader of the whole stream without a filter, the events and the gaps of an origin together
 /// are what the origin's publisher has acknowledged and lost.

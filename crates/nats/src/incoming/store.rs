@@ -1,4 +1,4 @@
-//! Where a reader keeps its position between two runs.
+//! The place where a reader keeps its position between two runs.
 
 use std::collections::BTreeMap;
 use std::fmt;

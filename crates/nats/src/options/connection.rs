@@ -1,4 +1,4 @@
-//! Where the servers are, and how to sign in.
+//! The addresses of the servers, and how to sign in.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -23,7 +23,7 @@ use crate::error::BuildError;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StreamOptions {
-    /// Where the server keeps the messages. Default [`Storage::File`].
+    /// The place where the server keeps the messages. Default [`Storage::File`].
     pub storage: Storage,
     /// The age at which the server removes a message. Zero is no limit. Default 24 h.
     #[serde(with = "crate::duration")]
@@ -41,7 +41,7 @@ pub struct StreamOptions {
     pub discard: Discard,
 }
 
-/// Where a server keeps the messages of a stream.
+/// The place where a server keeps the messages of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What an outgoing side has done, in numbers.
+//! The counters of an outgoing side.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::BridgeState;
 
-/// What a [`NatsPublisher`](crate::NatsPublisher) has done, in events except where a field says
+/// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events except where a field says
 /// something else.
 ///
 /// Whenever nothing moves, `offered` = `acknowledged` + `dropped` + `too_large` + `encode` +

@@ -50,7 +50,7 @@ pub struct NatsSinkOptions {
     /// The first tokens of every subject, with dots between. A stream for the events of a bus must
     /// not have the same. Default `records`.
     pub prefix: String,
-    /// Where the server keeps the events. Default [`Storage::File`].
+    /// The place where the server keeps the events. Default [`Storage::File`].
     pub storage: Storage,
     /// The time after its last write at which the server removes an event. Default 1 h.
     #[serde(with = "crate::duration")]

@@ -10,7 +10,7 @@ use eventcast::{Event, SinkError};
 use crate::client::{chain, server_code};
 use crate::subject::Subject;
 
-/// What a write does with an event of the same name.
+/// The effect of a write on an event of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,

@@ -1,4 +1,4 @@
-//! What an operator does with a server: looks at streams, changes them, and writes by hand.
+//! The deeds of an operator: looks at streams, changes them, and writes by hand.
 
 use std::time::Duration;
 

@@ -189,7 +189,7 @@ fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
             next += 1;
         }
         assert!(remote.subscriber.shutdown_timeout(LONG));
-        // What the bus has accepted is read before the next reader begins.
+        // The test reads all that the bus has accepted before the next reader begins.
         remote.bus.close();
         for delivery in remote.watcher {
             assert_eq!(delivery, Delivery::Event(next));
