@@ -63,9 +63,11 @@
 //!
 //! # TLS and keys
 //!
-//! One of the features `tls-ring` and `tls-aws-lc` brings TLS. Without either, an address with
-//! `tls://` is an error. The feature `nkeys` brings signing in with an nkey or with a file of
-//! credentials.
+//! The feature `tls-ring` brings TLS. Without it, an address with `tls://` is an error. There is no
+//! feature for another provider, because rustls refuses to choose if a program has two of them, and
+//! kube's default is ring as well. A program that has a second one all the same chooses with
+//! rustls' `CryptoProvider::install_default`. The feature `nkeys` brings signing in with an nkey or
+//! with a file of credentials.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -57,7 +57,7 @@ pub enum Auth {
     CredentialsFile(PathBuf),
 }
 
-/// Certificates for TLS. They count only with one of the features `tls-ring` and `tls-aws-lc`.
+/// Certificates for TLS. They count only with the feature `tls-ring`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -108,9 +108,8 @@ impl ConnectionOptions {
         }
         let wants_tls = self.tls != TlsOptions::default()
             || self.servers.iter().any(|url| url.starts_with("tls://") || url.starts_with("wss://"));
-        if wants_tls && !cfg!(any(feature = "tls-ring", feature = "tls-aws-lc")) {
-            let allowed =
-                "without TLS, because this build has neither of the features `tls-ring` and `tls-aws-lc`";
+        if wants_tls && !cfg!(feature = "tls-ring") {
+            let allowed = "without TLS, because this build does not have the feature `tls-ring`";
             return Err(BuildError::invalid("servers", allowed, self.shown()));
         }
         let wants_keys = matches!(self.auth, Some(Auth::NkeyFile(_) | Auth::CredentialsFile(_)));
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc")))]
+    #[cfg(not(feature = "tls-ring"))]
     fn tls_without_a_provider_is_an_error() {
         let error = ConnectionOptions::new("tls://user:pw@h").check().unwrap_err().to_string();
         assert!(error.contains("tls-ring") && error.ends_with("got tls://h"), "{error}");
