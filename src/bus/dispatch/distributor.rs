@@ -118,8 +118,8 @@ impl<T> Distributor<T> {
         (events, None)
     }
 
-    /// Counts events as accepted, before any watcher is offered them.
-    /// Returns the position of the first of them.
+    /// Counts events as accepted, before any watcher is offered them. Returns the position of the
+    /// first of them.
     pub(super) fn accept(&mut self, events: usize) -> u64 {
         let first = self.position() + 1;
         self.accepted += events as u64;

@@ -1,8 +1,8 @@
 //! A watcher's queue of slices, in one of two forms.
 //!
 //! The *chain* is crossbeam's segmented queue, with one entry for each slice. It takes memory as it
-//! fills, so a queue that may become long costs nothing while it is short. Credit
-//! bounds what is sent into the chain, and the length of the history what is replayed into it.
+//! fills, so a queue that may become long costs nothing while it is short. Credit bounds what is
+//! sent into the chain. The length of the history bounds what is replayed into it.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
