@@ -1,0 +1,3 @@
+//! Draws the pictures of the book into `docs/book/pictures`.
+
+fn main() {}
