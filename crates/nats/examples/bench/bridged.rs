@@ -7,13 +7,13 @@ use eventcast_nats::{NatsPublisher, NatsSubscriber, Start, Storage, StreamOption
 
 use crate::event;
 
-const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 fn bus() -> Broadcaster<String> {
     Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait)).unwrap()
 }
 
-fn delete(url: &str) {
+pub(crate) fn delete(url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let context = async_nats::jetstream::new(async_nats::connect(url).await.unwrap());
@@ -21,7 +21,7 @@ fn delete(url: &str) {
     });
 }
 
-fn out(
+pub(crate) fn out(
     url: &str,
     bus: &Broadcaster<String>,
     storage: Storage,
@@ -41,7 +41,7 @@ fn out(
     out
 }
 
-fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
+pub(crate) fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
     bus.flush(LONG).unwrap();
     assert!(out.flush(LONG), "{}", out.stats());
 }
@@ -112,36 +112,4 @@ pub(crate) fn latency(url: &str, rounds: u64) -> Vec<Duration> {
         begin.elapsed()
     };
     (0..rounds).map(round).collect()
-}
-
-/// Returns the nanoseconds that a `try_publish` takes: with one watcher, with two, and with one and
-/// the bridge.
-pub(crate) fn local_cost(url: &str, bursts: u64) -> [u128; 3] {
-    delete(url);
-    [0, 1, 2].map(|kind| {
-        let bus = bus();
-        let _first = bus.watch_builder().overflow(OverflowPolicy::DropOldest).watch().unwrap();
-        let _second =
-            (kind == 1).then(|| bus.watch_builder().overflow(OverflowPolicy::DropOldest).watch().unwrap());
-        let out = (kind == 2).then(|| out(url, &bus, Storage::Memory, 256, Duration::ZERO));
-        let publisher = bus.publisher();
-        let mut times: Vec<u128> = (0..bursts)
-            .map(|_| {
-                let mut events: Vec<_> = (0..100).map(|_| event(62)).collect();
-                let begin = Instant::now();
-                for event in events.drain(..) {
-                    publisher.try_publish(event).unwrap();
-                }
-                let took = begin.elapsed().as_nanos() / 100;
-                // The others catch up, so that no burst meets the work of the last one.
-                match &out {
-                    Some(out) => settle(&bus, out),
-                    None => bus.flush(LONG).unwrap(),
-                }
-                took
-            })
-            .collect();
-        times.sort_unstable();
-        times[times.len() / 2]
-    })
 }

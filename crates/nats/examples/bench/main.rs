@@ -8,6 +8,7 @@
 
 mod bare;
 mod bridged;
+mod local;
 #[path = "../../tests/nats/server.rs"]
 #[allow(dead_code, unused_macros, unused_imports, reason = "the tests use more of it")]
 mod server;
@@ -67,9 +68,15 @@ fn main() {
     };
     show("bare client to its ordered consumer", &mut bare::latency(&url, rounds));
     show("bus to bus over the bridge", &mut bridged::latency(&url, rounds));
-    println!("\na local try_publish, nanoseconds, the median of bursts of 100");
-    let [alone, beside, with] = bridged::local_cost(&url, times(2_000));
-    println!("{:<44}{alone:>14}", "one watcher");
-    println!("{:<44}{beside:>14}", "one watcher, and a second local one");
-    println!("{:<44}{with:>14}", "one watcher, and the bridge");
+    local_costs(&url, times(2_000));
+}
+
+fn local_costs(url: &str, bursts: u64) {
+    println!("\na local try_publish, nanoseconds, medians of bursts of 100: the first, and each behind it");
+    for (direct, name) in [(true, ""), (false, ", no direct delivery")] {
+        let costs = local::cost(url, bursts, direct);
+        for (who, cost) in ["one reader", "and a second local one", "and the bridge"].iter().zip(costs) {
+            println!("{:<44}{:>8}{:>6}", format!("{who}{name}"), cost.first, cost.next);
+        }
+    }
 }
