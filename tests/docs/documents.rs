@@ -139,3 +139,30 @@ fn the_code_about_models_is_that_of_the_example() {
     assert!(seen > 4, "only {seen} blocks found: are the documents still written as this test reads them?");
     assert_eq!(blocks(&document, &["toml"]).count(), 2, "`.ci/run outside` reads two files from the page");
 }
+
+/// A name of the form `crates/nats: module::function` is that of a test in this folder.
+#[test]
+fn every_test_behind_a_chapter_exists() {
+    let known = [texts("tests"), texts("loom-tests/tests")].concat();
+    let mut seen = 0;
+    for chapter in fs::read_dir(in_repository("docs/book")).unwrap().map(|entry| entry.unwrap().path()) {
+        if chapter.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let document = fs::read_to_string(&chapter).unwrap();
+        let Some((_, table)) = document.split_once("\n## The tests behind this chapter") else { continue };
+        for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+            let tests: Vec<_> = quoted(row.trim_end_matches(" |").rsplit(" | ").next().unwrap()).collect();
+            assert!(!tests.is_empty(), "{}: no test: {row}", chapter.display());
+            for name in tests {
+                let found = match name.split_once(": ") {
+                    Some((folder, name)) => is_known(&texts(folder), name),
+                    None => is_known(&known, name),
+                };
+                assert!(found, "{} names {name}, which does not exist", chapter.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 60, "only {seen} names found: is the book still written as this test reads it?");
+}

@@ -1,0 +1,60 @@
+//! The book is complete, and its parts have the form that readers rely on.
+
+mod documents;
+
+use std::fs;
+
+use documents::{headings, links, of, root};
+
+const MOST_CHAPTERS: usize = 12;
+const MOST_LINES_OF_THE_README: usize = 150;
+
+#[test]
+fn the_contents_name_every_page_once() {
+    let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let mut named = links(&contents);
+    named.sort();
+    let mut pages: Vec<String> = ["docs", "docs/book"]
+        .iter()
+        .flat_map(|folder| of(folder))
+        .map(|page| page.path.trim_start_matches("docs/").to_owned())
+        .filter(|page| page != "SUMMARY.md")
+        .collect();
+    pages.sort();
+    assert_eq!(named, pages);
+}
+
+#[test]
+fn every_chapter_ends_with_its_faults_and_its_tests() {
+    let chapters = of("docs/book");
+    assert!((10..=MOST_CHAPTERS).contains(&chapters.len()), "{} chapters", chapters.len());
+    for chapter in chapters {
+        let headings = headings(&chapter.text);
+        let end = &headings[headings.len().saturating_sub(2)..];
+        assert_eq!(end, ["What can go wrong", "The tests behind this chapter"], "{}", chapter.path);
+        let rows = chapter.text.rsplit("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| "));
+        assert!(rows.count() > 3, "{} names too few tests", chapter.path);
+    }
+}
+
+/// The code of a page that no crate includes is never compiled.
+#[test]
+fn the_code_of_every_page_is_compiled() {
+    let included: String =
+        ["src/lib.rs", "crates/book/src/lib.rs", "crates/kube/src/lib.rs", "crates/nats/src/lib.rs"]
+            .iter()
+            .map(|path| fs::read_to_string(root().join(path)).unwrap())
+            .collect();
+    for page in ["docs", "docs/book"].iter().flat_map(|folder| of(folder)) {
+        // `.ci/run outside` makes a crate of this page.
+        if page.text.contains("```rust") && page.path != "docs/model-checking.md" {
+            assert!(included.contains(&format!("../{}\")]", page.path)), "nobody compiles {}", page.path);
+        }
+    }
+}
+
+#[test]
+fn the_front_page_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= MOST_LINES_OF_THE_README, "{lines} lines");
+}
