@@ -140,7 +140,7 @@ fn the_code_about_models_is_that_of_the_example() {
     assert_eq!(blocks(&document, &["toml"]).count(), 2, "`.ci/run outside` reads two files from the page");
 }
 
-/// A name of the form `crates/nats: module::function` is that of a test in this folder.
+/// A name of the form `crates/nats: module::function` is that of a test of this crate.
 #[test]
 fn every_test_behind_a_chapter_exists() {
     let known = [texts("tests"), texts("loom-tests/tests")].concat();
@@ -156,7 +156,10 @@ fn every_test_behind_a_chapter_exists() {
             assert!(!tests.is_empty(), "{}: no test: {row}", chapter.display());
             for name in tests {
                 let found = match name.split_once(": ") {
-                    Some((folder, name)) => is_known(&texts(folder), name),
+                    Some((of, name)) => {
+                        is_known(&texts(&format!("{of}/tests")), name)
+                            || is_known(&texts(&format!("{of}/src")), name)
+                    }
                     None => is_known(&known, name),
                 };
                 assert!(found, "{} names {name}, which does not exist", chapter.display());
