@@ -112,7 +112,7 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
     /// as the broadcaster's. A repeat of an event whose write is pending takes no room, except with
-    /// [`WriteOrder::Bus`].
+    /// [`WriteOrder::Bus`]. Once as many events wait, further ones are lost, repeats too.
     ///
     /// # Examples
     ///
