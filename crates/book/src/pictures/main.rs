@@ -1,3 +1,51 @@
 //! Draws the pictures of the book into `docs/book/pictures`.
+//!
+//! ```sh
+//! cargo run -p eventcast-book --bin pictures
+//! cargo run -p eventcast-book --bin pictures -- --check
+//! ```
+//!
+//! With `--check` the program writes nothing. It fails if a picture in the repository differs from
+//! the one that it draws.
+//!
+//! - `event_way`: the way of an event from its publisher to the readers, with every exit.
+//! - `watcher_life`: the life of a watcher, with every end.
+//! - `policies`: the five overflow policies on one timeline. `run` records it from five real buses.
+//! - `shutdown`: a shutdown as a sequence.
 
-fn main() {}
+mod event_way;
+mod palette;
+mod policies;
+mod run;
+mod shutdown;
+mod svg;
+mod watcher_life;
+
+use std::error::Error;
+use std::path::Path;
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let checks = match env::args().nth(1).as_deref() {
+        None => false,
+        Some("--check") => true,
+        Some(other) => return Err(format!("the argument must be --check, got {other}").into()),
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/pictures");
+    for (name, picture) in [
+        ("event-way.svg", event_way::draw()),
+        ("watcher-life.svg", watcher_life::draw()),
+        ("policies.svg", policies::draw()?),
+        ("shutdown.svg", shutdown::draw()),
+    ] {
+        let file = folder.join(name);
+        if !checks {
+            fs::create_dir_all(&folder)?;
+            fs::write(&file, picture)?;
+        } else if fs::read_to_string(&file).ok().as_ref() != Some(&picture) {
+            let hint = "run `cargo run -p eventcast-book --bin pictures`";
+            return Err(format!("docs/book/pictures/{name} is not what the program draws: {hint}").into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The life of a watcher: registration, offers, gaps, and every end.
+
+use crate::palette::Meaning::{self, Bus, Caller, End, Gap, Loss, Queue, Reader};
+use crate::svg::{Anchor, Area, Font, Svg};
+
+const DESCRIPTION: &str = "A registration waits in the incoming queue among the events. The dispatcher carries it out, and \
+first offers the watcher the past that the history has. From then on the bus offers it every event. Events that are \
+lost appear as a gap in their place. There are five ways to end. Stopped, evicted, and with the bus: the reader receives \
+what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A shutdown by deadline abandons \
+what handlers have not handled, and what waits for room.";
+
+/// A way to end: its cause, what happens to the queue, and what the reader gets.
+struct Ending {
+    name: &'static str,
+    cause: &'static [&'static str],
+    queue: &'static [&'static str],
+    loses: bool,
+    reader: &'static [&'static str],
+}
+
+const ENDINGS: [Ending; 5] = [
+    Ending {
+        name: "stopped",
+        cause: &["`stop()` of the watcher", "or of a handle of it,", "or its filter panics"],
+        queue: &["The bus offers it", "nothing more.", "What is queued", "stays readable."],
+        loses: false,
+        reader: &["reads the rest, then", "`Stopped`"],
+    },
+    Ending {
+        name: "evicted",
+        cause: &["An event does not", "fit, and the policy", "is `Evict`."],
+        queue: &["The event counts as", "dropped: `evicted`.", "What is queued", "stays readable."],
+        loses: false,
+        reader: &["reads the rest, then", "`Evicted`"],
+    },
+    Ending {
+        name: "bus closed",
+        cause: &["`close()`, a shutdown,", "or the drop of the", "last `Broadcaster`"],
+        queue: &["The bus offers all", "that it accepted.", "What is queued", "stays readable."],
+        loses: false,
+        reader: &["reads the rest, then", "`Closed`"],
+    },
+    Ending {
+        name: "dropped",
+        cause: &["The reader is dropped,", "or a handler panics", "with `stop_on_panic`."],
+        queue: &["The queue is emptied", "at once. Its events", "count as dropped:", "`stopped`."],
+        loses: true,
+        reader: &["gets nothing more", "no reason"],
+    },
+    Ending {
+        name: "abandoned",
+        cause: &["A shutdown comes to", "its deadline, and a", "handler has not ended."],
+        queue: &["It ends its event.", "The rest counts as", "dropped:", "`abandoned`."],
+        loses: true,
+        reader: &["gets nothing more", "no reason"],
+    },
+];
+
+pub(crate) fn draw() -> String {
+    let mut svg = Svg::new(700, "The life of a watcher", DESCRIPTION);
+    beginning(&mut svg);
+    stream(&mut svg);
+    for (x, ending) in (16..).step_by(155).zip(&ENDINGS) {
+        end(&mut svg, x, ending);
+    }
+    departure(&mut svg);
+    svg.legend(678, &[Caller, Bus, Queue, Reader, Loss, Gap, End]);
+    svg.finish()
+}
+
+/// Draws the registration and its way through the incoming queue.
+fn beginning(svg: &mut Svg) {
+    svg.boxed(Area::new(16, 48, 168, 60), Caller, &["`watch()`, `watch_async()`", "sends a registration,", "and returns"]);
+    svg.arrow(&[(184, 78), (214, 78)], Queue);
+    svg.area(Area::new(216, 48, 250, 60), Queue);
+    svg.text((341, 64), Anchor::Middle, Font::Plain, "incoming queue");
+    let entries = [("6", 26), ("registration", 92), ("5", 26), ("4", 26)];
+    let mut x = 248;
+    for (text, width) in entries {
+        svg.boxed(Area::new(x, 74, width, 22), Queue, &[text]);
+        x += width + 4;
+    }
+    svg.arrow(&[(466, 78), (496, 78)], Queue);
+    svg.boxed(
+        Area::new(498, 48, 286, 60),
+        Bus,
+        &["the dispatcher registers it", "behind event 5. With a start in the past,", "it first offers what the history has."],
+    );
+    svg.lines((16, 128), Anchor::Start, &["Closed before: `WatchError::Stopped`"]);
+    svg.arrow(&[(640, 108), (640, 140)], Queue);
+}
+
+/// Draws the stream of a watcher: events, a gap, and events again.
+fn stream(svg: &mut Svg) {
+    svg.area(Area::new(16, 142, 768, 96), Bus);
+    svg.text((30, 161), Anchor::Start, Font::Bold, "registered");
+    svg.text((112, 161), Anchor::Start, Font::Plain, "The bus offers it every event from its place in the order on.");
+    let text = "If its queue is full, the policy decides. Lost events become a gap, and the watcher reads on:";
+    svg.text((30, 179), Anchor::Start, Font::Plain, text);
+    svg.text((30, 211), Anchor::Start, Font::Plain, "the reader gets");
+    let items = [
+        ("Lagged(3)", Gap),
+        ("4", Reader),
+        ("5", Reader),
+        ("6", Reader),
+        ("7", Reader),
+        ("Lagged(2)", Gap),
+        ("10", Reader),
+        ("11", Reader),
+    ];
+    let mut x = 150;
+    for (text, meaning) in items {
+        let width = if meaning == Gap { 74 } else { 30 };
+        svg.boxed(Area::new(x, 196, width, 22), meaning, &[text]);
+        x += width + 4;
+    }
+    svg.arrow(&[(x + 2, 207), (x + 34, 207)], Reader);
+    svg.text((150, 232), Anchor::Start, Font::Plain, "before the history");
+    svg.text((364, 232), Anchor::Start, Font::Plain, "lost: the queue was full");
+}
+
+/// Draws one way to end, as a column.
+fn end(svg: &mut Svg, x: i32, ending: &Ending) {
+    let (width, middle) = (148, x + 74);
+    let queue_meaning: Meaning = if ending.loses { Loss } else { Queue };
+    svg.arrow(&[(middle, 238), (middle, 262)], End);
+    svg.boxed(Area::new(x, 264, width, 24), End, &[ending.name]);
+    svg.area(Area::new(x, 288, width, 66), Caller);
+    svg.lines((middle, 309), Anchor::Middle, ending.cause);
+    svg.arrow(&[(middle, 354), (middle, 380)], queue_meaning);
+    svg.area(Area::new(x, 382, width, 84), queue_meaning);
+    svg.lines((middle, 404), Anchor::Middle, ending.queue);
+    svg.arrow(&[(middle, 466), (middle, 492)], if ending.loses { End } else { Reader });
+    svg.area(Area::new(x, 494, width, 50), if ending.loses { Caller } else { Reader });
+    svg.lines((middle, 515), Anchor::Middle, ending.reader);
+    svg.arrow(&[(middle, 544), (middle, 570)], End);
+}
+
+/// Draws the departure, which follows every end.
+fn departure(svg: &mut Svg) {
+    svg.boxed(
+        Area::new(16, 572, 768, 60),
+        Bus,
+        &[
+            "departed",
+            "The dispatcher has removed the watcher, and its reader has been dropped. `BusStats::departed` has its counters.",
+            "A handler that ends with the bus stays in the list, so that the report names it.",
+        ],
+    );
+    svg.text(
+        (16, 654),
+        Anchor::Start,
+        Font::Plain,
+        "`end_reason()` returns `Stopped`, `Evicted` or `Closed` once a receive has returned the end.",
+    );
+}
