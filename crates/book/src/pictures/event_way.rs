@@ -57,7 +57,11 @@ fn incoming(svg: &mut Svg) {
     exit(svg, (560, 122), &["`rejected_stopped`", "`PublishError::Stopped`", "with the event"]);
     svg.arrow(&[(WAY, 144), (WAY, 168)], Queue);
     let queue = Area::new(100, 170, 460, 64);
-    svg.boxed(Area::new(100, 170, 460, 44), Queue, &["incoming queue", "`incoming_len` entries, in one order"]);
+    svg.boxed(
+        Area::new(100, 170, 460, 44),
+        Queue,
+        &["incoming queue", "`incoming_len` entries, in one order"],
+    );
     svg.boxed(
         Area::new(100, 214, 460, 22),
         Wait,
@@ -85,7 +89,12 @@ fn distributor(svg: &mut Svg) {
             208,
             Caller,
             "direct delivery",
-            ["a publisher, while the", "dispatcher sleeps: at most", "4 watchers, all with room,", "no filter, no `DropOldest`"],
+            [
+                "a publisher, while the",
+                "dispatcher sleeps: at most",
+                "4 watchers, all with room,",
+                "no filter, no `DropOldest`",
+            ],
         ),
         (
             400,
@@ -136,8 +145,11 @@ fn watcher(svg: &mut Svg) {
 
 /// Draws the three kinds of readers, and the credit that they give back.
 fn readers(svg: &mut Svg) {
-    let readers =
-        [(100, "thread", "`recv`, `recv_ref`"), (250, "task", "`recv_async`"), (400, "handler", "`spawn`, `runner`")];
+    let readers = [
+        (100, "thread", "`recv`, `recv_ref`"),
+        (250, "task", "`recv_async`"),
+        (400, "handler", "`spawn`, `runner`"),
+    ];
     svg.arrow(&[(WAY, 658), (WAY, 702)], Reader);
     svg.text((WAY + 12, 676), Anchor::Start, Font::Plain, "a reader takes a slice of the batch,");
     svg.text((WAY + 12, 692), Anchor::Start, Font::Plain, "and learns of each gap in its place");

@@ -26,16 +26,8 @@ pub(crate) enum Meaning {
 }
 
 impl Meaning {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Caller,
-        Self::Bus,
-        Self::Queue,
-        Self::Reader,
-        Self::Wait,
-        Self::Loss,
-        Self::Gap,
-        Self::End,
-    ];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Caller, Self::Bus, Self::Queue, Self::Reader, Self::Wait, Self::Loss, Self::Gap, Self::End];
 
     /// Returns the class of an area.
     pub(crate) fn class(self) -> &'static str {

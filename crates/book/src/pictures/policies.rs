@@ -38,8 +38,15 @@ pub(crate) fn draw() -> Result<String, Box<dyn Error>> {
         panel(&mut svg, run, y);
         y += self::height(run);
     }
-    let meanings =
-        [Meaning::Caller, Meaning::Queue, Meaning::Wait, Meaning::Loss, Meaning::Gap, Meaning::Reader, Meaning::End];
+    let meanings = [
+        Meaning::Caller,
+        Meaning::Queue,
+        Meaning::Wait,
+        Meaning::Loss,
+        Meaning::Gap,
+        Meaning::Reader,
+        Meaning::End,
+    ];
     svg.legend(height - 20, &meanings);
     Ok(svg.finish())
 }
@@ -76,9 +83,10 @@ fn axis(svg: &mut Svg, run: &Run) {
             cell(svg, middle(number) - CELL / 2, 61, Meaning::Caller, event);
         }
     }
-    grid(svg, 40, 106);
+    grid(svg, 40, 80);
     let bar = |from: u64, to: u64| Area::new(left(from) + 2, 84, left(to) - left(from) - 4, ROW);
-    svg.boxed(bar(1, RETURN), Meaning::Caller, &["is away"]);
+    svg.frame(bar(1, RETURN));
+    svg.text((bar(1, RETURN).middle().0, 97), Anchor::Middle, Font::Plain, "is away");
     svg.boxed(bar(RETURN, RETURN + 1), Meaning::Reader, &["reads all that is there"]);
     svg.boxed(bar(RETURN + 1, STEPS + 1), Meaning::Reader, &["reads at once"]);
 }

@@ -1,9 +1,9 @@
 //! Five real buses, one for each overflow policy. Each has a watcher with a queue of four events,
 //! whose reader is away at first. The picture of the policies draws what happened here.
 //!
-//! Every bus runs on a clock that stands still until this program moves it, so every run is the
-//! same. After each step the program waits until the bus is quiet, or until the dispatcher waits for
-//! the reader.
+//! Every bus runs on a clock that stands still until this program moves it. After each step the
+//! program waits until the bus is quiet, or until the dispatcher waits for the reader. Every run is
+//! therefore the same.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
 /// The length of the watcher's queue.
-pub(crate) const QUEUE: usize = 4;
+pub(crate) const QUEUE: u8 = 4;
 /// The time between two steps, by the clock of the bus.
 pub(crate) const STEP_MS: u64 = 10;
 /// The step in which the reader comes back. No event is published in it.
@@ -82,7 +82,7 @@ fn run(policy: OverflowPolicy, expected: &str) -> Result<Run, Box<dyn Error>> {
     let steps = (1..=STEPS).map(|number| bus.step(number)).collect::<Result<Vec<_>, _>>()?;
     let stats = bus.reader.stats();
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued);
-    assert_eq!(bus.bus.stats().published(), bus.bus.stats().accepted);
+    assert_eq!(bus.broadcaster.stats().published(), bus.broadcaster.stats().accepted);
     let items = steps.iter().flat_map(|step| &step.received).map(|item| match item {
         Item::Event(number) => number.to_string(),
         Item::Lagged(events) => format!("Lagged({events})"),
@@ -95,7 +95,7 @@ fn run(policy: OverflowPolicy, expected: &str) -> Result<Run, Box<dyn Error>> {
 /// A bus with its only watcher.
 struct Bus {
     clock: FakeClock,
-    bus: Broadcaster<u64>,
+    broadcaster: Broadcaster<u64>,
     reader: Watcher<u64>,
     /// The events that the watcher has lost so far, from its hook.
     lost: Arc<Mutex<Vec<(DropReason, u64)>>>,
@@ -110,16 +110,16 @@ impl Bus {
         // The dispatcher takes one event at a time, so that the dispatcher and the incoming queue
         // hold what the picture shows.
         let options = BusOptions::default().incoming_len(8).max_batch(1).direct_delivery(false);
-        let bus = Broadcaster::with_clock(options, clock.clock())?;
+        let broadcaster = Broadcaster::with_clock(options, clock.clock())?;
         let lost = Arc::new(Mutex::new(Vec::new()));
         let losing = lost.clone();
         let hook = move |reason, events: &[u64]| {
             let mut losing = losing.lock().unwrap_or_else(PoisonError::into_inner);
             losing.extend(events.iter().map(|event| (reason, *event)));
         };
-        let builder = bus.watch_builder().name("reader").queue_len(QUEUE).overflow(policy);
+        let builder = broadcaster.watch_builder().name("reader").queue_len(QUEUE.into()).overflow(policy);
         let reader = builder.on_drop(hook).watch()?;
-        Ok(Self { clock, bus, reader, lost, published: 0, unread: Vec::new() })
+        Ok(Self { clock, broadcaster, reader, lost, published: 0, unread: Vec::new() })
     }
 
     /// Moves the clock, publishes the next event or lets the reader come back, and reads if the
@@ -131,7 +131,7 @@ impl Bus {
         let published = (number != RETURN).then_some(self.published + 1);
         if let Some(event) = published {
             self.published = event;
-            self.bus.publisher().publish(event)?;
+            self.broadcaster.publisher().publish(event)?;
             self.settle()?;
         }
         let is_reading = number >= RETURN && self.reader.end_reason().is_none();
@@ -144,7 +144,7 @@ impl Bus {
         });
         let (queue, held) = self.unread.split_at(usize::try_from(stats.queued)?);
         assert_eq!(held.len() as u64, stats.lag - stats.queued);
-        let incoming = (self.bus.stats().accepted + 1..=self.published).collect();
+        let incoming = (self.broadcaster.stats().accepted + 1..=self.published).collect();
         Ok(Step { published, incoming, held: held.first().copied(), queue: queue.to_vec(), lost, received })
     }
 
@@ -175,7 +175,7 @@ impl Bus {
         let begin = Instant::now();
         while !self.is_settled()? {
             if begin.elapsed() > PATIENCE {
-                return Err(format!("the bus does not become quiet: {}", self.bus.stats()).into());
+                return Err(format!("the bus does not become quiet: {}", self.broadcaster.stats()).into());
             }
             thread::sleep(Duration::from_micros(100));
         }
@@ -189,10 +189,10 @@ impl Bus {
         let stats = self.reader.stats();
         if stats.dropped.evicted > 0 {
             // The bus offers this watcher nothing more, so the dispatcher waits for nobody.
-            self.bus.flush(Duration::MAX)?;
+            self.broadcaster.flush(Duration::MAX)?;
             return Ok(true);
         }
-        let is_held = stats.queued == QUEUE as u64 && stats.lag > stats.queued;
+        let is_held = stats.queued == u64::from(QUEUE) && stats.lag > stats.queued;
         let waits = match stats.policy {
             Some(OverflowPolicy::Wait) => is_held,
             Some(OverflowPolicy::WaitFor(_)) => is_held && has_deadline,

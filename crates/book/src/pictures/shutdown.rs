@@ -1,6 +1,6 @@
 //! A shutdown as a sequence, and what a deadline changes.
 
-use crate::palette::Meaning::{self, Bus, Caller, End, Loss, Queue, Reader, Wait};
+use crate::palette::Meaning::{self, Bus, Caller, Loss, Queue, Reader, Wait};
 use crate::svg::{Anchor, Area, Font, Svg};
 
 /// The lifelines, from left to right.
@@ -25,7 +25,7 @@ pub(crate) fn draw() -> String {
     drain(&mut svg);
     finish(&mut svg);
     deadline(&mut svg);
-    svg.legend(860, &[Caller, Bus, Queue, Reader, Wait, Loss, End]);
+    svg.legend(860, &[Caller, Bus, Queue, Reader, Wait, Loss]);
     svg.finish()
 }
 
@@ -46,26 +46,102 @@ fn lifelines(svg: &mut Svg) {
     }
 }
 
-/// Draws a message between two lifelines, with its text above the line.
-fn message(svg: &mut Svg, y: i32, from: i32, to: i32, meaning: Meaning, text: &str) {
+/// Draws a message between two lifelines. Its text stands above the line, around `at`.
+fn message(svg: &mut Svg, y: i32, way: (i32, i32), meaning: Meaning, at: i32, text: &str) {
+    let (from, to) = way;
     let side = (to - from).signum();
     svg.arrow(&[(from + 5 * side, y), (to - 6 * side, y)], meaning);
-    svg.text((i32::midpoint(from, to), y - 6), Anchor::Middle, Font::Plain, text);
+    svg.text((at, y - 5), Anchor::Middle, Font::Plain, text);
 }
 
 /// Draws the time in which a lifeline does something.
-fn active(svg: &mut Svg, x: i32, from: i32, to: i32, meaning: Meaning) {
-    svg.area(Area::new(x - 5, from, 10, to - from), meaning);
+fn active(svg: &mut Svg, x: i32, span: (i32, i32), meaning: Meaning) {
+    svg.area(Area::new(x - 5, span.0, 10, span.1 - span.0), meaning);
 }
 
 /// Draws the close, and its effect on the publishers.
 fn close(svg: &mut Svg) {
-    active(svg, PUBLISHER, 96, 152, Caller);
-    message(svg, 112, PUBLISHER, GATE, Caller, "enters the gate");
-    message(svg, 132, CALLER, PUBLISHER, Caller, "");
-    message(svg, 150, PUBLISHER, GATE, Queue, "pushes, leaves");
+    active(svg, PUBLISHER, (98, 196), Caller);
+    active(svg, PUBLISHER, (210, 250), Caller);
+    active(svg, CALLER, (136, 500), Wait);
+    let at = i32::midpoint(PUBLISHER, GATE);
+    message(svg, 116, (PUBLISHER, GATE), Caller, at, "enters the gate");
+    message(svg, 144, (CALLER, GATE), Caller, i32::midpoint(CALLER, PUBLISHER), "closes the gate");
+    message(svg, 166, (CALLER, DISPATCHER), Caller, i32::midpoint(GATE, DISPATCHER), "wakes it");
+    message(svg, 190, (PUBLISHER, GATE), Queue, at, "pushes, leaves");
+    message(svg, 222, (PUBLISHER, GATE), Caller, at, "publishes");
+    message(svg, 244, (GATE, PUBLISHER), Loss, at, "`Stopped(event)`");
+    svg.note((484, 110), &["A publisher that is inside the gate", "finishes. Its event is accepted."]);
+    svg.note(
+        (484, 206),
+        &[
+            "A publish after the close gets its",
+            "event back. So does one that waits",
+            "for room in the queue.",
+        ],
+    );
 }
 
-fn drain(_: &mut Svg) {}
-fn finish(_: &mut Svg) {}
-fn deadline(_: &mut Svg) {}
+/// Draws the dispatcher, which offers everything and closes the mailboxes.
+fn drain(svg: &mut Svg) {
+    active(svg, DISPATCHER, (160, 430), Bus);
+    active(svg, HANDLER, (310, 476), Reader);
+    let (near, far) = (i32::midpoint(DISPATCHER, HANDLER), i32::midpoint(HANDLER, READER));
+    message(svg, 294, (GATE, DISPATCHER), Queue, i32::midpoint(GATE, DISPATCHER), "takes all");
+    message(svg, 316, (DISPATCHER, HANDLER), Queue, near, "offers");
+    message(svg, 338, (DISPATCHER, READER), Queue, far, "offers");
+    svg.note(
+        (90, 286),
+        &["The dispatcher goes on until", "no publisher is inside the gate", "and the queue is empty."],
+    );
+    message(svg, 378, (DISPATCHER, HANDLER), Bus, near, "closes mailbox");
+    message(svg, 400, (DISPATCHER, READER), Bus, far, "closes mailbox");
+    message(svg, 424, (DISPATCHER, CALLER), Bus, i32::midpoint(CALLER, PUBLISHER), "has ended");
+}
+
+/// Draws the ends of the readers, and the report.
+fn finish(svg: &mut Svg) {
+    message(svg, 470, (HANDLER, CALLER), Reader, i32::midpoint(DISPATCHER, HANDLER), "handled all");
+    svg.note((90, 482), &["returns the report: `complete` is true"]);
+    active(svg, READER, (520, 562), Reader);
+    svg.note(
+        (392, 518),
+        &[
+            "It reads what is queued, and then the end: `Closed`.",
+            "The caller does not wait for this watcher.",
+        ],
+    );
+}
+
+/// Draws what differs if the time of a shutdown does not suffice.
+fn deadline(svg: &mut Svg) {
+    svg.frame(Area::new(8, 580, 784, 266));
+    svg.note(
+        (8, 580),
+        &["With a deadline (`shutdown_timeout`, `shutdown_async`), if the time does not suffice"],
+    );
+    active(svg, CALLER, (620, 830), Wait);
+    active(svg, DISPATCHER, (620, 664), Wait);
+    active(svg, DISPATCHER, (664, 800), Bus);
+    active(svg, HANDLER, (620, 704), Reader);
+    active(svg, HANDLER, (704, 728), Loss);
+    let (near, far) = (i32::midpoint(DISPATCHER, HANDLER), i32::midpoint(HANDLER, READER));
+    svg.text((DISPATCHER - 12, 636), Anchor::End, Font::Plain, "waits for room");
+    svg.text((HANDLER + 12, 636), Anchor::Start, Font::Plain, "handles an event");
+    message(svg, 660, (CALLER, DISPATCHER), Caller, i32::midpoint(CALLER, PUBLISHER), "gives up");
+    message(svg, 684, (DISPATCHER, READER), Loss, far, "`abandoned`");
+    svg.note(
+        (90, 668),
+        &[
+            "The last tenth of the timeout, at",
+            "most 50 ms, is for giving up. Events",
+            "without room are then lost.",
+        ],
+    );
+    svg.note((610, 704), &["Then it gives up the rest", "of its queue: `abandoned`."]);
+    message(svg, 770, (DISPATCHER, HANDLER), Bus, near, "closes mailbox");
+    svg.text((far, 765), Anchor::Middle, Font::Plain, "closes mailbox");
+    svg.arrow(&[(HANDLER, 770), (READER - 6, 770)], Bus);
+    message(svg, 794, (DISPATCHER, CALLER), Bus, i32::midpoint(CALLER, PUBLISHER), "has ended");
+    svg.note((90, 812), &["returns the report by the deadline: `complete` is false"]);
+}

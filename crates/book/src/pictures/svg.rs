@@ -19,7 +19,8 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,
 .h{font-size:17px;font-weight:700}.b{font-weight:700}.s{text-decoration:line-through}.w{fill:#FFF}
 .m{text-anchor:middle}.e{text-anchor:end}
 .c{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}
-polyline{fill:none;stroke-width:1.5}.guide{fill:none;stroke:#CCC;stroke-width:1}";
+polyline{fill:none;stroke-width:1.5}.guide{fill:none;stroke:#CCC;stroke-width:1}
+.note{fill:#FFF;stroke:#CCC}";
 
 /// A rectangle of the picture.
 #[derive(Clone, Copy, Debug)]
@@ -126,13 +127,27 @@ impl Svg {
             Meaning::Gap => " rx=\"8\"",
             _ => "",
         };
-        self.line(&format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"{more}/>"));
+        self.line(&format!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"{more}/>"
+        ));
     }
 
     /// Draws a thin frame around several things.
     pub(crate) fn frame(&mut self, area: Area) {
         let Area { x, y, w, h } = area;
         self.line(&format!("<rect class=\"guide\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
+    }
+
+    /// Draws a note: lines of text on white, above whatever is behind.
+    pub(crate) fn note(&mut self, at: (i32, i32), lines: &[&str]) {
+        let wide = lines.iter().map(|text| width(Font::Plain, text)).max().unwrap_or(0);
+        let count = i32::try_from(lines.len()).expect("a note has few lines");
+        let (w, h) = (wide + 12, count * LEADING + 8);
+        self.line(&format!(
+            "<rect class=\"note\" x=\"{}\" y=\"{}\" width=\"{w}\" height=\"{h}\"/>",
+            at.0, at.1
+        ));
+        self.lines((at.0 + 6, at.1 + LEADING), Anchor::Start, lines);
     }
 
     /// Draws a box with lines of text in its middle. The first line is bold if there are several.
@@ -180,7 +195,8 @@ impl Svg {
             Font::Struck => "s",
         };
         let white = if is_white { "w" } else { "" };
-        let classes: Vec<&str> = [anchor, font, white].into_iter().filter(|class| !class.is_empty()).collect();
+        let classes: Vec<&str> =
+            [anchor, font, white].into_iter().filter(|class| !class.is_empty()).collect();
         let class = match classes.join(" ") {
             none if none.is_empty() => none,
             classes => format!(" class=\"{classes}\""),

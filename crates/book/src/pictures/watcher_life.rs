@@ -21,7 +21,7 @@ struct Ending {
 const ENDINGS: [Ending; 5] = [
     Ending {
         name: "stopped",
-        cause: &["`stop()` of the watcher", "or of a handle of it,", "or its filter panics"],
+        cause: &["`stop()` on the watcher", "or on a handle of it,", "or its filter panics."],
         queue: &["The bus offers it", "nothing more.", "What is queued", "stays readable."],
         loses: false,
         reader: &["reads the rest, then", "`Stopped`"],
@@ -35,7 +35,7 @@ const ENDINGS: [Ending; 5] = [
     },
     Ending {
         name: "bus closed",
-        cause: &["`close()`, a shutdown,", "or the drop of the", "last `Broadcaster`"],
+        cause: &["`close()`, a shutdown,", "or the drop of the", "last `Broadcaster`."],
         queue: &["The bus offers all", "that it accepted.", "What is queued", "stays readable."],
         loses: false,
         reader: &["reads the rest, then", "`Closed`"],
@@ -50,27 +50,31 @@ const ENDINGS: [Ending; 5] = [
     Ending {
         name: "abandoned",
         cause: &["A shutdown comes to", "its deadline, and a", "handler has not ended."],
-        queue: &["It ends its event.", "The rest counts as", "dropped:", "`abandoned`."],
+        queue: &["The handler finishes", "its event. The rest", "counts as dropped:", "`abandoned`."],
         loses: true,
         reader: &["gets nothing more", "no reason"],
     },
 ];
 
 pub(crate) fn draw() -> String {
-    let mut svg = Svg::new(700, "The life of a watcher", DESCRIPTION);
+    let mut svg = Svg::new(732, "The life of a watcher", DESCRIPTION);
     beginning(&mut svg);
     stream(&mut svg);
     for (x, ending) in (16..).step_by(155).zip(&ENDINGS) {
         end(&mut svg, x, ending);
     }
     departure(&mut svg);
-    svg.legend(678, &[Caller, Bus, Queue, Reader, Loss, Gap, End]);
+    svg.legend(708, &[Caller, Bus, Queue, Reader, Loss, Gap, End]);
     svg.finish()
 }
 
 /// Draws the registration and its way through the incoming queue.
 fn beginning(svg: &mut Svg) {
-    svg.boxed(Area::new(16, 48, 168, 60), Caller, &["`watch()`, `watch_async()`", "sends a registration,", "and returns"]);
+    svg.boxed(
+        Area::new(16, 48, 168, 60),
+        Caller,
+        &["`watch()`, `watch_async()`", "sends a registration,", "and returns"],
+    );
     svg.arrow(&[(184, 78), (214, 78)], Queue);
     svg.area(Area::new(216, 48, 250, 60), Queue);
     svg.text((341, 64), Anchor::Middle, Font::Plain, "incoming queue");
@@ -84,9 +88,13 @@ fn beginning(svg: &mut Svg) {
     svg.boxed(
         Area::new(498, 48, 286, 60),
         Bus,
-        &["the dispatcher registers it", "behind event 5. With a start in the past,", "it first offers what the history has."],
+        &[
+            "the dispatcher registers it",
+            "behind event 5. With a start in the past,",
+            "it first offers what the history has.",
+        ],
     );
-    svg.lines((16, 128), Anchor::Start, &["Closed before: `WatchError::Stopped`"]);
+    svg.lines((16, 128), Anchor::Start, &["After the close: `WatchError::Stopped`"]);
     svg.arrow(&[(640, 108), (640, 140)], Queue);
 }
 
@@ -94,8 +102,14 @@ fn beginning(svg: &mut Svg) {
 fn stream(svg: &mut Svg) {
     svg.area(Area::new(16, 142, 768, 96), Bus);
     svg.text((30, 161), Anchor::Start, Font::Bold, "registered");
-    svg.text((112, 161), Anchor::Start, Font::Plain, "The bus offers it every event from its place in the order on.");
-    let text = "If its queue is full, the policy decides. Lost events become a gap, and the watcher reads on:";
+    svg.text(
+        (112, 161),
+        Anchor::Start,
+        Font::Plain,
+        "The bus offers it every event from its place in the order on.",
+    );
+    let text =
+        "If its queue is full, the policy decides. Lost events become a gap, and the watcher reads on:";
     svg.text((30, 179), Anchor::Start, Font::Plain, text);
     svg.text((30, 211), Anchor::Start, Font::Plain, "the reader gets");
     let items = [
@@ -115,7 +129,7 @@ fn stream(svg: &mut Svg) {
         x += width + 4;
     }
     svg.arrow(&[(x + 2, 207), (x + 34, 207)], Reader);
-    svg.text((150, 232), Anchor::Start, Font::Plain, "before the history");
+    svg.text((150, 232), Anchor::Start, Font::Plain, "older than the history");
     svg.text((364, 232), Anchor::Start, Font::Plain, "lost: the queue was full");
 }
 
@@ -123,17 +137,22 @@ fn stream(svg: &mut Svg) {
 fn end(svg: &mut Svg, x: i32, ending: &Ending) {
     let (width, middle) = (148, x + 74);
     let queue_meaning: Meaning = if ending.loses { Loss } else { Queue };
-    svg.arrow(&[(middle, 238), (middle, 262)], End);
+    svg.arrow(&[(middle, 238), (middle, 262)], Bus);
     svg.boxed(Area::new(x, 264, width, 24), End, &[ending.name]);
-    svg.area(Area::new(x, 288, width, 66), Caller);
+    svg.frame(Area::new(x, 288, width, 66));
     svg.lines((middle, 309), Anchor::Middle, ending.cause);
     svg.arrow(&[(middle, 354), (middle, 380)], queue_meaning);
     svg.area(Area::new(x, 382, width, 84), queue_meaning);
     svg.lines((middle, 404), Anchor::Middle, ending.queue);
-    svg.arrow(&[(middle, 466), (middle, 492)], if ending.loses { End } else { Reader });
-    svg.area(Area::new(x, 494, width, 50), if ending.loses { Caller } else { Reader });
+    svg.arrow(&[(middle, 466), (middle, 492)], if ending.loses { Bus } else { Reader });
+    let reader = Area::new(x, 494, width, 50);
+    if ending.loses {
+        svg.frame(reader);
+    } else {
+        svg.area(reader, Reader);
+    }
     svg.lines((middle, 515), Anchor::Middle, ending.reader);
-    svg.arrow(&[(middle, 544), (middle, 570)], End);
+    svg.arrow(&[(middle, 544), (middle, 570)], Bus);
 }
 
 /// Draws the departure, which follows every end.
@@ -147,10 +166,13 @@ fn departure(svg: &mut Svg) {
             "A handler that ends with the bus stays in the list, so that the report names it.",
         ],
     );
-    svg.text(
+    svg.lines(
         (16, 654),
         Anchor::Start,
-        Font::Plain,
-        "`end_reason()` returns `Stopped`, `Evicted` or `Closed` once a receive has returned the end.",
+        &[
+            "`end_reason()` returns `Stopped`, `Evicted` or `Closed` once a receive has returned the end.",
+            "A handler that panics goes on with its next event, unless `stop_on_panic` is set.",
+            "At the deadline of a shutdown, a watcher that you read loses only the events that wait for room.",
+        ],
     );
 }
