@@ -1,0 +1,99 @@
+//! The arguments of the program.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use lexopt::ValueExt;
+use lexopt::prelude::{Long, Short, Value};
+
+pub(crate) const HELP: &str = "\
+Makes the page of figures: eventcast beside its rivals on this machine.
+
+Usage: eventcast-benches report [OPTIONS]
+       eventcast-benches render [--out DIR]
+
+`report` builds the programs versus, latency and recording in release, runs them one after the
+other, and writes what they found to DIR/figures/NAME.json. It takes about a quarter of an hour,
+in which the machine should do nothing else. Then it does what `render` does.
+
+`render` writes the page DIR/figures.md, and the plots beside the data files, from all data files
+DIR/figures/*.json. The same data files give the same bytes.
+
+Options:
+      --name NAME     The machine's name [default: the processor and the number of cores]
+      --out DIR       The folder of the page [default: docs of this repository]
+      --quick         Measure for seconds only: to see that it works. Needs --out
+      --programs DIR  Run the programs versus, latency and recording of DIR, and build nothing
+  -h, --help          Print this
+
+Exit status: 0, 1 if something failed, 2 for bad usage, 128 and the number of the signal that ended
+it. A measurement that is interrupted writes nothing.
+";
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Help,
+    /// Renders in this folder.
+    Render(PathBuf),
+    Report(Settings),
+}
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: Option<String>,
+    pub(crate) out: PathBuf,
+    pub(crate) quick: bool,
+    /// The folder of programs that are built already.
+    pub(crate) programs: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Returns the command line that does the same on another machine.
+    pub(crate) fn command(&self) -> String {
+        let mut command = "cargo run --release -p eventcast-benches -- report".to_owned();
+        if self.quick {
+            command.push_str(" --quick --out DIR");
+        }
+        if self.programs.is_some() {
+            command.push_str(" --programs DIR");
+        }
+        command
+    }
+}
+
+/// Returns the folder of the documents in the checkout that this program was built from.
+fn documents() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs")
+}
+
+pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Command, String> {
+    let says = |error: lexopt::Error| error.to_string();
+    let mut command: Option<OsString> = None;
+    let (mut name, mut out, mut programs, mut quick) = (None, None, None, false);
+    while let Some(argument) = parser.next().map_err(says)? {
+        match argument {
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Long("name") => name = Some(parser.value().and_then(ValueExt::string).map_err(says)?),
+            Long("out") => out = Some(PathBuf::from(parser.value().map_err(says)?)),
+            Long("programs") => programs = Some(PathBuf::from(parser.value().map_err(says)?)),
+            Long("quick") => quick = true,
+            Value(value) if command.is_none() => command = Some(value),
+            argument => return Err(argument.unexpected().to_string()),
+        }
+    }
+    let command = command.unwrap_or_default();
+    match command.to_str() {
+        Some("report") if quick && out.is_none() => {
+            Err("--quick needs --out DIR: its figures are not worth keeping".to_owned())
+        }
+        Some("report") => {
+            let out = out.unwrap_or_else(documents);
+            Ok(Command::Report(Settings { name, out, quick, programs }))
+        }
+        Some("render") if name.is_some() || programs.is_some() || quick => {
+            Err("render measures nothing: --name, --programs and --quick belong to `report`".to_owned())
+        }
+        Some("render") => Ok(Command::Render(out.unwrap_or_else(documents))),
+        _ => Err(format!("the command must be `report` or `render`, got {command:?}")),
+    }
+}

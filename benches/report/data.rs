@@ -1,0 +1,213 @@
+//! A data file: a machine, and the JSON documents that the programs printed there.
+//!
+//! A data file may also be made from tables that the programs printed. An object with the median,
+//! the least and the most then stands in place of the rounds, and a field without a value is left
+//! out.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use eventcast_benches::table::{median, sorted};
+
+/// The contents of a data file, as far as the page shows them.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Report {
+    /// The name of the data file, without its end.
+    #[serde(skip)]
+    pub(crate) slug: String,
+    pub(crate) machine: Machine,
+    pub(crate) date: String,
+    pub(crate) command: String,
+    #[serde(default)]
+    pub(crate) quick: bool,
+    /// The origin of the values, if the programs did not write them.
+    pub(crate) source: Option<String>,
+    pub(crate) versus: Versus,
+    pub(crate) latency: Latency,
+    pub(crate) recording: Recording,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) name: String,
+    pub(crate) processor: Option<String>,
+    pub(crate) cores: usize,
+    pub(crate) system: String,
+    pub(crate) kernel: Option<String>,
+    pub(crate) rust: Option<String>,
+    pub(crate) eventcast: Option<String>,
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Versus {
+    pub(crate) cases: Vec<Case>,
+    pub(crate) idle: Vec<Idle>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Case {
+    #[serde(rename = "case")]
+    pub(crate) name: String,
+    pub(crate) rows: Vec<Rival>,
+}
+
+/// The figures of a contender in a case, eventcast's own too.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Rival {
+    pub(crate) name: String,
+    pub(crate) manner: String,
+    #[serde(rename = "deliveries_per_second")]
+    pub(crate) rate: Rounds,
+    pub(crate) ours_to_this: f64,
+    /// The lost share of the events, from 0 to 1.
+    pub(crate) lost: Option<f64>,
+    #[serde(rename = "cpu_seconds_per_million_events")]
+    pub(crate) cpu: Option<f64>,
+    #[serde(rename = "publisher_nanos_per_event")]
+    pub(crate) publisher: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Idle {
+    pub(crate) name: String,
+    #[serde(rename = "cpu_seconds_per_second")]
+    pub(crate) cpu: f64,
+    pub(crate) bytes_per_reader: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) sections: Vec<Section>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Section {
+    pub(crate) part: String,
+    pub(crate) events_per_second: Option<u64>,
+    pub(crate) rows: Vec<Timed>,
+}
+
+/// The times of a contender in nanoseconds. A section has either latencies or costs of sending.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Timed {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) manner: String,
+    pub(crate) latency_ns: Option<Percentiles>,
+    pub(crate) sender_late_ns: Option<Percentiles>,
+    /// The number of events of a round, and of those lost in each round.
+    pub(crate) events: Option<u64>,
+    #[serde(default)]
+    pub(crate) lost: Vec<u64>,
+    pub(crate) awake_ns: Option<Percentiles>,
+    pub(crate) parked_first_ns: Option<Percentiles>,
+    pub(crate) parked_run_ns: Option<Percentiles>,
+}
+
+impl Timed {
+    /// Returns the lost share of the events, from 0 to 1.
+    pub(crate) fn lost_share(&self) -> Option<f64> {
+        let events = self.events? * self.lost.len() as u64;
+        (events > 0).then(|| self.lost.iter().sum::<u64>() as f64 / events as f64)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Percentiles {
+    pub(crate) p50: Rounds,
+    #[serde(default)]
+    pub(crate) p99: Rounds,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Recording {
+    pub(crate) rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) row: String,
+    pub(crate) figures: Vec<Figure>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    pub(crate) rounds: Rounds,
+}
+
+/// A figure of several rounds.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Rounds {
+    Each(Vec<f64>),
+    Summary { median: f64, least: Option<f64>, most: Option<f64> },
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self::Each(Vec::new())
+    }
+}
+
+impl Rounds {
+    /// Returns the median. Returns `None` if there was no round.
+    pub(crate) fn median(&self) -> Option<f64> {
+        match self {
+            Self::Each(rounds) if rounds.is_empty() => None,
+            Self::Each(rounds) => Some(median(rounds)),
+            Self::Summary { median, .. } => Some(*median),
+        }
+    }
+
+    /// Returns the least and the most, if they are known.
+    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Each(rounds) => {
+                let sorted = sorted(rounds);
+                Some((*sorted.first()?, *sorted.last()?))
+            }
+            Self::Summary { least, most, .. } => (*least).zip(*most),
+        }
+    }
+}
+
+/// The longest line of a data file that could be broken, in bytes.
+const WIDTH: usize = 180;
+
+/// Returns a document as text. Each list and object stands on one line if it fits.
+pub(crate) fn text(document: &Value) -> String {
+    let mut out = String::new();
+    put(document, 0, &mut out);
+    out.push('\n');
+    out
+}
+
+fn put(value: &Value, depth: usize, out: &mut String) {
+    let flat = value.to_string();
+    let parts: Vec<(String, &Value)> = match value {
+        _ if 2 * depth + flat.len() <= WIDTH => Vec::new(),
+        Value::Array(items) => items.iter().map(|item| (String::new(), item)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (format!("{}: ", Value::from(name.as_str())), field)).collect()
+        }
+        _ => Vec::new(),
+    };
+    if parts.is_empty() {
+        out.push_str(&flat);
+        return;
+    }
+    let (open, close) = if value.is_array() { ('[', ']') } else { ('{', '}') };
+    out.push(open);
+    for (number, (name, part)) in parts.into_iter().enumerate() {
+        out.push_str(if number > 0 { ",\n" } else { "\n" });
+        out.push_str(&"  ".repeat(depth + 1));
+        out.push_str(&name);
+        put(part, depth + 1, out);
+    }
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+    out.push(close);
+}

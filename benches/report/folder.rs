@@ -1,0 +1,87 @@
+//! The folder of the page: figures.md, and beside it figures/ with the data files and the plots.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::data::Report;
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    out: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new(out: PathBuf) -> Self {
+        Self { out }
+    }
+
+    fn figures(&self) -> PathBuf {
+        self.out.join("figures")
+    }
+
+    pub(crate) fn make(&self) -> Result<(), String> {
+        let figures = self.figures();
+        fs::create_dir_all(&figures).map_err(|error| format!("cannot make {}: {error}", figures.display()))
+    }
+
+    /// Returns the path of the page.
+    pub(crate) fn page(&self) -> PathBuf {
+        self.out.join("figures.md")
+    }
+
+    /// Returns the path of the data file of the machine with this name.
+    pub(crate) fn data_file(&self, name: &str) -> Result<PathBuf, String> {
+        let slug = slug(name);
+        let is_plain = |c: char| c.is_alphanumeric() || " ,.:;()@+-_/".contains(c);
+        if slug.is_empty() || !name.chars().all(is_plain) {
+            return Err(format!(
+                "--name must be of letters, digits, spaces and any of ,.:;()@+-_/ and have a letter or digit of ASCII, \
+                 got {name:?}"
+            ));
+        }
+        Ok(self.figures().join(format!("{slug}.json")))
+    }
+
+    /// Returns the path of a plot.
+    pub(crate) fn plot(&self, slug: &str, kind: &str) -> PathBuf {
+        self.figures().join(format!("{slug}-{kind}.svg"))
+    }
+
+    /// Reads all data files, in the order of their names.
+    pub(crate) fn read(&self) -> Result<Vec<Report>, String> {
+        let figures = self.figures();
+        let cannot_read =
+            |path: &Path, error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
+        let entries = fs::read_dir(&figures).map_err(|error| cannot_read(&figures, &error))?;
+        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        let mut paths = paths.map_err(|error| cannot_read(&figures, &error))?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths.sort();
+        if paths.is_empty() {
+            return Err(format!("cannot find a data file in {}: `report` makes one", figures.display()));
+        }
+        let read = |path: &PathBuf| {
+            let text = fs::read_to_string(path).map_err(|error| cannot_read(path, &error))?;
+            let mut report: Report =
+                serde_json::from_str(&text).map_err(|error| cannot_read(path, &error))?;
+            report.slug = path.file_stem().map(|stem| stem.to_string_lossy().into()).unwrap_or_default();
+            Ok(report)
+        };
+        paths.iter().map(read).collect()
+    }
+
+    /// Writes a file, and prints its path.
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+        fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        println!("{}", path.strip_prefix(&self.out).unwrap_or(path).display());
+        Ok(())
+    }
+}
+
+/// Returns the name with only what suits a file's name and an address: small letters, digits, and
+/// single dashes between them.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let slug: String = name.chars().map(plain).collect();
+    slug.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}

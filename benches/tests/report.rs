@@ -1,0 +1,195 @@
+//! The page of figures is the one that its data files give, and the program that makes both works.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_eventcast-benches");
+
+fn documents() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+/// Makes an empty folder with this name.
+fn empty(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(folder.join("figures")).unwrap();
+    folder
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn rendered(folder: &Path) {
+    let output = run(&["render", "--out", folder.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", errors(&output));
+}
+
+/// Returns the files of the page in this folder, by their paths.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut paths = vec![folder.join("figures.md")];
+    paths.extend(fs::read_dir(folder.join("figures")).unwrap().map(|entry| entry.unwrap().path()));
+    let file = |path: PathBuf| {
+        let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    paths.into_iter().map(file).collect()
+}
+
+/// Returns the data files of the repository.
+fn data_files() -> BTreeMap<String, String> {
+    let is_data = |name: &String| Path::new(name).extension().is_some_and(|end| end == "json");
+    files(&documents()).into_iter().filter(|(name, _)| is_data(name)).collect()
+}
+
+#[test]
+fn the_page_and_the_plots_are_those_of_the_data_files() {
+    let folder = empty("render");
+    for (name, text) in data_files() {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    rendered(&folder);
+    let (kept, made) = (files(&documents()), files(&folder));
+    assert_eq!(kept.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, text) in kept {
+        let hint = "`cargo run --release -p eventcast-benches -- render` writes it again";
+        assert!(made[&name] == text, "docs/{name} is not the one that the data files give: {hint}");
+    }
+}
+
+#[test]
+fn the_page_shows_every_machine() {
+    let page = fs::read_to_string(documents().join("figures.md")).unwrap();
+    for (name, text) in data_files() {
+        let data: Value = serde_json::from_str(&text).unwrap();
+        let machine = data["machine"]["name"].as_str().unwrap();
+        assert!(page.contains(&format!("\n## {machine}\n")), "{machine} is missing");
+        let plots = ["throughput", "latency"].map(|kind| name.replace(".json", &format!("-{kind}.svg")));
+        assert!(plots.iter().all(|plot| page.contains(&format!("({plot})"))), "{machine} has no plots");
+        assert_eq!(data["quick"], false, "the figures of {machine} are those of a trial");
+    }
+}
+
+#[test]
+fn a_quick_report_measures_and_renders() {
+    let folder = empty("quick");
+    let out = folder.to_str().unwrap();
+    let programs = Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
+    let output = run(&["report", "--quick", "--name", "A machine (1)", "--out", out, "--programs", programs]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let made = files(&folder);
+    let names: Vec<_> = made.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "figures.md",
+            "figures/a-machine-1-latency.svg",
+            "figures/a-machine-1-throughput.svg",
+            "figures/a-machine-1.json"
+        ]
+    );
+    let data: Value = serde_json::from_str(&made["figures/a-machine-1.json"]).unwrap();
+    assert_eq!((&data["machine"]["name"], &data["quick"]), (&"A machine (1)".into(), &true.into()));
+    for rows in [&data["versus"]["cases"], &data["latency"]["sections"], &data["recording"]["rows"]] {
+        assert!(rows.as_array().is_some_and(|rows| rows.len() > 5), "{rows}");
+    }
+    for part in
+        ["## A machine (1)\n", "| eventcast | ", "| eventcast handler | ", "| `correlator` | ", "trial"]
+    {
+        assert!(made["figures.md"].contains(part), "{part} is missing:\n{}", made["figures.md"]);
+    }
+    rendered(&folder);
+    assert_eq!(files(&folder), made, "a second rendering gives the same bytes");
+}
+
+#[test]
+fn it_says_what_is_wrong_with_its_arguments() {
+    for (arguments, part) in [
+        (&[][..], r#"the command must be `report` or `render`, got """#),
+        (&["measure"], r#"the command must be `report` or `render`, got "measure""#),
+        (&["report", "now"], r#"unexpected argument "now""#),
+        (&["report", "--slow"], "invalid option '--slow'"),
+        (&["report", "--quick"], "--quick needs --out DIR"),
+        (&["report", "--out"], "missing argument for option '--out'"),
+        (&["render", "--name", "x"], "render measures nothing"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let errors = errors(&output);
+        assert!(errors.contains(part), "{arguments:?}: {errors}");
+        assert!(errors.ends_with("Try `eventcast-benches --help`.\n"), "{arguments:?}: {errors}");
+        assert!(output.stdout.is_empty());
+    }
+    let help = run(&["--help"]);
+    assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("Usage: "));
+}
+
+#[test]
+fn it_says_why_it_cannot_make_the_page() {
+    let folder = empty("wrong");
+    let out = folder.to_str().unwrap();
+    for (arguments, part) in [
+        (&["render"][..], "cannot find a data file in "),
+        (&["report", "--name", "a|b", "--programs", "/nowhere"], "--name must be of letters, "),
+        (&["report", "--name", "...", "--programs", "/nowhere"], r#"got "...""#),
+        (&["report", "--name", "x", "--programs", "/nowhere"], "cannot run /nowhere/versus: "),
+    ] {
+        let output = run(&[arguments, &["--out", out]].concat());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(errors(&output).contains(part), "{arguments:?}: {}", errors(&output));
+    }
+    assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0, "a failure writes nothing");
+    fs::write(folder.join("figures/broken.json"), "{\"machine\": 1}").unwrap();
+    let output = run(&["render", "--out", out]);
+    let errors = errors(&output);
+    assert!(errors.contains("cannot read ") && errors.contains("broken.json: invalid type"), "{errors}");
+}
+
+/// Linux shows when a process listens for a signal.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_report_writes_nothing() {
+    const INTERRUPT: u32 = 2;
+    let folder = empty("interrupted");
+    let programs = Path::new(PROGRAM).parent().unwrap();
+    let mut child = Command::new(PROGRAM)
+        .args(["report", "--name", "x", "--out"])
+        .arg(&folder)
+        .arg("--programs")
+        .arg(programs)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id().to_string();
+    loop {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        let caught = u64::from_str_radix(caught.unwrap_or("0"), 16).unwrap();
+        if caught & (1 << (INTERRUPT - 1)) != 0 {
+            break;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    // The pipes close when the measuring program has ended, too.
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let errors = errors(&output);
+    assert!(errors.ends_with("eventcast-benches: interrupted, nothing is written\n"), "{errors}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0);
+}
