@@ -13,8 +13,11 @@ use serde_json::Value;
 use signal_hook::consts::TERM_SIGNALS;
 
 /// The programs in the order in which they run, each with the time that it takes about.
-pub(crate) const PROGRAMS: [(&str, &str); 3] =
-    [("versus", "about five minutes"), ("latency", "about three minutes"), ("recording", "some minutes")];
+pub(crate) const PROGRAMS: [(&str, &str); 3] = [
+    ("versus", "about four minutes"),
+    ("latency", "about three minutes"),
+    ("recording", "about two minutes"),
+];
 
 /// The places of the programs.
 #[derive(Debug)]

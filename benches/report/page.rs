@@ -20,7 +20,7 @@ cargo run --release -p eventcast-benches -- report --name \"My machine\" --out /
 cargo run --release -p eventcast-benches -- render
 ```
 
-The first command takes about a quarter of an hour. Let the machine do nothing else meanwhile. The command writes the page,
+The first command takes about ten minutes. Let the machine do nothing else meanwhile. The command writes the page,
 and into the folder `figures` a data file and two plots for each machine. A data file has every round of every contender. The
 second command writes into another folder. The third command measures nothing. It makes page and plots from the data files.
 
