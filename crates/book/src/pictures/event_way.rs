@@ -175,6 +175,6 @@ fn equations(svg: &mut Svg) {
         svg.text((30, y), Anchor::Start, Font::Plain, left);
         svg.text((102, y), Anchor::Start, Font::Plain, right);
     }
-    let gaps = "Events lost as `incoming`, `oldest` or `timed_out` reach the reader as a gap, `Lagged(n)`, in their place.";
+    let gaps = "A reader learns of `incoming`, `oldest`, `timed_out`, and `abandoned` for want of room, by a gap: `Lagged(n)`.";
     svg.text((30, 892), Anchor::Start, Font::Plain, gaps);
 }
