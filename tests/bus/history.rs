@@ -411,13 +411,16 @@ fn the_history_holds_its_events_and_no_others() {
 fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
     const EVENTS: u64 = 20_000;
     let bus = Broadcaster::with_options(BusOptions::default().history(300).max_batch(16)).unwrap();
+    // Its queue holds everything, so it knows the event of each position.
+    let all = bus.watch_builder().queue_len(EVENTS as usize).watch().unwrap();
     let publishing: Vec<_> = (0..2)
-        .map(|_| {
+        .map(|publisher| {
+            let own = publisher * EVENTS..publisher * EVENTS + EVENTS / 2;
             let publisher = bus.publisher();
-            thread::spawn(move || (0..EVENTS / 2).for_each(|event| publisher.publish(event).unwrap()))
+            thread::spawn(move || own.for_each(|event| publisher.publish(event).unwrap()))
         })
         .collect();
-    let (mut position, mut received, mut lost, mut visits) = (0, 0, 0, 0);
+    let (mut position, mut received, mut lost, mut visits) = (0, Vec::new(), 0, 0);
     while position < EVENTS {
         let policy = [DropIncoming, DropOldest, Wait, Evict][visits % 4];
         let builder = bus.watch_builder().queue_len(1 + visits % 50).overflow(policy);
@@ -427,7 +430,10 @@ fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
                 break;
             }
             match watcher.recv() {
-                Ok(Event(_)) => (received, position) = (received + 1, position + 1),
+                Ok(Event(event)) => {
+                    position += 1;
+                    received.push((position, event));
+                }
                 Ok(Lagged(count)) => (lost, position) = (lost + count, position + count),
                 Err(_) => break,
             }
@@ -439,5 +445,9 @@ fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
         thread.join().unwrap();
     }
     assert!(bus.shutdown().complete);
-    assert_eq!(received + lost, EVENTS);
+    assert_eq!(received.len() as u64 + lost, EVENTS);
+    let all: Vec<_> = all.into_iter().map(|delivery| delivery.event().unwrap()).collect();
+    for (position, event) in received {
+        assert_eq!(event, all[position as usize - 1], "at position {position}");
+    }
 }

@@ -5,7 +5,7 @@ mod documents;
 use std::collections::HashMap;
 use std::path::Path;
 
-use documents::{Document, all, headings, links, root};
+use documents::{Document, all, headings, hidden_links, links, root};
 
 /// Returns the anchors of a document as GitHub and mdBook make them of its headings.
 fn anchors(document: &Document) -> Vec<String> {
@@ -34,7 +34,7 @@ fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) ->
     if from.path.starts_with("docs/") && !target.starts_with("docs/") {
         return Some("leads out of the book".to_owned());
     }
-    if !root().join(&target).exists() {
+    if !root().join(&target).is_file() {
         return Some(format!("there is no {target}"));
     }
     let anchor = anchor?;
@@ -68,6 +68,8 @@ fn every_link_leads_somewhere() {
                 faults.push(format!("{}: {link}: {fault}", document.path));
             }
         }
+        let hidden = hidden_links(&document.text).into_iter();
+        faults.extend(hidden.map(|link| format!("{}: {link}: cannot be followed", document.path)));
     }
     assert!(seen > 100, "only {seen} links found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -84,4 +86,12 @@ fn a_link_to_nothing_is_a_fault() {
     for link in ["#one", "#the-same-2", "nothing.md", "guarantees.md#two", "../README.md"] {
         assert!(fault(&page, link, &anchors).is_some(), "{link}");
     }
+}
+
+#[test]
+fn a_link_that_no_check_would_follow_is_found() {
+    for text in ["[a][gone]", "<a href=\"gone.md\">a</a>", "before <img src=\"gone.svg\"> behind"] {
+        assert_eq!(hidden_links(text).len(), 1, "{text}");
+    }
+    assert!(hidden_links("[a][there] and `[a][gone]`, [Unreleased]\n\n[there]: there.md").is_empty());
 }

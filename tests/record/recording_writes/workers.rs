@@ -337,4 +337,16 @@ fn who_waits_for_the_end_waits_until_the_sink_has_gone() {
     }
 }
 
+#[test]
+fn a_shutdown_waits_until_the_sink_has_gone() {
+    for workers in [1, 3] {
+        let events = EventBroadcaster::new().unwrap();
+        let (gone_tx, gone) = mpsc::channel();
+        events.recording().workers(workers).start(Farewell(gone_tx)).unwrap();
+        record(&events, "web-0", "Started");
+        assert!(events.shutdown().complete);
+        assert_eq!(gone.try_recv(), Ok(()));
+    }
+}
+
 // ── which errors are worth it ──

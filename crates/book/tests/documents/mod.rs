@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 /// A document, with its path in the repository.
 pub(crate) struct Document {
@@ -21,7 +21,7 @@ pub(crate) fn root() -> PathBuf {
 /// for readers of the book.
 pub(crate) fn all() -> Vec<Document> {
     let mut documents = Vec::new();
-    for folder in [".", "docs", "docs/book", "crates/cli", "crates/kube", "crates/nats"] {
+    for folder in [".", "docs", "docs/book", "crates/cli", "crates/kube", "crates/nats", "loom-tests"] {
         documents.extend(of(folder));
     }
     assert!(documents.len() > 20, "only {} documents found", documents.len());
@@ -53,6 +53,39 @@ pub(crate) fn links(text: &str) -> Vec<String> {
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 Some(dest_url.into_string())
             }
+            _ => None,
+        })
+        .collect()
+}
+
+/// Returns the links in HTML, and those to a name that is not defined. [`links`] has neither.
+pub(crate) fn hidden_links(text: &str) -> Vec<String> {
+    let mut hidden = Vec::new();
+    let mut undefined = |link: BrokenLink<'_>| {
+        // `[Unreleased]` alone is a text.
+        if link.link_type != LinkType::Shortcut {
+            hidden.push(link.reference.to_string());
+        }
+        None
+    };
+    let parser = Parser::new_with_broken_link_callback(text, Options::ENABLE_TABLES, Some(&mut undefined));
+    let in_html: Vec<_> = parser
+        .filter_map(|event| match event {
+            Event::Html(html) | Event::InlineHtml(html) if html.contains("href") || html.contains("src") => {
+                Some(html.into_string())
+            }
+            _ => None,
+        })
+        .collect();
+    hidden.extend(in_html);
+    hidden
+}
+
+/// Returns what stands behind the fences of all code blocks. Indented code has none.
+pub(crate) fn languages(text: &str) -> Vec<String> {
+    events(text)
+        .filter_map(|event| match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => Some(language.into_string()),
             _ => None,
         })
         .collect()
