@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::data::Report;
 
+/// The longest name of a data file, without its end. File systems take 255 bytes.
+const LONGEST_SLUG: usize = 100;
+
 #[derive(Debug)]
 pub(crate) struct Folder {
     out: PathBuf,
@@ -33,10 +36,10 @@ impl Folder {
     pub(crate) fn data_file(&self, name: &str) -> Result<PathBuf, String> {
         let slug = slug(name);
         let is_plain = |c: char| c.is_alphanumeric() || " ,.:;()@+-_/".contains(c);
-        if slug.is_empty() || !name.chars().all(is_plain) {
+        if slug.is_empty() || slug.len() > LONGEST_SLUG || !name.chars().all(is_plain) {
             return Err(format!(
-                "--name must be of letters, digits, spaces and any of ,.:;()@+-_/ and have a letter or digit of ASCII, \
-                 got {name:?}"
+                "--name must be of letters, digits, spaces and any of ,.:;()@+-_/ and have 1 to {LONGEST_SLUG} letters \
+                 or digits of ASCII, got {name:?}"
             ));
         }
         Ok(self.figures().join(format!("{slug}.json")))
@@ -47,8 +50,46 @@ impl Folder {
         self.figures().join(format!("{slug}-{kind}.svg"))
     }
 
+    /// Checks before the minutes of measuring that this machine's results can be kept: the other
+    /// data files are sound, this one is not another machine's, and all can be written.
+    pub(crate) fn check(&self, file: &Path, name: &str) -> Result<(), String> {
+        for report in self.reports()? {
+            let is_same = file.file_stem().is_some_and(|stem| *stem == *report.slug);
+            if is_same && report.machine.name != name {
+                return Err(format!(
+                    "{} holds {:?}: choose another --name, or remove the file",
+                    file.display(),
+                    report.machine.name
+                ));
+            }
+        }
+        let cannot_write =
+            |path: &Path, error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
+        let page = self.page();
+        for path in [file, &page] {
+            let is_new = !path.exists();
+            let open = fs::OpenOptions::new().append(true).create(true).open(path);
+            open.map_err(|error| cannot_write(path, &error))?;
+            if is_new {
+                fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads all data files, in the order of their names.
     pub(crate) fn read(&self) -> Result<Vec<Report>, String> {
+        let reports = self.reports()?;
+        if reports.is_empty() {
+            return Err(format!(
+                "cannot find a data file in {}: `report` makes one",
+                self.figures().display()
+            ));
+        }
+        Ok(reports)
+    }
+
+    fn reports(&self) -> Result<Vec<Report>, String> {
         let figures = self.figures();
         let cannot_read =
             |path: &Path, error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
@@ -57,9 +98,6 @@ impl Folder {
         let mut paths = paths.map_err(|error| cannot_read(&figures, &error))?;
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
         paths.sort();
-        if paths.is_empty() {
-            return Err(format!("cannot find a data file in {}: `report` makes one", figures.display()));
-        }
         let read = |path: &PathBuf| {
             let text = fs::read_to_string(path).map_err(|error| cannot_read(path, &error))?;
             let mut report: Report =

@@ -67,6 +67,7 @@ fn report(settings: &Settings) -> Result<(), String> {
     folder.make()?;
     let machine = machine::learn(settings.name.as_deref())?;
     let file = folder.data_file(&machine.name)?;
+    folder.check(&file, &machine.name)?;
     eprintln!("measures {} for {}", machine.name, file.display());
     let programs = match &settings.programs {
         Some(folder) => children::Programs::Taken(folder.clone()),

@@ -29,12 +29,12 @@ second command writes into another folder. The third command measures nothing. I
 - The contenders take turns within one run, so compare figures within a table. Figures of two machines differ by the
   machine, by its system and by the version of eventcast.
 - A figure is the median of its rounds. The brackets have the least and the most of the rounds.
-- In the tables of throughput, the number behind the comma is the rate of eventcast divided by the rate of the row. Above 1
+- In the tables of throughput, the number after the comma is the rate of eventcast divided by the rate of the row. Above 1
   the bus is faster. A share behind it says how many of the events the contender lost.
 - `1 to 4` means one publisher and four readers, each on a thread. A dash stands for a load that the contender cannot take,
   or for a figure that the data does not have.
 - With one reader, the line `crossbeam channel per watcher` is a raw channel between the threads.
-- In the tables of latency, the number behind the comma is the 99th percentile. A latency counts from the moment at which the
+- In the tables of latency, the number after the comma is the 99th percentile. A latency counts from the moment at which the
   event was due, so it contains the lateness of the sender.
 - Every reader checks number and order of the events. A contender that loses, doubles or reorders an event unnoticed ends
   the program.

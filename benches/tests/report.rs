@@ -137,12 +137,13 @@ fn it_says_what_is_wrong_with_its_arguments() {
 
 #[test]
 fn it_says_why_it_cannot_make_the_page() {
-    let folder = empty("wrong");
+    let (folder, long) = (empty("wrong"), "x".repeat(101));
     let out = folder.to_str().unwrap();
     for (arguments, part) in [
         (&["render"][..], "cannot find a data file in "),
         (&["report", "--name", "a|b", "--programs", "/nowhere"], "--name must be of letters, "),
         (&["report", "--name", "...", "--programs", "/nowhere"], r#"got "...""#),
+        (&["report", "--name", &long, "--programs", "/nowhere"], "have 1 to 100 letters or digits of ASCII"),
         (&["report", "--name", "x", "--programs", "/nowhere"], "cannot run /nowhere/versus: "),
     ] {
         let output = run(&[arguments, &["--out", out]].concat());
@@ -151,9 +152,39 @@ fn it_says_why_it_cannot_make_the_page() {
     }
     assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0, "a failure writes nothing");
     fs::write(folder.join("figures/broken.json"), "{\"machine\": 1}").unwrap();
-    let output = run(&["render", "--out", out]);
+    // `report` says so before it measures.
+    for arguments in [&["render"][..], &["report", "--name", "x", "--programs", "/nowhere"]] {
+        let output = run(&[arguments, &["--out", out]].concat());
+        let errors = errors(&output);
+        assert!(errors.contains("cannot read ") && errors.contains("broken.json: invalid type"), "{errors}");
+    }
+}
+
+/// Two names may give one data file.
+#[test]
+fn it_keeps_the_results_of_another_machine() {
+    let folder = empty("other");
+    let (name, text) = data_files().into_iter().next().unwrap();
+    let other =
+        serde_json::from_str::<Value>(&text).unwrap()["machine"]["name"].as_str().unwrap().to_uppercase();
+    fs::write(folder.join(&name), &text).unwrap();
+    let out = folder.to_str().unwrap();
+    let other = format!("{other}.");
+    let output = run(&["report", "--name", &other, "--programs", "/nowhere", "--out", out]);
     let errors = errors(&output);
-    assert!(errors.contains("cannot read ") && errors.contains("broken.json: invalid type"), "{errors}");
+    assert!(errors.contains("choose another --name, or remove the file"), "{errors}");
+    assert_eq!(fs::read_to_string(folder.join(&name)).unwrap(), text);
+}
+
+#[test]
+fn it_finds_a_page_that_it_cannot_write_before_it_measures() {
+    let folder = empty("page");
+    fs::create_dir(folder.join("figures.md")).unwrap();
+    let out = folder.to_str().unwrap();
+    let output = run(&["report", "--name", "x", "--programs", "/nowhere", "--out", out]);
+    let errors = errors(&output);
+    assert!(errors.contains("cannot write ") && errors.contains("figures.md: "), "{errors}");
+    assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0);
 }
 
 /// Linux shows when a process listens for a signal.

@@ -31,6 +31,7 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     options.overflow = OverflowPolicy::Wait;
     let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
     let builder = NatsPublisherBuilder::with_codec(options, Raw).subject(move |_| subject.clone());
+    complain(&format!("eventcast: connecting to {}", plain(&args.nats)));
     let told = builder.on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))));
     let out = told.attach(&bus).map_err(refusal)?;
     let publisher = bus.publisher();

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use eventcast::Delivery;
@@ -30,9 +31,18 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     options.resume.clone_from(&args.resume);
     options.start = if args.all { Start::All } else { Start::New };
     let builder = NatsSubscriberBuilder::with_codec(options, Raw);
+    complain(&format!("eventcast: connecting to {}", plain(&args.nats)));
+    // A fault that stays is told once.
+    let last = Mutex::new(String::new());
     let told = builder
         .on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))))
-        .on_error(|text| complain(&format!("eventcast: {}", plain(text))));
+        .on_error(move |text| {
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if *text != **last {
+                text.clone_into(&mut last);
+                complain(&format!("eventcast: {}", plain(text)));
+            }
+        });
     let mut watcher = told.watch().map_err(refusal)?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 && !is_over.load(Ordering::Relaxed) {
