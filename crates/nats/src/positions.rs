@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use lru::LruCache;
 
@@ -34,6 +35,26 @@ pub(crate) struct Step {
     pub(crate) repeated: u64,
     /// The number of events behind them, which are new.
     pub(crate) new: u64,
+}
+
+/// The place that a reader has reached among the events of an origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Reached {
+    pub(crate) origin: Origin,
+    /// The position behind the last event that was received.
+    pub(crate) position: u64,
+    /// With a filter, the subject of that event, and the number behind it among the subject's.
+    pub(crate) subject: Option<(Arc<str>, u64)>,
+}
+
+impl Reached {
+    /// Returns the place at an earlier position in the same message.
+    pub(crate) fn back_at(&self, position: u64) -> Self {
+        let back = self.position.saturating_sub(position);
+        let subject =
+            self.subject.as_ref().map(|(subject, number)| (subject.clone(), number.saturating_sub(back)));
+        Self { origin: self.origin.clone(), position, subject }
+    }
 }
 
 /// The positions that a reader expects.
@@ -55,16 +76,31 @@ impl Positions {
         Self { origins, subjects, has_filter, from_start: false }
     }
 
-    /// Continues with the next positions of these origins.
-    pub(crate) fn restore(&mut self, origins: &BTreeMap<String, u64>, from_start: bool) {
+    /// Continues with the next positions of these origins, and the next numbers of their subjects.
+    pub(crate) fn restore(
+        &mut self,
+        origins: &BTreeMap<String, u64>,
+        subjects: &BTreeMap<String, BTreeMap<String, u64>>,
+        from_start: bool,
+    ) {
         for (origin, next) in origins {
-            if let Some(origin) = Origin::parse(origin) {
-                self.origins.put(origin, *next);
+            let Some(known) = Origin::parse(origin) else { continue };
+            let subjects = subjects.get(origin).filter(|_| self.has_filter);
+            for (subject, number) in subjects.into_iter().flatten() {
+                self.subjects.put((known.clone(), subject.as_str().into()), *number);
             }
+            self.origins.put(known, *next);
         }
-        // With a filter, the numbers of the subjects are not saved, so an unknown subject need not
-        // begin at zero.
+        // With a filter, the position may be that of a reader with another filter or with none, so
+        // an unknown subject need not begin at zero.
         self.from_start = from_start && !self.has_filter;
+    }
+
+    /// Returns the place behind a message.
+    pub(crate) fn behind(&self, head: &Head, subject: &str) -> Reached {
+        let first = head.subject_first.filter(|_| self.has_filter);
+        let subject = first.map(|first| (subject.into(), first.saturating_add(head.count)));
+        Reached { origin: head.origin.clone(), position: head.end(), subject }
     }
 
     /// Notes that the reader sees the stream from its first message on.
@@ -211,8 +247,31 @@ mod tests {
         let message = head("a", 10, 5, 0, None);
         positions.advance(&message, "s", 3);
         let mut again = Positions::new(false);
-        again.restore(&positions.saved(), true);
+        again.restore(&positions.saved(), &BTreeMap::new(), true);
         assert_eq!(take(&mut again, &message, "s"), (0, 2, 3));
+    }
+
+    #[test]
+    fn a_filter_that_comes_back_knows_its_subjects() {
+        let positions = Positions::new(true);
+        let message = head("a", 10, 5, 0, Some(3));
+        let behind = positions.behind(&message, "s");
+        let part = behind.back_at(12);
+        for (reached, next, number) in [(&behind, 15, 8), (&part, 12, 5)] {
+            let (subject, known) = reached.subject.clone().unwrap();
+            assert_eq!((reached.position, &*subject, known), (next, "s", number));
+            let origins = BTreeMap::from([("a".to_owned(), next)]);
+            let subjects = BTreeMap::from([("a".to_owned(), BTreeMap::from([("s".to_owned(), known)]))]);
+            let mut again = Positions::new(true);
+            again.restore(&origins, &subjects, true);
+            let later = head("a", 60, 1, 0, Some(48));
+            assert_eq!(take(&mut again, &later, "s"), (48 - number, 0, 1));
+            // A position without subjects knows of no loss.
+            let mut old = Positions::new(true);
+            old.restore(&origins, &BTreeMap::new(), true);
+            assert_eq!(take(&mut old, &later, "s"), (0, 0, 1));
+        }
+        assert!(Positions::new(false).behind(&message, "s").subject.is_none());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The place that a reader saves, which is behind the place where it reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
 use tokio::time::Instant;
 
-use crate::positions::MEMORY;
+use crate::positions::{MEMORY, Reached};
 use crate::wire::Origin;
 
 use super::remote::Mark;
@@ -16,41 +17,50 @@ use super::store::SavedPosition;
 pub(crate) struct Ledger {
     sequence: u64,
     origins: LruCache<Origin, u64>,
+    /// The next number of each subject of an origin. Empty without a filter.
+    subjects: LruCache<(Origin, Arc<str>), u64>,
     pub(crate) is_changed: bool,
     pub(crate) save_at: Instant,
 }
 
 impl Ledger {
     pub(crate) fn new() -> Self {
-        let origins = LruCache::new(MEMORY);
-        Self { sequence: 0, origins, is_changed: false, save_at: Instant::now() }
+        let (origins, subjects) = (LruCache::new(MEMORY), LruCache::new(MEMORY));
+        Self { sequence: 0, origins, subjects, is_changed: false, save_at: Instant::now() }
     }
 
-    pub(crate) fn restore(&mut self, saved: &SavedPosition) {
+    pub(crate) fn restore(&mut self, saved: &SavedPosition, has_filter: bool) {
         self.sequence = saved.sequence;
         for (origin, next) in &saved.origins {
-            if let Some(origin) = Origin::parse(origin) {
-                self.origins.put(origin, *next);
+            let Some(known) = Origin::parse(origin) else { continue };
+            let subjects = saved.subjects.get(origin).filter(|_| has_filter);
+            for (subject, number) in subjects.into_iter().flatten() {
+                self.subjects.put((known.clone(), subject.as_str().into()), *number);
             }
+            self.origins.put(known, *next);
         }
     }
 
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        self.note(mark.sequence, mark.origin);
+    pub(crate) fn mark(&mut self, mark: &Mark) {
+        self.note(mark.sequence);
+        if let Some(reached) = &mark.reached {
+            self.reach(reached);
+        }
     }
 
-    pub(crate) fn note(&mut self, sequence: Option<u64>, origin: Option<(Origin, u64)>) {
+    pub(crate) fn note(&mut self, sequence: Option<u64>) {
         self.sequence = sequence.unwrap_or(self.sequence);
         self.is_changed = true;
-        if let Some((origin, next)) = origin {
-            self.origin(&origin, next);
-        }
     }
 
-    pub(crate) fn origin(&mut self, origin: &Origin, next: u64) {
+    pub(crate) fn reach(&mut self, reached: &Reached) {
         self.is_changed = true;
-        let known = self.origins.get(origin).copied().unwrap_or(0);
-        self.origins.put(origin.clone(), next.max(known));
+        let known = self.origins.get(&reached.origin).copied().unwrap_or(0);
+        self.origins.put(reached.origin.clone(), reached.position.max(known));
+        // A message that comes again reaches nothing new.
+        if let Some((subject, number)) = reached.subject.clone().filter(|_| reached.position >= known) {
+            self.subjects.put((reached.origin.clone(), subject), number);
+        }
     }
 
     pub(crate) fn due(&self, has_store: bool) -> Instant {
@@ -60,6 +70,11 @@ impl Ledger {
     pub(crate) fn position(&self, created: &str, from_start: bool) -> SavedPosition {
         let origins = self.origins.iter().map(|(origin, next)| (origin.as_str().to_owned(), *next));
         let origins: BTreeMap<_, _> = origins.collect();
-        SavedPosition { sequence: self.sequence, stream: created.to_owned(), from_start, origins }
+        let mut subjects: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for ((origin, subject), number) in &self.subjects {
+            let of_origin = subjects.entry(origin.as_str().to_owned()).or_default();
+            of_origin.insert(subject.to_string(), *number);
+        }
+        SavedPosition { sequence: self.sequence, stream: created.to_owned(), from_start, origins, subjects }
     }
 }

@@ -101,9 +101,9 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         let mut place = Place::Begin(options.start);
         let mut ledger = Ledger::new();
         if let Some(saved) = &parts.saved {
-            positions.restore(&saved.origins, saved.from_start);
+            positions.restore(&saved.origins, &saved.subjects, saved.from_start);
             place = Place::Behind { sequence: saved.sequence, created: saved.stream.as_str().into() };
-            ledger.restore(saved);
+            ledger.restore(saved, options.filter.is_some());
         }
         Self {
             parts,
@@ -196,7 +196,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             self.place = Place::Behind { sequence: begins.behind, created: self.created.clone() };
         }
         if begins.is_reset || is_first && fixed {
-            self.ledger.note(Some(begins.behind), None);
+            self.ledger.note(Some(begins.behind));
         }
         self.shared.stats.lock().sequence = begins.behind;
         let is_blind = self.positions.is_empty() && begins.removed > 0;
@@ -207,7 +207,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         // No position says how many events are missing. A message has one at least.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
-        let mark = Mark { sequence: Some(begins.behind + begins.removed), origin: None };
+        let mark = Mark { sequence: Some(begins.behind + begins.removed), reached: None };
         let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
         self.count(&put);
         if let Place::Behind { sequence, .. } = &mut self.place {
@@ -234,7 +234,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                         self.shared.state.set(BridgeState::Disconnected);
                     }
                 }
-                Some(mark) = self.marks.recv() => self.ledger.mark(mark),
+                Some(mark) = self.marks.recv() => self.ledger.mark(&mark),
                 next = session.next() => match next {
                     Ok(None) => {}
                     Ok(Some(stored)) => {
@@ -274,13 +274,14 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                 stats.own = stats.own.saturating_add(head.count);
             }
             self.arrive(sequence);
-            self.finish(Mark { sequence: Some(sequence), origin: None });
+            self.finish(&Mark { sequence: Some(sequence), reached: None });
             return true;
         }
         let step = self.positions.judge(&head, subject);
         let items = self.items(stored, &head, step);
         let gap = items.gap;
-        let mark = Mark { sequence: Some(sequence), origin: Some((head.origin.clone(), head.end())) };
+        let behind = self.positions.behind(&head, subject);
+        let mark = Mark { sequence: Some(sequence), reached: Some(behind.clone()) };
         let put = self.outlet.put(items.all, mark.clone(), &self.stop).await;
         {
             let mut stats = self.shared.stats.lock();
@@ -291,14 +292,14 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             // The events behind the accepted ones come again, unless not even the gap was put.
             if let Some(handled) = put.handled().checked_sub(gap) {
                 let end = (head.first + step.repeated).saturating_add(handled);
-                self.ledger.origin(&head.origin, end);
+                self.ledger.reach(&behind.back_at(end));
             }
             return false;
         }
         self.positions.advance(&head, subject, 0);
         self.arrive(sequence);
         if self.outlet.is_done_at_once() {
-            self.finish(mark);
+            self.finish(&mark);
         }
         true
     }
@@ -365,7 +366,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             self.complain(&format!("message {sequence}: {malformed}"));
         }
         self.arrive(sequence);
-        self.finish(Mark { sequence: Some(sequence), origin: None });
+        self.finish(&Mark { sequence: Some(sequence), reached: None });
     }
 
     fn undecodable(&self, text: &str, events: u64) {
@@ -405,13 +406,13 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         stats.panics += put.panics;
     }
 
-    fn finish(&mut self, mark: Mark) {
+    fn finish(&mut self, mark: &Mark) {
         self.ledger.mark(mark);
     }
 
     fn take_marks(&mut self) {
         while let Ok(mark) = self.marks.try_recv() {
-            self.ledger.mark(mark);
+            self.ledger.mark(&mark);
         }
     }
 

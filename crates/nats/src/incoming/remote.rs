@@ -13,7 +13,7 @@ use eventcast::error::{RecvError, RecvTimeoutError};
 use futures::Stream;
 use tokio::sync::mpsc;
 
-use crate::wire::Origin;
+use crate::positions::Reached;
 
 use super::subscriber::NatsSubscriber;
 
@@ -59,8 +59,8 @@ pub(crate) struct Chunk<T> {
 pub(crate) struct Mark {
     /// The number of the message, or `None` if it was received in part.
     pub(crate) sequence: Option<u64>,
-    /// The origin, and the position behind the last event that was received.
-    pub(crate) origin: Option<(Origin, u64)>,
+    /// The place behind the last event that was received, if the message is an origin's.
+    pub(crate) reached: Option<Reached>,
 }
 
 /// Receives the events of a stream, without a bus. It is a `Stream` of the same items.
@@ -90,7 +90,7 @@ pub struct RemoteWatcher<T> {
     marks: mpsc::UnboundedSender<Mark>,
     now: Option<Chunk<T>>,
     /// The place behind the last event that was received of the current message.
-    part: Option<(Origin, u64)>,
+    part: Option<Reached>,
     subscriber: NatsSubscriber,
 }
 
@@ -172,7 +172,7 @@ impl<T> RemoteWatcher<T> {
     fn mark_part(&mut self) {
         if let Some(part) = self.part.take() {
             // An error means that the reader has ended.
-            let _ = self.marks.send(Mark { sequence: None, origin: Some(part) });
+            let _ = self.marks.send(Mark { sequence: None, reached: Some(part) });
         }
     }
 
@@ -192,9 +192,9 @@ impl<T> RemoteWatcher<T> {
     fn take_item(&mut self) -> Option<Delivery<Remote<T>>> {
         let chunk = self.now.as_mut()?;
         let item = chunk.items.pop_front();
-        let origin = chunk.mark.as_ref().and_then(|mark| mark.origin.as_ref());
-        if let (Some(Delivery::Event(remote)), Some((origin, _))) = (&item, origin) {
-            self.part = Some((origin.clone(), remote.position.saturating_add(1)));
+        let reached = chunk.mark.as_ref().and_then(|mark| mark.reached.as_ref());
+        if let (Some(Delivery::Event(remote)), Some(reached)) = (&item, reached) {
+            self.part = Some(reached.back_at(remote.position.saturating_add(1)));
         }
         if item.is_none() {
             self.part = None;

@@ -24,6 +24,9 @@ pub struct SavedPosition {
     pub from_start: bool,
     /// The next position of each origin.
     pub origins: BTreeMap<String, u64>,
+    /// The next number of each subject of an origin, by origin. Empty if the reader has no filter.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub subjects: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// Keeps the position of a reader between two runs.

@@ -13,7 +13,7 @@ use test_support::LONG;
 
 use crate::admin::Admin;
 use crate::outgoing::in_place;
-use crate::reading::{Remote, by_three, eventually, lossless, out, publish, reader};
+use crate::reading::{Remote, by_tens, by_three, eventually, lossless, out, publish, reader};
 use crate::server::server;
 
 fn by_hand(url: &str) -> Admin {
@@ -86,6 +86,33 @@ fn a_filter_sees_its_own_gaps_exactly() {
     in_place(&numbered.collect::<Vec<_>>());
     let stats = subscriber.stats();
     assert!(stats.gaps > 50 && stats.events + stats.gaps == 110, "{stats}");
+}
+
+#[test]
+fn a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile() {
+    let server = server!();
+    let admin = Admin::new(&server.url());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("position.json");
+    let bus = lossless();
+    let out = out(&server.url()).subject(by_tens).attach(&bus).unwrap();
+    let again = || Remote::new(reader(&server.url()).filter("events.b").resume(FilePosition::new(&file)));
+    publish(&bus, &out, 0..300);
+    let mut remote = again();
+    remote.receive(100);
+    remote.ends_here();
+    for round in 1..=3 {
+        // Of each 30 events, ten are for this reader. The stream loses the first 30.
+        let first = 300 * round;
+        publish(&bus, &out, first..first + 30);
+        admin.purge("EVENTS");
+        publish(&bus, &out, first + 30..first + 60);
+        let mut remote = again();
+        assert_eq!(remote.receive(20)[0], Delivery::Lagged(10), "round {round}");
+        publish(&bus, &out, first + 60..first + 300);
+        remote.receive(80);
+        remote.ends_here();
+    }
 }
 
 /// Returns a reader of a bus that soon is full, and the watcher that does not read it.
