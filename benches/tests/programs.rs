@@ -1,5 +1,7 @@
 //! The measuring programs work, and report what is wrong with their arguments.
 
+mod interrupt;
+
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -94,31 +96,10 @@ fn latency_says_what_is_wrong_with_its_arguments() {
     assert!(printed(LATENCY, &["--help"]).contains("Usage: latency [OPTIONS]"));
 }
 
-/// Linux shows when a process listens for a signal.
 #[cfg(target_os = "linux")]
 #[test]
 fn latency_ends_at_once_when_it_is_interrupted() {
-    const INTERRUPT: u32 = 2;
-    let mut child = Command::new(LATENCY)
-        .args(["--seconds", "60", "--rate", "1k"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let id = child.id().to_string();
-    loop {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
-        let caught = u64::from_str_radix(caught.unwrap_or("0"), 16).unwrap();
-        if caught & (1 << (INTERRUPT - 1)) != 0 {
-            break;
-        }
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::yield_now();
-    }
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    let output = interrupt::interrupted(Command::new(LATENCY).args(["--seconds", "60", "--rate", "1k"]));
     assert_eq!(output.status.code(), Some(130));
     assert!(output.stdout.is_empty());
     let errors = String::from_utf8(output.stderr).unwrap();

@@ -1,5 +1,7 @@
 //! The page of figures is the one that its data files give, and the program that makes both works.
 
+mod interrupt;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -187,37 +189,14 @@ fn it_finds_a_page_that_it_cannot_write_before_it_measures() {
     assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0);
 }
 
-/// Linux shows when a process listens for a signal.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_report_writes_nothing() {
-    const INTERRUPT: u32 = 2;
     let folder = empty("interrupted");
     let programs = Path::new(PROGRAM).parent().unwrap();
-    let mut child = Command::new(PROGRAM)
-        .args(["report", "--name", "x", "--out"])
-        .arg(&folder)
-        .arg("--programs")
-        .arg(programs)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let id = child.id().to_string();
-    loop {
-        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
-        let caught = u64::from_str_radix(caught.unwrap_or("0"), 16).unwrap();
-        if caught & (1 << (INTERRUPT - 1)) != 0 {
-            break;
-        }
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::yield_now();
-    }
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    // The pipes close when the measuring program has ended, too.
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["report", "--name", "x", "--out"]).arg(&folder).arg("--programs").arg(programs);
+    let output = interrupt::interrupted(&mut command);
     assert_eq!(output.status.code(), Some(130));
     let errors = errors(&output);
     assert!(errors.ends_with("eventcast-benches: interrupted, nothing is written\n"), "{errors}");

@@ -1,5 +1,5 @@
-//! Positions and history. In these tests each event is the number of its own position, so every
-//! path that an event may take is held against one oracle.
+//! Positions and history. In most of these tests each event is the number of its own position, so
+//! every path that an event may take is held against one oracle.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use eventcast::Delivery::{self, Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait, WaitFor};
 use eventcast::bus::{EndReason, Start};
+use eventcast::error::RecvTimeoutError;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Watcher};
 use futures::StreamExt;
@@ -429,13 +430,14 @@ fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
             if position == EVENTS {
                 break;
             }
-            match watcher.recv() {
+            match watcher.recv_timeout(LONG) {
                 Ok(Event(event)) => {
                     position += 1;
                     received.push((position, event));
                 }
                 Ok(Lagged(count)) => (lost, position) = (lost + count, position + count),
-                Err(_) => break,
+                Err(RecvTimeoutError::Stopped) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("nothing comes behind {position}"),
             }
             assert_eq!(watcher.position(), Some(position));
         }
