@@ -259,9 +259,11 @@ impl<T: Clone> Distributor<T> {
             Start::After(position) => position.min(newest),
         };
         sender.state.set_start(start);
-        if sender.state.is_stopped() {
+        if !sender.is_offered() {
             // The reap that belongs to the stop does not find this sender, and may be over already.
-            // The mailbox is therefore closed here.
+            // The mailbox is therefore closed here. A handler that has given up is not reaped. Its
+            // sender stays listed to the end, so that what was accepted behind the registration is
+            // counted as abandoned.
             return sender.close(&self.lifecycle);
         }
         if start < newest {

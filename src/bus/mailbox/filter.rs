@@ -37,7 +37,7 @@ impl<T: Clone> MailboxSender<T> {
             // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
             self.state.count_panic();
             for run in runs {
-                if !self.state.is_stopped() {
+                if self.is_offered() {
                     self.offer_part(batch, run, lifecycle);
                 }
             }

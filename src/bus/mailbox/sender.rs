@@ -187,9 +187,19 @@ impl<T> MailboxSender<T> {
         self.start
     }
 
+    /// Returns whether the watcher is still offered events: it has not been stopped, or it is a
+    /// handler that has given up, whose events count as abandoned from then on.
+    pub(crate) fn is_offered(&mut self) -> bool {
+        if !self.state.is_stopped() {
+            return true;
+        }
+        self.gave_up = self.state.has_given_up();
+        self.gave_up
+    }
+
     /// Tells the watcher that this many events are missing here. None of them was offered.
     pub(crate) fn add_gap(&mut self, events: u64) {
-        if !self.state.is_stopped() {
+        if self.is_offered() {
             self.sent.decided += events;
             self.sent.missed += events;
             self.state.set_missed(self.sent.missed);
@@ -223,7 +233,7 @@ impl<T> MailboxSender<T> {
     #[cold]
     pub(crate) fn abandon(&mut self, events: usize) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
-        let events = if self.state.is_stopped() { 0 } else { events as u64 };
+        let events = if self.is_offered() { events as u64 } else { 0 };
         let lost = pending as u64 + events;
         self.sent.offered += events;
         self.state.publish_offered(self.sent.offered);
@@ -307,11 +317,8 @@ impl<T: Clone> MailboxSender<T> {
     /// Offers a batch without waiting. Returns whether the dispatcher has to wait for room for some
     /// of its events.
     pub(crate) fn offer(&mut self, batch: &Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
-        if self.state.is_stopped() {
-            self.gave_up = self.state.has_given_up();
-            if !self.gave_up {
-                return false;
-            }
+        if !self.is_offered() {
+            return false;
         }
         if let OverflowPolicy::WaitFor(limit) = self.state.policy {
             self.deadline = lifecycle.clock.deadline(limit);
@@ -329,7 +336,7 @@ impl<T: Clone> MailboxSender<T> {
     /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
     /// keeps the newest events.
     pub(crate) fn replay(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
-        if self.state.is_stopped() {
+        if !self.is_offered() {
             return;
         }
         self.is_replaying = true;

@@ -1,5 +1,6 @@
 //! G3, G8, G11: what shutdown, close, drop and stop promise.
 
+mod given_up;
 mod shutdown;
 mod stop;
 mod waits;
