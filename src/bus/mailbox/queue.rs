@@ -7,8 +7,9 @@
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
 //! The dispatcher and one reader hold this lock for a few instructions, and a publisher never holds
-//! it. The reader takes one event at a time, so that the sender can still give up the queued
-//! events. No event is cloned or dropped under the lock.
+//! it. The reader takes one event at a time, and leaves the event behind a gap in the ring until it
+//! has reported the gap, so that the sender can still drop the queued events. No event is cloned or
+//! dropped under the lock.
 
 use std::collections::VecDeque;
 
@@ -31,6 +32,15 @@ pub(crate) struct Ring<T> {
     events: usize,
     /// The highest number of events, and therefore of slices.
     most: usize,
+}
+
+/// The front of a queue, for a reader that has come to a given offset.
+pub(crate) enum Front<T> {
+    /// A slice, which has been taken out. Its offset is past the reader's if a gap precedes it.
+    Slice(BatchSlice<T>),
+    /// A gap of this many events, up to this position. The event behind it stays in the ring.
+    Gap(u64, u64),
+    Nothing,
 }
 
 impl<T> SliceQueue<T> {
@@ -64,12 +74,21 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Takes out one slice of a chain, or one event of a ring. Returns `None` if the queue is
-    /// empty.
+    /// Takes out one slice of a chain, or one event of a ring. A ring whose front is not at
+    /// `expected` is left as it is.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<BatchSlice<T>> {
+    pub(crate) fn pop_at(&self, expected: u64) -> Front<T> {
         match self {
-            Self::Chain(chain) => chain.pop(),
+            Self::Chain(chain) => chain.pop().map_or(Front::Nothing, Front::Slice),
+            Self::Ring(ring) => ring.lock().pop_at(expected),
+        }
+    }
+
+    /// Takes one event out of a ring, and returns `None` for a chain. The caller reports the gap
+    /// before the event together with it.
+    pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
+        match self {
+            Self::Chain(_) => None,
             Self::Ring(ring) => ring.lock().pop(),
         }
     }
@@ -98,6 +117,15 @@ impl<T> Ring<T> {
             self.slices.reserve_exact(held.max(4).min(self.most.saturating_sub(held)).max(1));
         }
         self.slices.push_back(slice);
+    }
+
+    fn pop_at(&mut self, expected: u64) -> Front<T> {
+        match self.slices.front() {
+            Some(front) if front.offset() > expected => {
+                Front::Gap(front.offset() - expected, front.position_behind(0))
+            }
+            _ => self.pop().map_or(Front::Nothing, Front::Slice),
+        }
     }
 
     fn pop(&mut self) -> Option<BatchSlice<T>> {

@@ -9,7 +9,7 @@ use crate::clock::Deadline;
 use crate::sync::{Arc, MANY, Parker};
 
 use super::hooks::OnAbandon;
-use super::queue::{SliceQueue, events_in};
+use super::queue::{Front, SliceQueue, events_in};
 use super::slice::{BatchSlice, Positions, SharedBatch};
 
 pub(crate) struct MailboxReceiver<T> {
@@ -116,11 +116,17 @@ impl<T> MailboxReceiver<T> {
         // queue all that came before.
         let end = self.state.end();
         let decided = self.state.decided();
-        if let Some(slice) = self.queue.pop() {
-            let gap = slice.offset() - self.expected;
-            self.expected = slice.offset();
-            self.current = Some(slice);
-            return if gap > 0 { Next::Lagged(gap) } else { Next::Event };
+        match self.queue.pop_at(self.expected) {
+            Front::Slice(slice) => {
+                let gap = self.set_current(slice);
+                return if gap > 0 { Next::Lagged(gap) } else { Next::Event };
+            }
+            Front::Gap(gap, position) => {
+                self.expected += gap;
+                self.reached = self.reached.max(position);
+                return Next::Lagged(gap);
+            }
+            Front::Nothing => {}
         }
         if decided > self.expected {
             let gap = decided - self.expected;
@@ -134,6 +140,23 @@ impl<T> MailboxReceiver<T> {
             return Next::End;
         }
         Next::Empty
+    }
+
+    /// Makes a slice the current one. Returns the length of the gap before it.
+    fn set_current(&mut self, slice: BatchSlice<T>) -> u64 {
+        let gap = slice.offset() - self.expected;
+        self.expected = slice.offset();
+        self.current = Some(slice);
+        gap
+    }
+
+    /// Takes the event behind a gap that the caller has received and not reported yet, if that
+    /// event is still in a ring. Returns the number of events that the ring has lost since.
+    pub(crate) fn take_behind_gap(&mut self) -> u64 {
+        if self.current.is_some() {
+            return 0;
+        }
+        self.queue.pop_behind_gap().map_or(0, |slice| self.set_current(slice))
     }
 
     /// Looks for the next event as [`next`](Self::next) does. If there is none, and at least so

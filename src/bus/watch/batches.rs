@@ -133,7 +133,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
         let lagged = match next {
             Next::Event => 0,
-            Next::Lagged(count) => count,
+            // A batch has the gap and the event behind it, so neither has to wait for the other.
+            Next::Lagged(count) => count + self.receiver.take_behind_gap(),
             Next::Empty | Next::End => return None,
         };
         let events = self.receiver.events().len();

@@ -27,9 +27,6 @@ pub struct Mailbox {
     deadline: Option<Duration>,
     /// The number of events that the reader has seen and still borrows.
     lent: u64,
-    /// Whether the first event of the stream is in the reader's current slice, where it cannot be
-    /// lost. With `DropOldest` this is so after the reader has received the gap before the event.
-    in_hand: bool,
     /// Whether some of the waiting events have found room, and the rest have not. The real
     /// dispatcher is not woken for little room, so it may not have moved them yet.
     pub is_unsure: bool,
@@ -49,7 +46,6 @@ impl Mailbox {
             pending: VecDeque::new(),
             deadline: None,
             lent: 0,
-            in_hand: false,
             is_unsure: false,
             is_stopped: false,
             is_closed: false,
@@ -135,7 +131,7 @@ impl Mailbox {
                 }
                 OverflowPolicy::DropOldest => {
                     self.stream.push_back(Slot::Event(event));
-                    while self.events() - u64::from(self.in_hand) > self.capacity() {
+                    while self.events() > self.capacity() {
                         self.lose_oldest();
                     }
                 }
@@ -199,11 +195,7 @@ impl Mailbox {
     }
 
     fn lose_oldest(&mut self) {
-        let mut seen = 0;
-        let oldest = self.stream.iter().position(|slot| {
-            seen += u64::from(matches!(slot, Slot::Event(_)));
-            seen > u64::from(self.in_hand)
-        });
+        let oldest = self.stream.iter().position(|slot| matches!(slot, Slot::Event(_)));
         let at = oldest.expect("there is one too many");
         let Slot::Event(event) = self.stream[at] else { unreachable!("an event was counted") };
         self.count_lost(DropReason::Oldest, event);
@@ -233,12 +225,10 @@ impl Mailbox {
         if self.has_ended() { Nothing::Ever } else { Nothing::Yet }
     }
 
-    /// Takes the gap that comes next, or returns `None` if an event comes next. A reader of
-    /// `DropOldest` then has the event behind the gap in its current slice.
+    /// Takes the gap that comes next, or returns `None` if an event comes next.
     fn take_gap(&mut self) -> Option<u64> {
         let Some(Slot::Gap(count)) = self.stream.front().copied() else { return None };
         self.stream.pop_front();
-        self.in_hand = self.spec.policy == OverflowPolicy::DropOldest && !self.stream.is_empty();
         Some(count)
     }
 
@@ -250,7 +240,6 @@ impl Mailbox {
             }
             Slot::Event(event) => {
                 self.stream.pop_front();
-                self.in_hand = false;
                 self.lent += 1;
                 Some(event)
             }
@@ -300,7 +289,6 @@ impl Mailbox {
         let reason = if abandoned { DropReason::Abandoned } else { DropReason::Stopped };
         self.figures.dropped[place(reason)] += lost;
         self.stream.clear();
-        self.in_hand = false;
         self.is_stopped = true;
         self.is_gone = true;
     }
