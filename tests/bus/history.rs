@@ -2,6 +2,7 @@
 //! every path that an event may take is held against one oracle.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ use eventcast::{Broadcaster, BusOptions, Watcher};
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use crate::support::{LONG, Live, assert_balanced, drain, hold, until};
+use crate::support::{LONG, Live, assert_balanced, drain, hold, reporting_waker, until};
 
 fn with_history(events: usize) -> Broadcaster<u64> {
     Broadcaster::with_options(BusOptions::default().history(events)).unwrap()
@@ -172,6 +173,25 @@ fn a_watcher_starts_in_the_past() {
     assert_balanced(&bus.stats());
 }
 
+/// A watcher that starts after a position that the bus has not reached starts at the newest
+/// position, and misses nothing of what follows.
+#[test]
+fn a_start_in_the_future_is_the_present() {
+    for history in [0, 5] {
+        let bus = with_history(history);
+        publish(&bus, 1..=10);
+        let mut watchers = [10, 11, 15, u64::MAX]
+            .map(|position| bus.watch_builder().start(Start::After(position)).watch().unwrap());
+        bus.flush(LONG).unwrap();
+        assert_eq!(watchers.each_ref().map(Watcher::position), [Some(10); 4]);
+        publish(&bus, 11..=16);
+        bus.shutdown();
+        for watcher in &mut watchers {
+            assert_eq!(drain(watcher), (11..=16).map(Event).collect::<Vec<_>>());
+        }
+    }
+}
+
 /// Without a history, everything between the position and now is a gap.
 #[test]
 fn without_history_the_past_is_a_gap() {
@@ -312,21 +332,35 @@ fn a_reader_that_sleeps_wakes_for_the_past() {
     assert_eq!(reading.join().unwrap(), (Ok(Event(u64::MAX - 1)), Some(1)));
 }
 
-/// With a filter that takes its time, the reader wakes for what the filter has let pass so far.
+/// With a slow filter, a task that waits is woken for the events that the filter has accepted so
+/// far.
 #[test]
 fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     let bus = Broadcaster::with_options(BusOptions::default().history(100).max_batch(1)).unwrap();
     publish(&bus, 1..=200);
-    let (tx, go) = mpsc::channel();
+    let ((entered_tx, entered), (go, gate)) = (mpsc::channel(), mpsc::channel());
     let filter = move |event: &u64| {
-        // The filter goes on from the second event when the reader has the first.
-        *event < 102 || go.recv_timeout(LONG).is_ok()
+        let _ = entered_tx.send(*event);
+        gate.recv_timeout(LONG).is_ok()
     };
     let mut watcher = bus.watch_builder().start(Start::After(0)).filter(filter).watch().unwrap();
-    assert_eq!(watcher.recv(), Ok(Lagged(100)));
+    let (waker, woken) = reporting_waker();
+    let mut poll = || watcher.poll_next_unpin(&mut Context::from_waker(&waker));
+    // The gap before the first event may be there before the first look.
+    let mut polled = poll();
+    while polled.is_pending() {
+        woken.recv_timeout(LONG).expect("the task was not woken for the gap");
+        polled = poll();
+    }
+    assert_eq!(polled, Poll::Ready(Some(Lagged(100))));
     for expected in 101..=200 {
-        assert_eq!(watcher.recv(), Ok(Event(expected)));
-        tx.send(()).unwrap();
+        // The task waits while the filter looks at the event. It is woken before the filter is
+        // through with the next one.
+        assert_eq!(entered.recv_timeout(LONG), Ok(expected));
+        assert_eq!(poll(), Poll::Pending);
+        go.send(()).unwrap();
+        woken.recv_timeout(LONG).expect("the task was not woken");
+        assert_eq!(poll(), Poll::Ready(Some(Event(expected))));
     }
 }
 

@@ -5,6 +5,7 @@ mod async_edges;
 mod async_suite;
 #[cfg(feature = "serde")]
 mod config;
+mod direct;
 mod edges;
 mod end;
 mod evict;
@@ -27,3 +28,4 @@ mod statistics;
 mod stress;
 mod support;
 mod user_code;
+mod waits_for_readers;

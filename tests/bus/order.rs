@@ -166,3 +166,29 @@ fn every_form_of_receiving_sees_the_same() {
         assert_eq!(watcher.stats().delivered, 10);
     }
 }
+
+/// Events that the dispatcher offers together are never more than `max_batch`, also where a batch
+/// follows single events.
+#[test]
+fn a_batch_that_follows_an_event_stays_within_the_limit() {
+    const MOST: usize = 4;
+    let options = BusOptions::default().incoming_len(100).max_batch(MOST);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let mut watcher = bus.watch_builder().queue_len(100).watch().unwrap();
+    let held = hold(&bus);
+    // Two events came before the dispatcher was held.
+    let mut expected = vec![u64::MAX - 1, u64::MAX];
+    for (first, single) in [(0, 1), (100, 2), (200, 3), (300, 4)] {
+        (first..first + single).for_each(|event| bus.publisher().publish(event).unwrap());
+        bus.publisher().publish_batch(first + single..first + 3 * single).unwrap();
+        expected.extend(first..first + 3 * single);
+    }
+    drop(held);
+    bus.flush(LONG).unwrap();
+    let mut received = Vec::new();
+    while let Ok(batch) = watcher.try_recv_batch() {
+        assert!(batch.len() <= MOST, "{} events behind {received:?}", batch.len());
+        received.extend_from_slice(&batch);
+    }
+    assert_eq!(received, expected);
+}

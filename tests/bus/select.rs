@@ -1,5 +1,7 @@
 //! Watchers beside other channels in crossbeam's `Select`.
 
+use std::time::Duration;
+
 use crossbeam_channel::{Select, unbounded};
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::TryRecvError;
@@ -139,4 +141,47 @@ fn what_is_lent_is_ready_to_be_given_back() {
     bus.flush(LONG).unwrap();
     assert!(!is_ready(&watcher), "everything has been received and given back");
     assert!(bus.shutdown().complete);
+}
+
+/// Once everything has been received, a `Select` waits, in whichever way it was received. A channel
+/// beside the watcher is then the one that is ready.
+#[test]
+fn a_watcher_without_events_is_not_ready() {
+    type Receive = fn(&mut Watcher<u64>) -> Result<usize, TryRecvError>;
+    let ways: [(&str, Receive); 3] = [
+        ("try_recv", |watcher| watcher.try_recv().map(|_| 1)),
+        ("try_recv_batch", |watcher| watcher.try_recv_batch().map(|batch| batch.len())),
+        ("recv_ref", |watcher| {
+            if watcher.is_empty() {
+                return watcher.try_recv().map(|_| 1);
+            }
+            watcher.recv_ref().unwrap();
+            Ok(1)
+        }),
+    ];
+    for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
+        for (way, receive) in ways {
+            let bus = bus::<u64>(16, 16);
+            let mut watcher = bus.watch_builder().overflow(policy).prefix([1, 2]).watch().unwrap();
+            let (tx, rx) = unbounded();
+            for round in 0..3 {
+                bus.publisher().publish_batch([3, 4, 5]).unwrap();
+                bus.publisher().publish(6).unwrap();
+                bus.flush(LONG).unwrap();
+                wait(&watcher);
+                let mut received = 0;
+                while let Ok(events) = receive(&mut watcher) {
+                    received += events;
+                }
+                assert_eq!(received, if round == 0 { 6 } else { 4 }, "{way}");
+                let mut select = Select::new();
+                watcher.add_to(&mut select);
+                let channel = select.recv(&rx);
+                assert!(select.ready_timeout(Duration::from_millis(1)).is_err(), "{policy:?}, {way}");
+                tx.send(round).unwrap();
+                assert_eq!(select.ready_timeout(LONG), Ok(channel));
+                assert_eq!(rx.try_recv(), Ok(round));
+            }
+        }
+    }
 }

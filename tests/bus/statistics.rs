@@ -86,6 +86,26 @@ fn departed_watchers_add_up() {
     );
 }
 
+/// A watcher that the bus has refused was never there: it is neither listed nor among those that
+/// have departed.
+#[test]
+fn a_refused_watcher_has_not_departed() {
+    let bus = bus::<u64>(1, 1);
+    let refusals = |stats: &eventcast::stats::BusStats| {
+        assert_eq!((stats.watchers.len(), stats.departed_by_name.len()), (0, 0), "{stats}");
+        assert_eq!(stats.departed.offered, 0);
+    };
+    bus.close();
+    assert!(bus.watch_builder().name("late").watch().is_err());
+    assert!(bus.watch_builder().name("late").spawn(|_| ()).is_err());
+    assert!(futures::executor::block_on(bus.watch_builder().name("late").watch_async()).is_err());
+    refusals(&bus.stats());
+    assert_eq!(bus.watchers(), 0);
+    let report = bus.shutdown();
+    assert!(report.complete);
+    refusals(&report.bus);
+}
+
 /// The sum of the watchers of one name has no policy either, because each may have its own.
 #[test]
 fn a_sum_by_name_has_no_policy() {

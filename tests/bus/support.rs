@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Wake, Waker};
+use std::thread::{self, ThreadId};
 
 use eventcast::stats::BusStats;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
@@ -89,6 +91,18 @@ pub(crate) fn turnstile<T: Send>() -> (Turnstile<T>, impl FnMut(T) + Send) {
         let _ = go_rx.recv();
     };
     (Turnstile { entered, go }, pass)
+}
+
+/// Returns a waker, and a receiver that gets the id of each thread that calls the waker.
+pub(crate) fn reporting_waker() -> (Waker, Receiver<ThreadId>) {
+    struct Reports(Sender<ThreadId>);
+    impl Wake for Reports {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(thread::current().id());
+        }
+    }
+    let (tx, callers) = mpsc::channel();
+    (Waker::from(Arc::new(Reports(tx))), callers)
 }
 
 /// An event whose copies are counted while they live.

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::PublishError;
@@ -16,6 +16,7 @@ use futures::{Stream, StreamExt};
 use crate::support::{LONG, assert_balanced, bus, hold, until, watched};
 
 use super::Ear;
+use super::timer::{Alarm, bus_with_a_busy_handler};
 
 /// One event causes one wake-up: of the task that waits, and of no task that has stopped waiting.
 #[test]
@@ -273,36 +274,31 @@ fn a_task_on_a_thread_of_the_bus_does_not_wait_for_it() {
     });
 }
 
-/// The deadlines of tasks share one thread. Each deadline is kept at its time, and none fires
-/// early.
+/// The deadlines of tasks share one thread. It wakes each task once, and not before the task's
+/// deadline. It forgets the deadline of a future that is dropped.
 #[test]
 fn deadlines_are_kept_one_by_one() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let bus = Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap();
-    let (go, gate) = mpsc::channel::<()>();
-    bus.watch_builder().spawn(move |_| gate.recv().unwrap()).unwrap();
-    bus.publisher().publish(1).unwrap();
-    let ears = [Ear::new(), Ear::new(), Ear::new()];
-    let seconds = [3, 1, 2];
-    let mut flushing: Vec<_> =
-        seconds.iter().map(|seconds| Box::pin(bus.flush_async(Duration::from_secs(*seconds)))).collect();
-    for (ear, flush) in ears.iter().zip(&mut flushing) {
-        assert!(ear.poll(flush.as_mut()).is_pending());
+    let (bus, go) = bus_with_a_busy_handler();
+    let mut tasks = [400_000, 60, 120, 61].map(|milliseconds| {
+        let timeout = Duration::from_millis(milliseconds);
+        let (alarm, mut flush) = (Alarm::new(), Box::pin(bus.flush_async(timeout)));
+        let earliest = Instant::now() + timeout;
+        let waits = alarm.poll(flush.as_mut()).is_pending();
+        (alarm, flush, earliest, waits)
+    });
+    let [(last, last_flush, ..), others @ ..] = &mut tasks;
+    for (alarm, flush, earliest, waits) in others {
+        // A task does not wait if the system did not run this thread for as long as the timeout.
+        if *waits {
+            assert!(alarm.wait() >= *earliest, "the task was woken before its deadline");
+        }
+        assert!(matches!(alarm.poll(flush.as_mut()), Poll::Ready(Err(_))));
     }
-    for (ear, flush) in [(1, 1), (2, 2)] {
-        clock.wait_for_waiters(1);
-        clock.advance(Duration::from_secs(1));
-        ears[ear].wait();
-        assert!(matches!(ears[ear].poll(flushing[flush].as_mut()), Poll::Ready(Err(_))));
-    }
-    assert!(ears[0].poll(flushing[0].as_mut()).is_pending());
-    // The last deadline is dropped before its time: the timer forgets it, and the timer's thread
-    // ends.
-    drop(flushing.remove(0));
-    while clock.waiters() > 0 {
-        std::thread::yield_now();
-    }
-    go.send(()).unwrap();
+    assert!(!last.was_called() && last.poll(last_flush.as_mut()).is_pending());
+    let alarms = tasks.map(|(alarm, ..)| alarm);
+    assert!(!alarms[0].is_held(), "the timer keeps a deadline that nothing waits for");
+    assert!(alarms.iter().all(|alarm| !alarm.was_called()), "a task was woken twice");
+    drop(go);
     assert!(bus.shutdown().complete);
 }
 

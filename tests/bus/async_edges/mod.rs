@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
 
 mod dropped;
+mod timer;
 mod wakers;
 
 use std::pin::Pin;
