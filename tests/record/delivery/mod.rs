@@ -4,7 +4,9 @@
 
 mod absorbing;
 mod bus_order;
+mod full;
 mod hanging;
+mod identity;
 mod outage;
 
 use std::sync::Mutex;

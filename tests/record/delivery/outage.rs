@@ -172,3 +172,40 @@ fn events_that_fail_hold_up_no_healthy_ones_for_minutes() {
     assert_eq!((stats.created, stats.exhausted + stats.abandoned), (HEALTHY * SECONDS, BAD * SECONDS));
     assert!(stats.exhausted > 0, "{stats}");
 }
+
+/// An event that the store refuses shows that the store is available again, although nothing else
+/// is left to write. The pauses of the next outage begin with the shortest one.
+#[test]
+fn a_refusal_ends_an_outage_and_its_growing_pauses() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, calls) = Scripted::new(&clock, |number, _| match number {
+        0 | 1 | 3 => Err(SinkError::unavailable("no connection")),
+        2 => Err(SinkError::rejected("no")),
+        _ => Ok(()),
+    });
+    let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).factor(2);
+    let builder = events.recording().correlator(without_budget()).retry(policy);
+    let recording = builder.start(sink.clone()).unwrap();
+    // Waits for a call that is due after this pause and not before.
+    let called_after = |pause: Duration| {
+        clock.wait_for_waiters(1);
+        clock.advance(pause - Duration::from_millis(1));
+        assert!(calls.try_recv().is_err(), "before {pause:?}");
+        clock.advance(Duration::from_millis(1));
+        calls.recv_timeout(LONG).unwrap_or_else(|_| panic!("not after {pause:?}"));
+    };
+    record(&events, "web-0", "Refused");
+    calls.recv_timeout(LONG).unwrap();
+    called_after(PAUSE);
+    called_after(2 * PAUSE);
+    until(|| recording.stats().rejected == 1 && recording.stats().unavailable_since.is_none());
+    record(&events, "web-0", "Stored");
+    calls.recv_timeout(LONG).unwrap();
+    until(|| recording.stats().unavailable_since.is_some());
+    called_after(PAUSE);
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.rejected, stats.unavailable_since), (1, 1, None));
+    assert_balanced(&stats);
+}
