@@ -78,11 +78,34 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
             assert_eq!(watcher.recv(), Ok(Event(number)));
         }
         // These do not all fit into the queue.
-        bus.publisher().publish_batch(EVENTS..EVENTS + stalls_after + 1).unwrap();
+        bus.publisher().publish_batch(EVENTS..=EVENTS + stalls_after).unwrap();
         until(|| clock.waiters() > 0);
         clock.advance(LIMIT);
         assert_eq!(lost.recv_timeout(LONG), Ok((DropReason::TimedOut, EVENTS + stalls_after)));
         assert_eq!(watcher.len(), EVENTS as usize);
+    }
+}
+
+/// A dispatcher that waits for room fills it in small portions, so that the reader makes room for
+/// the next ones while it handles the first.
+#[test]
+fn events_that_waited_for_room_come_in_small_batches() {
+    const QUEUE: usize = 16;
+    let bus = bus::<usize>(100, QUEUE);
+    for policy in [Wait, WaitFor(10 * LONG)] {
+        let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
+        bus.publisher().publish_batch(0..QUEUE).unwrap();
+        // The dispatcher waits with these until the first ones have been read.
+        bus.publisher().publish_batch(QUEUE..10 * QUEUE).unwrap();
+        until(|| watcher.stats().lag == 10 * QUEUE as u64);
+        let mut received = 0;
+        while received < 10 * QUEUE {
+            let batch = watcher.recv_batch_timeout(LONG).unwrap();
+            assert_eq!((batch.lagged, batch.first()), (0, Some(&received)));
+            assert!(received < QUEUE || batch.len() <= QUEUE / 4 + QUEUE / 8, "{} events", batch.len());
+            received += batch.len();
+        }
+        assert_eq!(watcher.stats().dropped.total(), 0);
     }
 }
 

@@ -1,12 +1,11 @@
 //! Flushes, and handlers that end while a flush waits for them.
 
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use eventcast::Delivery::{self, Event};
-use futures::executor::block_on;
 
-use crate::support::{LONG, bus, turnstile};
+use crate::support::{LONG, bus, reporting_waker, turnstile};
 
 /// A flush that waits for a handler ends when the handler does, although events are left that the
 /// handler has never seen: it panicked, or was stopped.
@@ -23,8 +22,10 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
         let handler = bus.watch_builder().stop_on_panic(true).spawn(handle).unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(Some(1)));
-        let mut flush = pin!(bus.flush_async(LONG));
-        let mut poll = || flush.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        // The deadline comes only after the test has failed.
+        let mut flush = pin!(bus.flush_async(10 * LONG));
+        let (waker, woken) = reporting_waker();
+        let mut poll = || flush.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(poll(), Poll::Pending);
         // When an event behind the flush has come, the dispatcher has come to the flush.
         bus.publisher().publish(4).unwrap();
@@ -36,7 +37,12 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
             handler.stop();
         }
         drop(turnstile);
-        assert_eq!(block_on(flush), Ok(()));
+        let mut flushed = poll();
+        while flushed.is_pending() {
+            woken.recv_timeout(LONG).expect("the flush is not woken by the handler's end");
+            flushed = poll();
+        }
+        assert_eq!(flushed, Poll::Ready(Ok(())));
         assert!(handler.join(LONG));
         let stats = handler.stats();
         assert_eq!((stats.delivered, stats.panics), if panics { (1, 1) } else { (4, 0) }, "{stats}");

@@ -190,7 +190,7 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     // Waits for a call that is due after this pause and not before.
     let called_after = |pause: Duration| {
         clock.wait_for_waiters(1);
-        clock.advance(pause - Duration::from_millis(1));
+        clock.advance(pause.saturating_sub(Duration::from_millis(1)));
         assert!(calls.try_recv().is_err(), "before {pause:?}");
         clock.advance(Duration::from_millis(1));
         calls.recv_timeout(LONG).unwrap_or_else(|_| panic!("not after {pause:?}"));
