@@ -1,5 +1,6 @@
 //! Gaps that a publisher reports: each has a place in the one order, for every watcher.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::SystemTime;
 
@@ -47,6 +48,33 @@ fn a_gap_adds_to_what_the_watcher_lost() {
     bus.flush(LONG).unwrap();
     assert_eq!(available(&mut watcher), [Event(1), Event(2), Lagged(11)]);
     assert_eq!((watcher.stats().missed, watcher.stats().dropped.incoming), (10, 1));
+}
+
+/// A watcher that is stopped while the dispatcher offers it the event before a gap does not receive
+/// the gap.
+#[test]
+fn a_stopped_watcher_receives_no_more_gaps() {
+    let bus = bus::<u64>(100, 100);
+    let mut stopped = bus.watch().unwrap();
+    let ((entered_tx, entered), (go, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+    let hold = move |event: &u64| {
+        let _ = entered_tx.send(*event);
+        gate.recv().is_ok()
+    };
+    let mut other = bus.watch_builder().filter(hold).watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    assert_eq!(entered.recv_timeout(LONG), Ok(1));
+    // The dispatcher takes the event and the gap together.
+    bus.publisher().publish(2).unwrap();
+    bus.publisher().publish_gap(5).unwrap();
+    go.send(()).unwrap();
+    assert_eq!(entered.recv_timeout(LONG), Ok(2));
+    stopped.stop();
+    go.send(()).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!(drain(&mut stopped), [Event(1), Event(2)]);
+    assert_eq!(stopped.stats().missed, 0);
+    assert_eq!(available(&mut other), [Event(1), Event(2), Lagged(5)]);
 }
 
 /// A reader that sleeps wakes for a gap that no event follows, and a handler receives it before a

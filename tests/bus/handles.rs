@@ -116,6 +116,27 @@ fn len_is_what_can_be_received_now() {
     }
 }
 
+/// The events that the reader holds count, although the dispatcher has not counted them yet: it is
+/// still in a hook, with an event that did not fit.
+#[test]
+fn len_counts_what_the_reader_holds() {
+    let bus = bus::<u64>(100, 3);
+    let ((entered_tx, entered), (go, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+    let hook = move |_, _: &[u64]| {
+        let _ = entered_tx.send(());
+        let _ = gate.recv();
+    };
+    let mut watcher = bus.watch_builder().on_drop(hook).watch().unwrap();
+    bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
+    entered.recv_timeout(LONG).unwrap();
+    for left in [2, 1, 0] {
+        assert!(watcher.recv_timeout(LONG).is_ok());
+        assert_eq!((watcher.len(), watcher.is_empty()), (left, left == 0));
+    }
+    drop(go);
+    assert!(bus.shutdown().complete);
+}
+
 /// A loop that reads while the watcher is not empty must not come to wait for an event that it has
 /// already seen.
 #[test]

@@ -4,6 +4,7 @@
 
 mod dropped;
 mod timer;
+mod turns;
 mod wakers;
 
 use std::pin::Pin;

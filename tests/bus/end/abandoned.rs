@@ -1,10 +1,14 @@
-//! What a shutdown by deadline abandons: events are counted for the right reason.
+//! A shutdown by deadline abandons events: they count for the right reason, and no flush claims that
+//! they were handled.
 
+use std::pin::pin;
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use eventcast::Delivery;
+use eventcast::Delivery::{self, Event};
 use eventcast::OverflowPolicy::Wait;
+use eventcast::error::FlushError;
 
 use crate::support::{LONG, bus, turnstile, until};
 
@@ -38,4 +42,30 @@ fn events_that_wait_for_room_are_abandoned_with_their_handler() {
     let stats = handler.stats();
     assert_eq!((stats.offered, stats.delivered), (3, 1), "{stats}");
     assert_eq!((stats.dropped.abandoned, stats.dropped.stopped), (2, 0), "{stats}");
+}
+
+/// A flush that waits for a handler reports that the handler has given up, although it waits for
+/// nothing any more.
+#[test]
+fn a_flush_whose_handler_gave_up_is_abandoned() {
+    let bus = bus::<u64>(100, 100);
+    let mut seen = bus.watch().unwrap();
+    let (turnstile, mut pass) = turnstile();
+    let handle = move |delivery: Delivery<&u64>| pass(delivery.event().copied());
+    let handler = bus.watch_builder().spawn(handle).unwrap();
+    bus.publisher().publish_batch([1, 2, 3]).unwrap();
+    assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(Some(1)));
+    let mut flush = pin!(bus.flush_async(10 * LONG));
+    let mut poll = || flush.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(poll(), Poll::Pending);
+    // When an event behind the flush has come, the dispatcher has come to the flush.
+    bus.publisher().publish(4).unwrap();
+    for number in 1..=4 {
+        assert_eq!(seen.recv_timeout(LONG), Ok(Event(number)));
+    }
+    assert!(!bus.shutdown_timeout(Duration::ZERO).complete);
+    drop(turnstile);
+    assert!(handler.join(LONG));
+    assert_eq!(handler.stats().delivered, 1);
+    assert_eq!(poll(), Poll::Ready(Err(FlushError::Abandoned)));
 }

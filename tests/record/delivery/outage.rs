@@ -209,3 +209,23 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     assert_eq!((stats.created, stats.rejected, stats.unavailable_since), (1, 1, None));
     assert_balanced(&stats);
 }
+
+/// A recording that ends while the store is unavailable does not report that it is available again.
+#[test]
+fn the_end_of_a_recording_is_not_the_end_of_an_outage() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("no connection")));
+    let (tx, outages) = mpsc::channel();
+    let hook = move |outage: &Outage<'_>| tx.send(outage.is_over()).unwrap();
+    let recording = events.recording().on_outage(hook).start(sink).unwrap();
+    record(&events, "web-0", "Started");
+    calls.recv_timeout(LONG).unwrap();
+    assert_eq!(outages.recv_timeout(LONG), Ok(false));
+    events.shutdown();
+    assert!(recording.join(LONG));
+    assert_eq!(outages.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.abandoned), (0, 1));
+    assert_balanced(&stats);
+}

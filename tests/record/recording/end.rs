@@ -122,4 +122,80 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
     assert!(losses.try_recv().is_err(), "told once");
 }
 
+/// The dispatcher is still in the filter of a recording that has ended at its deadline. The event
+/// that the filter accepts afterwards is reported as abandoned, once.
+#[test]
+fn an_event_that_is_accepted_after_the_end_is_told_too() {
+    let (losses_tx, losses) = mpsc::channel();
+    let events = EventBroadcaster::builder()
+        .on_loss(move |loss| {
+            losses_tx.send((loss.reason(), loss.place().to_owned(), loss.count())).unwrap();
+        })
+        .build()
+        .unwrap();
+    let (gate, pass) = gate();
+    let filter = move |_: &eventcast::Event| {
+        pass();
+        true
+    };
+    let recording = events.recording().filter(filter).start(eventcast::MemorySink::new()).unwrap();
+    record(&events, "a", "Started");
+    gate.entered.recv_timeout(LONG).unwrap();
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    assert!(recording.join(LONG));
+    assert!(losses.try_recv().is_err(), "the event is not lost yet");
+    drop(gate);
+    let abandoned = LossReason::Dropped(eventcast::stats::DropReason::Abandoned);
+    assert_eq!(losses.recv_timeout(LONG), Ok((abandoned, "recording".to_owned(), 1)));
+    events.shutdown();
+    assert_eq!(recording.stats().watcher.dropped.abandoned, 1);
+    assert!(losses.try_recv().is_err(), "told once");
+}
+
+/// Events that are abandoned while they wait for their turn are reported in the order in which they
+/// were recorded.
+#[test]
+fn abandoned_events_are_told_in_their_order() {
+    let clock = clock();
+    let (losses_tx, losses) = mpsc::channel();
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.events()[0].reason.to_string())).unwrap())
+        .build()
+        .unwrap();
+    // The sink stops at each new event whose reason begins with `Held`.
+    let (held_tx, held) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        if op.event().reason.starts_with("Held") {
+            held_tx.send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        }
+        Ok(())
+    });
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    // Three events wait at once, and are then stored: the recording has room for three to use again.
+    for reason in ["Held-1", "A", "B", "C"] {
+        record(&events, "web-0", reason);
+    }
+    held.recv_timeout(LONG).unwrap();
+    until(|| recording.stats().watcher.offered == 4);
+    go.send(()).unwrap();
+    events.flush(LONG).unwrap();
+    record(&events, "web-0", "Held-2");
+    held.recv_timeout(LONG).unwrap();
+    let reasons = ["D", "E", "F", "G", "H"];
+    for reason in reasons {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.offered == 10);
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    let told = reasons.map(|_| losses.recv_timeout(LONG).unwrap());
+    assert_eq!(told, reasons.map(|reason| (LossReason::Abandoned, reason.to_owned())));
+    drop(go);
+    assert!(recording.join(LONG));
+    assert_balanced(&recording.stats());
+}
+
 // ── accounting ──

@@ -90,6 +90,44 @@ fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
     assert_eq!(sink.store.events()[0].count, 3);
 }
 
+/// The store says which event has the name. It is the recording's own only if it agrees in each of
+/// these fields. Otherwise the event gets a new name.
+#[test]
+fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
+    type Change = fn(&mut Event);
+    let changes: [(&str, Change); 11] = [
+        ("nothing", |_| ()),
+        ("kind", |event| event.involved_object.kind = "Node".into()),
+        ("namespace", |event| event.involved_object.namespace = "another".into()),
+        ("object", |event| event.involved_object.name = "web-1".into()),
+        ("uid", |event| event.involved_object.uid = "another".into()),
+        ("component", |event| event.source.component = "another".into()),
+        ("host", |event| event.source.host = "another".into()),
+        ("first time", |event| event.first_timestamp = None),
+        ("type", |event| event.type_ = "Warning".into()),
+        ("reason", |event| event.reason = "Another".into()),
+        ("message", |event| event.message = "another".into()),
+    ];
+    for (field, change) in changes {
+        let clock = clock();
+        let events = broadcaster(&clock, at_once());
+        let (sink, _calls) = Scripted::new(&clock, move |number, op| {
+            if number > 0 {
+                return Ok(());
+            }
+            let mut other = event_of(op).clone();
+            change(&mut other);
+            Err(SinkError::already_exists("taken").with_stored(other))
+        });
+        let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+        record(&events, "web-0", "Started");
+        events.flush(LONG).unwrap();
+        let names: HashSet<_> = sink.calls().iter().map(|op| event_of(op).metadata.name.clone()).collect();
+        assert_eq!(names.len(), if field == "nothing" { 1 } else { 2 }, "{field}");
+        assert_eq!((recording.stats().created, recording.stats().lost()), (1, 0), "{field}");
+    }
+}
+
 #[test]
 fn a_group_whose_name_is_taken_goes_by_its_new_name_from_then_on() {
     let clock = clock();

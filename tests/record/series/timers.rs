@@ -152,6 +152,38 @@ fn a_series_that_makes_room_is_written() {
     assert!(store.events().iter().all(|event| event.series().unwrap().count == 4));
 }
 
+/// A new series makes room at the cost of the one that was not seen for longest.
+#[test]
+fn the_series_that_was_seen_least_recently_makes_room() {
+    let mut line = line(SeriesOptions::default().cache_size(2));
+    for (second, name) in (0..).zip(["a", "b", "a", "c", "a", "b"]) {
+        line.record(0, second, name);
+    }
+    assert_eq!(line.recording.stats().evicted, 2);
+    let expected = [
+        "0:00 create a",
+        "0:01 create b",
+        "0:02 patch a x2 0:02",
+        "0:03 create c",
+        "0:05 create b",
+        "0:05 patch a x3 0:04",
+    ];
+    assert_eq!(line.end(), expected);
+}
+
+/// If the clock goes back, the last time of a series does not.
+#[test]
+fn the_last_time_of_a_series_does_not_go_back() {
+    let mut line = line(SeriesOptions::default().update(SeriesUpdate::Always));
+    line.record(0, 10, "a");
+    line.record(0, 20, "a");
+    line.clock.set(line.clock.clock().now() - Duration::from_secs(15));
+    line.record(0, 5, "a");
+    line.record(0, 30, "a");
+    let expected = ["0:10 create a", "0:20 patch a x2 0:20", "0:05 patch a x3 0:20", "0:30 patch a x4 0:30"];
+    assert_eq!(line.end(), expected);
+}
+
 #[test]
 fn recordings_count_independently() {
     let clock = clock();
