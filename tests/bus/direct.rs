@@ -77,7 +77,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     }
     let mut flush = pin!(bus.flush_async(LONG));
     assert_eq!(flush.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
-    // When an event behind the flush has come, the dispatcher has come to the flush.
+    // Once an event published after the flush arrives, the dispatcher has reached the flush.
     bus.publisher().publish(last + 1).unwrap();
     for number in 0..=last + 1 {
         assert_eq!(seen.recv_timeout(LONG), Ok(Event(number)));

@@ -346,7 +346,7 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     let mut watcher = bus.watch_builder().start(Start::After(0)).filter(filter).watch().unwrap();
     let (waker, woken) = reporting_waker();
     let mut poll = || watcher.poll_next_unpin(&mut Context::from_waker(&waker));
-    // The gap before the first event may be there before the first look.
+    // The gap before the first event may be there before the first poll.
     let mut polled = poll();
     while polled.is_pending() {
         woken.recv_timeout(LONG).expect("the task was not woken for the gap");
@@ -354,8 +354,8 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     }
     assert_eq!(polled, Poll::Ready(Some(Lagged(100))));
     for expected in 101..=200 {
-        // The task waits while the filter looks at the event. It is woken before the filter is
-        // through with the next one.
+        // The task waits while the filter checks the event. It is woken before the filter has
+        // finished with the next one.
         assert_eq!(entered.recv_timeout(LONG), Ok(expected));
         assert_eq!(poll(), Poll::Pending);
         go.send(()).unwrap();

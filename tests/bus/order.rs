@@ -116,6 +116,24 @@ fn a_prefix_comes_before_everything_and_takes_no_room() {
     assert_eq!((stats.offered, stats.delivered, stats.dropped.total(), stats.queued), (1, 1, 0, 0));
 }
 
+/// An event of a prefix that the reader has not received when it ends is not a lost event.
+#[test]
+fn an_unread_prefix_is_not_lost() {
+    for reads in [0, 1, 3] {
+        let bus = bus(10, 4);
+        let mut watcher = bus.watch_builder().prefix(0..3).watch().unwrap();
+        bus.publisher().publish_batch([3, 4]).unwrap();
+        bus.flush(LONG).unwrap();
+        for event in 0..reads {
+            assert_eq!(watcher.recv(), Ok(Delivery::Event(event)));
+        }
+        drop(watcher);
+        let report = bus.shutdown();
+        let departed = &report.bus.departed;
+        assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (2, 0, 2));
+    }
+}
+
 /// A batch is one run in the order, in pieces of at most `max_batch`.
 #[test]
 fn a_published_batch_is_split_and_keeps_its_order() {
@@ -176,7 +194,7 @@ fn a_batch_that_follows_an_event_stays_within_the_limit() {
     let bus = Broadcaster::with_options(options).unwrap();
     let mut watcher = bus.watch_builder().queue_len(100).watch().unwrap();
     let held = hold(&bus);
-    // Two events came before the dispatcher was held.
+    // Two events were published before the dispatcher was held.
     let mut expected = vec![u64::MAX - 1, u64::MAX];
     for (first, single) in [(0, 1), (100, 2), (200, 3), (300, 4)] {
         (first..first + single).for_each(|event| bus.publisher().publish(event).unwrap());

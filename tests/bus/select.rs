@@ -143,8 +143,8 @@ fn what_is_lent_is_ready_to_be_given_back() {
     assert!(bus.shutdown().complete);
 }
 
-/// Once everything has been received, a `Select` waits, in whichever way it was received. A channel
-/// beside the watcher is then the one that is ready.
+/// Once everything has been received, by whichever method, a `Select` waits. A channel beside the
+/// watcher is then the ready one.
 #[test]
 fn a_watcher_without_events_is_not_ready() {
     type Receive = fn(&mut Watcher<u64>) -> Result<usize, TryRecvError>;

@@ -60,7 +60,7 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
             .watch()
             .unwrap();
         // The filter of another watcher holds the dispatcher until that watcher is dropped, and
-        // everything is published. The dispatcher is then busy with one event after the other, which
+        // everything is published. The dispatcher is then busy with one event after the other. This
         // is when it leaves the incoming queue to its only reader.
         let (go, gate) = mpsc::channel::<()>();
         let (entered_tx, entered) = mpsc::channel();
@@ -86,10 +86,10 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
     }
 }
 
-/// A dispatcher that waits for room fills it in small portions, so that the reader makes room for
-/// the next ones while it handles the first.
+/// A dispatcher that waits for a reader sends small batches, so that the reader frees space for the
+/// next ones while it handles the first.
 #[test]
-fn events_that_waited_for_room_come_in_small_batches() {
+fn events_that_waited_for_space_arrive_in_small_batches() {
     const QUEUE: usize = 16;
     let bus = bus::<usize>(100, QUEUE);
     for policy in [Wait, WaitFor(10 * LONG)] {
@@ -109,10 +109,10 @@ fn events_that_waited_for_room_come_in_small_batches() {
     }
 }
 
-/// The dispatcher goes on with its other watchers as soon as the reader that it waits for has made
-/// room, even if that is room for one event.
+/// The dispatcher continues with its other watchers as soon as the reader that it waits for has
+/// freed the space of a single event.
 #[test]
-fn room_for_one_event_is_used() {
+fn space_for_one_event_is_used() {
     let bus = bus::<u64>(100, 1);
     let mut slow = bus.watch_builder().overflow(Wait).watch().unwrap();
     let mut quick = bus.watch_builder().queue_len(10).watch().unwrap();

@@ -275,7 +275,7 @@ fn a_task_on_a_thread_of_the_bus_does_not_wait_for_it() {
 }
 
 /// The deadlines of tasks share one thread. It wakes each task once, and not before the task's
-/// deadline. It forgets the deadline of a future that is dropped.
+/// deadline. It discards the deadline of a dropped future.
 #[test]
 fn deadlines_are_kept_one_by_one() {
     let (bus, go) = bus_with_a_busy_handler();

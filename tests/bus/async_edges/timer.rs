@@ -1,4 +1,4 @@
-//! The timer: a thread of the bus that keeps the deadlines of tasks, and that runs only while a task
+//! The timer: a thread of the bus that keeps the deadlines of tasks, and runs only while a task
 //! waits with a deadline. All of this uses the system's clock.
 
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ impl Alarm {
         future.poll(&mut Context::from_waker(&self.waker))
     }
 
-    /// Waits for a call of the timer, and returns when it came.
+    /// Waits for a call of the timer, and returns the time of the call.
     pub(super) fn wait(&self) -> Instant {
         self.calls.recv_timeout(LONG).expect("a deadline was not kept")
     }

@@ -1,5 +1,5 @@
-//! Turns of tasks that wait for room, while the dispatcher is busy with the user's code and cannot
-//! pass a turn on itself.
+//! Turns of tasks that wait for space in the incoming queue, while user code keeps the dispatcher
+//! busy, so that the dispatcher cannot pass a turn on itself.
 
 use std::sync::mpsc;
 use std::task::Poll;
@@ -10,7 +10,7 @@ use crate::support::LONG;
 
 use super::Ear;
 
-/// A bus with room for one entry, whose dispatcher stops in a filter at each event.
+/// A bus with an incoming queue of one entry, whose dispatcher stops in a filter at each event.
 struct Busy {
     bus: Broadcaster<u64>,
     entered: mpsc::Receiver<u64>,

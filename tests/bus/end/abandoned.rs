@@ -1,5 +1,5 @@
-//! A shutdown by deadline abandons events: they count for the right reason, and no flush claims that
-//! they were handled.
+//! A shutdown by deadline abandons events: they count for the right reason, and no flush claims
+//! that they were handled.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -12,8 +12,9 @@ use eventcast::error::FlushError;
 
 use crate::support::{LONG, bus, turnstile, until};
 
-/// A handler has given up while the dispatcher still holds events for which the handler's queue has
-/// no room. They count as abandoned and not as stopped, because nobody has stopped the handler.
+/// A handler has ended at the deadline while the dispatcher still holds events that do not fit into
+/// the handler's queue. They count as abandoned and not as stopped, because no thread has stopped
+/// the handler.
 #[test]
 fn events_that_wait_for_room_are_abandoned_with_their_handler() {
     let bus = bus::<u64>(100, 1);
@@ -21,7 +22,7 @@ fn events_that_wait_for_room_are_abandoned_with_their_handler() {
     let handle = move |delivery: Delivery<&u64>| pass(delivery.event().copied());
     let handler = bus.watch_builder().overflow(Wait).spawn(handle).unwrap();
     // This filter holds the dispatcher after it has offered an event to the handler, and before it
-    // waits for room.
+    // waits for the handler.
     let ((entered_tx, entered), (go, gate)) = (mpsc::channel(), mpsc::channel::<()>());
     let hold = move |event: &u64| {
         let _ = entered_tx.send(*event);
@@ -35,7 +36,7 @@ fn events_that_wait_for_room_are_abandoned_with_their_handler() {
     assert_eq!(entered.recv_timeout(LONG), Ok(2));
     assert!(!bus.shutdown_timeout(Duration::ZERO).complete);
     drop(turnstile);
-    assert!(handler.join(LONG), "the handler gives up after its event");
+    assert!(handler.join(LONG), "the handler ends after its event");
     drop((go, other));
     // The dispatcher counts the events, and then ends the bus.
     until(|| handler.stats().lag == 0);
@@ -44,8 +45,8 @@ fn events_that_wait_for_room_are_abandoned_with_their_handler() {
     assert_eq!((stats.dropped.abandoned, stats.dropped.stopped), (2, 0), "{stats}");
 }
 
-/// A flush that waits for a handler reports that the handler has given up, although it waits for
-/// nothing any more.
+/// A flush that waited for a handler which ended at the deadline reports this, although there is no
+/// handler left to wait for.
 #[test]
 fn a_flush_whose_handler_gave_up_is_abandoned() {
     let bus = bus::<u64>(100, 100);
@@ -58,7 +59,7 @@ fn a_flush_whose_handler_gave_up_is_abandoned() {
     let mut flush = pin!(bus.flush_async(10 * LONG));
     let mut poll = || flush.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(poll(), Poll::Pending);
-    // When an event behind the flush has come, the dispatcher has come to the flush.
+    // Once an event published after the flush arrives, the dispatcher has reached the flush.
     bus.publisher().publish(4).unwrap();
     for number in 1..=4 {
         assert_eq!(seen.recv_timeout(LONG), Ok(Event(number)));

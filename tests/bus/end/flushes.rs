@@ -22,12 +22,12 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
         let handler = bus.watch_builder().stop_on_panic(true).spawn(handle).unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(Some(1)));
-        // The deadline comes only after the test has failed.
+        // The test fails before this deadline.
         let mut flush = pin!(bus.flush_async(10 * LONG));
         let (waker, woken) = reporting_waker();
         let mut poll = || flush.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(poll(), Poll::Pending);
-        // When an event behind the flush has come, the dispatcher has come to the flush.
+        // Once an event published after the flush arrives, the dispatcher has reached the flush.
         bus.publisher().publish(4).unwrap();
         for number in 1..=4 {
             assert_eq!(seen.recv_timeout(LONG), Ok(Event(number)));

@@ -1,5 +1,5 @@
-//! Watchers that have ended are reaped: the dispatcher lets their closures and their events go while
-//! the bus goes on.
+//! Watchers that have ended are reaped: the dispatcher drops their closures and their events while
+//! the bus continues to run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn owned_by_a_closure() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     mpsc::channel()
 }
 
-/// A watcher whose filter has panicked is reaped, although nobody has dropped it.
+/// A watcher whose filter has panicked is reaped before it is dropped.
 #[test]
 fn a_watcher_whose_filter_panicked_is_reaped() {
     let bus = Broadcaster::<u64>::new().unwrap();
@@ -40,7 +40,7 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
         assert_eq!(gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
     }
     assert_eq!(broken.events().collect::<Vec<_>>(), [1]);
-    // The watcher departs when it is dropped, and the bus goes on.
+    // The watcher departs when it is dropped, and the bus continues to run.
     drop(broken);
     until(|| bus.stats().watchers.is_empty());
     assert_eq!(bus.stats().departed.panics, 1);
@@ -49,8 +49,8 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     assert_eq!(other.recv_timeout(LONG), Ok(Delivery::Event(2)));
 }
 
-/// The dispatcher reaps dropped watchers although the incoming queue is never empty: with each event
-/// that comes, another one is published.
+/// The dispatcher reaps dropped watchers although the incoming queue is never empty: each event
+/// that is offered publishes another one.
 #[test]
 fn dropped_watchers_are_reaped_on_a_busy_bus() {
     let bus = Broadcaster::<u64>::with_options(BusOptions::default().max_batch(1)).unwrap();

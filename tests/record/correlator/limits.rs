@@ -116,7 +116,7 @@ fn the_least_recently_used_is_forgotten() {
     }
 }
 
-/// A decision may add two entries to one cache: that of the event, and that of a summary of skipped
+/// A decision may add two entries to one cache: one for the event, and one for a summary of skipped
 /// events. Two entries are then evicted, so a full cache holds no more than its size.
 #[test]
 fn two_entries_of_one_decision_evict_two() {

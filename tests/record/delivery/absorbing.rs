@@ -103,9 +103,10 @@ fn a_replaced_write_has_the_newest_message_and_time() {
     assert_balanced(&recording.stats());
 }
 
-/// A sink that stores, but whose first answer gets lost.
+/// A sink that stores, but whose first answers get lost.
 struct Lossy {
     store: MemorySink,
+    lost: usize,
     says_which: bool,
     calls: Mutex<Vec<String>>,
     called: Sender<()>,
@@ -123,7 +124,7 @@ impl Lossy {
 impl EventSink for Lossy {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         let answer = self.store.create(event);
-        if self.note(&SinkOp::Create(event.clone())) == 1 {
+        if self.note(&SinkOp::Create(event.clone())) <= self.lost {
             self.called.send(()).unwrap();
             return Err(SinkError::retry("the connection was closed"));
         }
@@ -145,7 +146,8 @@ fn a_creation_that_was_done_after_all_becomes_a_change() {
         let events = broadcaster(&clock);
         let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
         let (called, calls) = mpsc::channel();
-        let sink = Arc::new(Lossy { store: store.clone(), says_which, calls: Mutex::default(), called });
+        let sink =
+            Arc::new(Lossy { store: store.clone(), lost: 1, says_which, calls: Mutex::default(), called });
         let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
         record(&events, "web-0", "Started");
         calls.recv_timeout(LONG).unwrap();
@@ -161,6 +163,34 @@ fn a_creation_that_was_done_after_all_becomes_a_change() {
         assert_balanced(&stats);
         assert_eq!((stats.created, stats.updated, stats.written()), (1, 4, 1));
     }
+}
+
+/// The answers of two attempts were lost, and the first attempt was done. The second one had a later
+/// count, which the store does not have. It gets this count as a change.
+#[test]
+fn the_first_of_two_attempts_without_an_answer_counts() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
+    let (called, calls) = mpsc::channel();
+    let sink = Lossy { store: store.clone(), lost: 2, says_which: false, calls: Mutex::default(), called };
+    let sink = Arc::new(sink);
+    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    record(&events, "web-0", "Started");
+    calls.recv_timeout(LONG).unwrap();
+    clock.wait_for_waiters(1);
+    (0..2).for_each(|_| record(&events, "web-0", "Started"));
+    until(|| recording.stats().watcher.offered == 3 && recording.stats().watcher.lag == 1);
+    clock.advance(PAUSE);
+    calls.recv_timeout(LONG).unwrap();
+    clock.wait_for_waiters(1);
+    clock.advance(PAUSE);
+    events.flush(LONG).unwrap();
+    let calls = sink.calls.lock().unwrap().clone();
+    let expected = ["create Started x1", "create Started x3", "create Started x3", "update Started x3"];
+    assert_eq!(calls, expected);
+    assert_eq!(store.events().iter().map(|event| event.count).collect::<Vec<_>>(), [3]);
+    assert_balanced(&recording.stats());
 }
 
 /// The refusal of a write is the loss of all events for which it stands. Later events of the key

@@ -27,7 +27,7 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     let events = broadcaster(&clock);
     let (sink, calls) =
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry("busy")) } else { Ok(()) });
-    // Two events at once, and one more each second.
+    // A burst of two events, and one more each second.
     let budget = SpamFilter::default().burst(2).qps(1.0);
     let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).lru_cache_size(1);
     let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
@@ -104,7 +104,7 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     record(&events, "web-0", "Started");
     turnstile.wait();
     (0..2).for_each(|_| record(&events, "web-0", "Started"));
-    // The event at the sink takes room, and so does one of the pending write.
+    // The event at the sink counts against the queue, and so does one event of the pending write.
     until(|| recording.stats().watcher.offered == 3 && recording.stats().watcher.lag == 2);
     drop(turnstile);
     events.flush(LONG).unwrap();
@@ -122,7 +122,7 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     assert_balanced(&recording.stats());
 }
 
-/// In the order of the bus, the sink gets a creation and the change behind it together. If the name
+/// In the order of the bus, the sink gets a creation and the change after it together. If the name
 /// of the creation is taken, the change goes to the new name too, and not to the event of another
 /// writer.
 #[test]

@@ -11,7 +11,7 @@ use eventcast::{EventBroadcaster, RetryPolicy, SinkError, Timestamp};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, until};
 
-use super::{PAUSE, broadcaster, calls_of, without_budget};
+use super::{PAUSE, broadcaster, calls_of, turnstile, without_budget};
 
 /// While the store is away, each probe is about another key, and has the newest state of it. A
 /// probe costs no attempt, and repeats take no room.
@@ -208,6 +208,45 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let stats = recording.stats();
     assert_eq!((stats.created, stats.rejected, stats.unavailable_since), (1, 1, None));
     assert_balanced(&stats);
+}
+
+/// If the store asks for several waits at the same time, the longest counts.
+#[test]
+fn the_longest_wait_of_a_batch_counts() {
+    const LONGEST: Duration = Duration::from_secs(30);
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (turnstile, pass) = turnstile();
+    let (sink, calls) = Scripted::new(&clock, move |number, _| match number {
+        0 => {
+            pass();
+            Ok(())
+        }
+        1 => Err(SinkError::unavailable("busy").with_wait(LONGEST)),
+        2 => Err(SinkError::unavailable("busy").with_wait(PAUSE)),
+        _ => Ok(()),
+    });
+    let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
+    record(&events, "web-0", "First");
+    turnstile.wait();
+    // The sink gets these two together.
+    for reason in ["A", "B"] {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.queued == 3);
+    drop(turnstile);
+    for _ in 0..3 {
+        calls.recv_timeout(LONG).unwrap();
+    }
+    until(|| recording.stats().unavailable_since.is_some());
+    clock.wait_for_waiters(1);
+    clock.advance(LONGEST.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(clock.waiters(), 1, "the next attempt is due already");
+    clock.advance(Duration::from_millis(1));
+    calls.recv_timeout(LONG).unwrap();
+    events.flush(LONG).unwrap();
+    assert_eq!(recording.stats().created, 3);
+    assert_balanced(&recording.stats());
 }
 
 /// A recording that ends while the store is unavailable does not report that it is available again.

@@ -175,7 +175,8 @@ fn abandoned_events_are_told_in_their_order() {
         Ok(())
     });
     let recording = events.start_recording_to_sink(sink).unwrap();
-    // Three events wait at once, and are then stored: the recording has room for three to use again.
+    // Three events wait together, and are then stored. Later ones take their slots in another
+    // order.
     for reason in ["Held-1", "A", "B", "C"] {
         record(&events, "web-0", reason);
     }

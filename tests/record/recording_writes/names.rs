@@ -90,8 +90,8 @@ fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
     assert_eq!(sink.store.events()[0].count, 3);
 }
 
-/// The store says which event has the name. It is the recording's own only if it agrees in each of
-/// these fields. Otherwise the event gets a new name.
+/// The store returns the event that has the name already. It is the recording's own only if it
+/// agrees in each of these fields. Otherwise the new event gets another name.
 #[test]
 fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
     type Change = fn(&mut Event);

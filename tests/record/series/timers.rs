@@ -152,9 +152,9 @@ fn a_series_that_makes_room_is_written() {
     assert!(store.events().iter().all(|event| event.series().unwrap().count == 4));
 }
 
-/// A new series makes room at the cost of the one that was not seen for longest.
+/// A new series evicts the least recently seen one.
 #[test]
-fn the_series_that_was_seen_least_recently_makes_room() {
+fn the_series_that_was_seen_least_recently_is_evicted() {
     let mut line = line(SeriesOptions::default().cache_size(2));
     for (second, name) in (0..).zip(["a", "b", "a", "c", "a", "b"]) {
         line.record(0, second, name);
