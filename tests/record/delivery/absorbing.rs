@@ -165,8 +165,8 @@ fn a_creation_that_was_done_after_all_becomes_a_change() {
     }
 }
 
-/// The answers of two attempts were lost, and the first attempt was done. The second one had a later
-/// count, which the store does not have. It gets this count as a change.
+/// The answers of two attempts were lost, and only the first attempt was done. The second one had a
+/// later count, which the store gets as a change.
 #[test]
 fn the_first_of_two_attempts_without_an_answer_counts() {
     let clock = clock();
