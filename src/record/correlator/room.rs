@@ -109,8 +109,9 @@ impl Room {
         self.stripes[thread_number() % STRIPES].lock()
     }
 
-    /// Does what [`Stripe::settle`] does, with the room and the entries of all stripes. It may
-    /// return `None` although entries are still `owed`, if other threads come between.
+    /// Does what [`Stripe::settle`] does, with the room and the entries of all stripes. Returns
+    /// `None` although entries are still `owed` only while another thread moves room or entries from
+    /// one stripe to another, or has just evicted. The caller then tries again.
     pub(super) fn settle(&self, cache: usize, owed: &mut usize, now: u64) -> Option<Victim> {
         let mut own = self.own();
         let victim = own.settle(cache, owed, now);
@@ -124,7 +125,11 @@ impl Room {
         let part = &mut own.caches[cache];
         part.free += free;
         part.others = others;
-        own.settle(cache, owed, now).or(oldest).filter(|_| *owed > 0)
+        // The stamps of all entries of this stripe may be above the limit: a thread that shares the
+        // stripe takes its stamps from a later block, and a spared entry keeps the stamp of another
+        // thread. If the other stripes have nothing to evict either, the oldest entry of this stripe
+        // is the victim. Without it the caller would try again forever.
+        own.settle(cache, owed, now).or(oldest).or_else(|| own.oldest(cache)).filter(|_| *owed > 0)
     }
 
     /// Looks at the stripes except `own`. Takes half of the room of the first one that has some,

@@ -263,7 +263,7 @@ fn threads_that_insert_and_evict_keep_the_books() {
 }
 
 /// An event about the object with this number.
-fn about(object: u64) -> Event {
+pub(super) fn about(object: u64) -> Event {
     let mut event = event("r", "m");
     event.involved_object.name = format!("pod-{object}").into();
     event

@@ -3,6 +3,7 @@
 mod decisions;
 mod limits;
 mod options;
+mod threads;
 
 use std::time::{Duration, SystemTime};
 
