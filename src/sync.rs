@@ -92,9 +92,10 @@ pub(crate) fn stamp() -> u64 {
     .unwrap_or_else(|_| block())
 }
 
-/// The maps of the correlator's caches. They keep their real locks under every configuration. The
-/// correlator takes such a lock only under the [`Mutex`] of the same shard, so no thread ever waits
-/// for it, and a model need not see it.
+/// The maps of the correlator's caches. Each shard has a lock of its own, which is the real one
+/// under every configuration. Threads whose objects share a shard wait for each other there. No
+/// model has the correlator, so no model needs to see these locks. Their order is in
+/// `record/mod.rs`.
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 

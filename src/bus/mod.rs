@@ -93,8 +93,8 @@
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
-//!    the models see. The one other wait is that of the dispatcher for the distributor's lock. A
-//!    publisher or a reader holds this lock for one batch at most.
+//!    the models see. The other waits are those for the locks below. The dispatcher alone waits for
+//!    the distributor, which a publisher or a reader holds for one batch at most.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
 //!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
 //!    `set_handled` and `count_discarded`. Here and in the table, the dispatcher is the thread that
@@ -154,6 +154,28 @@
 //! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
+//!
+//! # Locks
+//!
+//! A thread takes a lock of this table only while it holds no other lock, or one that the column
+//! *under* names. Comments ("Lock order: ...") name the same orders where they are taken, and
+//! `tests/docs/locks.rs` compares the two. A lock is held for a few instructions unless the last
+//! column names something longer.
+//!
+//! Only the dispatcher ever waits for the distributor, so it may hold that lock while it takes any
+//! other one, and while it runs user code. User code may therefore use this bus and every sink.
+//!
+//! | lock | taken by | under | held for |
+//! |---|---|---|---|
+//! | `Dispatch::distributor` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
+//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::distributor` | a change of the list |
+//! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
+//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `Dispatch::distributor` | a change of the ring |
+//! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::distributor` | a scan of the handlers |
+//! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::distributor`, `Lifecycle::report` | a scan of the watchers |
+//! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::distributor` | a change of the list |
+//! | `Lifecycle::report` | threads and tasks that wait for the end | none | the making of the report |
+//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::distributor`, `Timer::state`, `MemoryStore::state`, `SqliteStore::writer`, `SqliteStore::reader`, `Warnings::silent` | a scan of the sleeping threads |
 //!
 //! # How little is lost to sleeping
 //!

@@ -248,7 +248,7 @@ impl LossHook {
         }
     }
 
-    /// Reports a loss, on this thread. The library holds none of its locks while the hook runs.
+    /// Reports a loss, on this thread. This thread holds no lock for which another thread waits.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
         // A thread that is being torn down has lost its cell, so its losses are not reported.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
@@ -315,6 +315,7 @@ mod warnings {
         }
 
         fn is_due(&self, loss: &Loss<'_>) -> Option<u64> {
+            // Lock order: `Warnings::silent` before `Fake::state`.
             let mut silent = self.silent.lock();
             let until = self.clock.deadline(PAUSE);
             match silent.iter_mut().find(|(reason, ..)| *reason == loss.reason()) {

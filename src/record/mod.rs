@@ -35,6 +35,29 @@
 //! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //!
+//! # Locks
+//!
+//! As in `bus`, which explains the columns. No user code runs under these locks, except
+//! the output that a program gives to a `JsonLinesSink`.
+//!
+//! | lock | taken by | under | held for |
+//! |---|---|---|---|
+//! | `Caches::map`, one lock for each of its shards | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
+//! | `Room::stripes`, one lock for each | `correlate`, `confirm` | `Caches::map` | a decision, or the choice of an entry to evict |
+//! | `Writers::finished`, `Writer::finished`, which are one lock | recording, writers | none | a change of the list |
+//! | `WriterHandle::job`, `Writer::job`, which are one lock | recording, the writer | none | the handover of a batch |
+//! | `Driver::stats`, `RecordingHandle::stats`, which are one lock | recording, `stats` | `Recordings::list` | a copy of the counters |
+//! | `Recordings::list` | start of a recording, flush, `stats` | none | a scan of the recordings |
+//! | `Shared::report` of an `EventBroadcaster` | shutdown | none | a copy of the report |
+//! | `Warnings::silent` | reporter of a loss, if there is no hook | `Dispatch::distributor` | a scan of the reasons |
+//! | `FakeQueue::events` | recorder, test | none | a change of the list |
+//! | `MemoryStore::state` | every use of the store | none | a batch, or a scan of a page of events |
+//! | `SqliteStore::writer` | writes to the store | none | a transaction |
+//! | `SqliteStore::reader` | reads from the store, and a write that opens the files anew | `SqliteStore::writer` | a query |
+//! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the change to a new file |
+//! | `Shared::stats` of a `JsonLinesSink` | writes to the sink, `stats` | `Shared::output` | a change of the counters |
+//! | `Tee::stats` | writes to the sink, `stats` | none | a change of the counters |
+//!
 //! </details>
 
 pub(crate) mod broadcaster;

@@ -6,6 +6,7 @@
 
 mod documents;
 mod layering;
+mod locks;
 mod orderings;
 mod sources;
 mod style;

@@ -15,9 +15,13 @@
 //!
 //! The dispatcher holds the lock of the distributor while it is awake, and lets it go before it
 //! sleeps for want of entries, or naps while the reader pulls. It never blocks in a channel. It
-//! waits for two locks: that of the wait queue for room, which a publisher takes, and that of the
-//! distributor, which a publisher holds while it delivers directly, and a reader while it pulls. If
-//! user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
+//! waits for the distributor while a publisher delivers directly or a reader pulls, and then for
+//! the locks that it takes under the distributor's, each of which other threads hold for a few
+//! instructions. Lock order: `Dispatch::distributor` before `WaitQueue::waiters`,
+//! `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
+//! `Fake::state`.
+//!
+//! If user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
 //! panic.
 
 use crate::bus::mailbox::MailboxSender;

@@ -215,6 +215,7 @@ impl Lifecycle {
             Ok(Outcome::Abandoned) | Err(TimedOut) => false,
         };
         let report = {
+            // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
             let mut report = self.report.lock();
             report.get_or_insert_with(|| ShutdownReport::new(complete, self.stats())).clone()
         };

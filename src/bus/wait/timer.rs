@@ -86,6 +86,7 @@ impl Timer {
     /// Returns the wakers whose deadlines have passed, and the deadline until which to park.
     /// Returns `None` if there was no entry left.
     fn take_due(&self) -> Option<(Vec<Waker>, Deadline)> {
+        // Lock order: `Timer::state` before `Fake::state`.
         let mut state = self.state.lock();
         let mut due = Vec::new();
         while let Some(first) = state.entries.first_entry() {

@@ -242,9 +242,10 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
 
     /// Sets a hook that receives the events that this watcher has just lost, and the reason.
     ///
-    /// The hook runs on the dispatcher, outside every lock, so it must be quick and must not wait.
-    /// A panic is caught and counted. The hook does not receive events that were in the queue of a
-    /// watcher that was dropped, or of a handler that ended before it had handled them.
+    /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
+    /// waits for a lock that the dispatcher holds then. A panic is caught and counted. The hook
+    /// does not receive events that were in the queue of a watcher that was dropped, or of a
+    /// handler that ended before it had handled them.
     ///
     /// # Examples
     ///

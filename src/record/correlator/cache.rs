@@ -4,8 +4,9 @@
 //! takes the lock of one shard once, and two threads meet only if their objects share one of the
 //! [`SHARDS`]. Which entries are forgotten, [`room`](super::room) says.
 //!
-//! A thread that holds a shard's lock may take a stripe's lock, never the other way round, and no
-//! thread holds two locks of one kind. So no threads wait in a circle.
+//! Threads whose objects share a shard wait for each other there, and in the stripes if they share
+//! one or evict entries. Lock order: `Caches::map` before `Room::stripes`. No thread holds the
+//! locks of two shards, or of two stripes. No threads therefore wait in a circle.
 
 use super::base::{Base, BaseRef};
 use super::few::Few;

@@ -83,7 +83,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// A decision allocates the parts of its answer, and the entries of keys that are new. Without
 /// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A
 /// thread waits for another one, for a moment, only if their objects share one of 128 shards, if
-/// one of them makes room in the other's shard, or if there are more than 32 threads.
+/// one of them evicts entries, or if there are more than 32 threads.
 ///
 /// # Examples
 ///

@@ -110,8 +110,8 @@ impl Room {
     }
 
     /// Does what [`Stripe::settle`] does, with the room and the entries of all stripes. Returns
-    /// `None` although entries are still `owed` only while another thread moves room or entries from
-    /// one stripe to another, or has just evicted. The caller then tries again.
+    /// `None` although entries are still `owed` only while another thread moves room or entries
+    /// from one stripe to another, or has just evicted. The caller then tries again.
     pub(super) fn settle(&self, cache: usize, owed: &mut usize, now: u64) -> Option<Victim> {
         let mut own = self.own();
         let victim = own.settle(cache, owed, now);
@@ -127,8 +127,8 @@ impl Room {
         part.others = others;
         // The stamps of all entries of this stripe may be above the limit: a thread that shares the
         // stripe takes its stamps from a later block, and a spared entry keeps the stamp of another
-        // thread. If the other stripes have nothing to evict either, the oldest entry of this stripe
-        // is the victim. Without it the caller would try again forever.
+        // thread. If the other stripes have nothing to evict either, the oldest entry of this
+        // stripe is the victim. Without it the caller would try again forever.
         own.settle(cache, owed, now).or(oldest).or_else(|| own.oldest(cache)).filter(|_| *owed > 0)
     }
 

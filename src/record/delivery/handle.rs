@@ -176,6 +176,8 @@ impl Recordings {
     /// Returns what each recording has done so far. Those that ended long ago are added up in the
     /// first.
     pub(crate) fn stats(&self) -> Vec<RecordingStats> {
+        // Lock order: `Recordings::list` before `RecordingHandle::stats` and `Driver::stats`, as in
+        // `add`.
         let list = self.list.lock();
         list.departed.iter().cloned().chain(list.recordings.iter().map(RecordingHandle::stats)).collect()
     }

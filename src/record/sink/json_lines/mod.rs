@@ -294,6 +294,8 @@ impl JsonLinesSink {
 
     fn append(&self, event: &Event) -> Result<Event, SinkError> {
         let line = event.to_json() + "\n";
+        // Lock order: `Shared::output` before `Shared::stats`, so that `stats` never waits for the
+        // output.
         self.shared.output.lock().append(line, &self.shared.stats)?;
         Ok(event.clone())
     }

@@ -241,6 +241,7 @@ impl MemorySink {
     /// moment.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let MemoryStore { options, clock, state } = &*self.shared;
+        // Lock order: `MemoryStore::state` before `Fake::state`.
         let mut state = state.lock();
         let now = clock.deadline(Duration::ZERO);
         while state.events.next_expiry().is_some_and(|at| now >= Some(at)) {

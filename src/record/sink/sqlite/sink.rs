@@ -40,6 +40,9 @@ impl SqliteSink {
     /// Closes the files that are no longer at the path, and opens the path as at the beginning.
     fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
         let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
+        // The caller has locked the writer. Lock order: `SqliteStore::writer` before
+        // `SqliteStore::reader`. The clock is read under both. Lock order: `SqliteStore::writer`
+        // and `SqliteStore::reader` before `Fake::state`.
         let mut reader = reader.lock();
         if let Some(connection) = &writer.connection {
             writer.files.leave(connection)?;
