@@ -1,8 +1,8 @@
 //! G3, G8, G11: what shutdown, close, drop and stop promise.
 
-mod given_up;
 mod abandoned;
 mod flushes;
+mod given_up;
 mod reaping;
 mod shutdown;
 mod stop;
