@@ -72,6 +72,15 @@ impl Clock {
         self.fake.as_ref().map_or(&NUMBERS, |fake| &fake.numbers)
     }
 
+    /// Returns the clock for the deadlines of flushes, shutdowns and joins: the system's, unless a
+    /// fake clock drives them.
+    pub(crate) fn for_the_end(&self) -> Self {
+        match &self.fake {
+            Some(fake) if fake.state.lock().drives_the_end => self.clone(),
+            _ => Self::system(),
+        }
+    }
+
     #[cfg(feature = "recorder")]
     pub(crate) fn is_fake(&self) -> bool {
         self.fake.is_some()
@@ -119,6 +128,10 @@ impl fmt::Debug for Clock {
 /// sure that the other thread waits, with [`wait_for_waiters`](FakeClock::wait_for_waiters).
 /// Otherwise the test could move the clock before the other thread looks at it.
 ///
+/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and everything that a
+/// recording does by time. The deadlines of flushes, shutdowns, joins and drops run on real time,
+/// unless [`drive_the_end`](FakeClock::drive_the_end) says otherwise.
+///
 /// # Examples
 ///
 /// ```
@@ -143,6 +156,8 @@ struct Fake {
 struct FakeState {
     wall: SystemTime,
     elapsed: Duration,
+    /// Whether the deadlines of flushes, shutdowns and joins follow this clock.
+    drives_the_end: bool,
     sleepers: Vec<Sleeper>,
     next_id: u64,
     /// The threads in `wait_for_waiters`, each with the number of waiting threads that it wants to
@@ -180,6 +195,7 @@ impl FakeClock {
         let state = FakeState {
             wall: at,
             elapsed: Duration::ZERO,
+            drives_the_end: false,
             sleepers: Vec::new(),
             next_id: 0,
             observers: Vec::new(),
@@ -190,6 +206,37 @@ impl FakeClock {
             numbers: Numbers::new(),
         };
         Self { fake: Arc::new(fake) }
+    }
+
+    /// Makes this clock drive the deadlines of `flush`, `shutdown_timeout`, `drain`, `join`, and of
+    /// a broadcaster's drop as well. Otherwise these run on real time, so that a test whose sink
+    /// fails ends with an error instead of hanging. A bus asks for this when it is built.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{Broadcaster, BusOptions};
+    /// use std::thread;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let fake = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
+    /// let bus = Broadcaster::<u8>::with_clock(BusOptions::default(), fake.clock())?;
+    /// let handler = bus.watch_builder().runner(|_| ())?;
+    /// thread::scope(|scope| {
+    ///     let ending = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(60)));
+    ///     fake.wait_for_waiters(1);
+    ///     fake.advance(Duration::from_secs(60));
+    ///     // The handler was never run.
+    ///     assert!(!ending.join().unwrap().complete);
+    /// });
+    /// drop(handler);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn drive_the_end(self) -> Self {
+        self.fake.state.lock().drives_the_end = true;
+        self
     }
 
     /// Returns the clock to give to a bus, a recorder or a correlator.

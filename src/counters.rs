@@ -150,6 +150,11 @@ impl DropCounts {
         reasons.into_iter()
     }
 
+    /// Returns whether every loss is due to a stop or drop of the watcher.
+    pub(crate) fn is_only_stopped(&self) -> bool {
+        self.by_reason().all(|(reason, count)| count == 0 || reason == DropReason::Stopped)
+    }
+
     fn add(&mut self, other: &Self) {
         self.incoming += other.incoming;
         self.oldest += other.oldest;

@@ -8,8 +8,11 @@ use crate::counters::between;
 #[cfg(feature = "recorder")]
 use crate::record::stats::RecordingStats;
 
-/// The result of a shutdown. Every call returns the same report, except a call on a thread of the
-/// bus, which does not wait.
+/// The result of a shutdown.
+///
+/// Once the bus has ended, every call returns the same report. A call that returns before that
+/// (because its time was over, or because a thread of the bus does not wait) returns a snapshot,
+/// which a later call replaces.
 ///
 /// The report shows the bus at its end. A watcher that you read yourself keeps its queued events,
 /// so a complete report may show such a watcher with events in its queue. After you have read them,
@@ -35,10 +38,13 @@ use crate::record::stats::RecordingStats;
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Whether all accepted events have been offered, and handled by every handler. If `false`,
-    /// `bus` says what was abandoned and what is still queued. An event that a sink refused is
+    /// `bus` says what was abandoned, what is still queued, and what is still pending. An event that a sink refused is
     /// handled too, so `true` does not mean that everything is stored. `RecordingStats::lost` says
     /// how many events are not.
     pub complete: bool,
+    /// Whether the threads of the dispatcher and of the handlers that the bus started have ended and
+    /// have been joined, so that the program may unload the code that they ran.
+    pub threads_ended: bool,
     /// The counters at the end, including those of each handler and recording.
     pub bus: BusStats,
     /// The counters of an event broadcaster's recordings, in the order in which they were started.
@@ -51,10 +57,42 @@ impl ShutdownReport {
     pub(crate) fn new(complete: bool, bus: BusStats) -> Self {
         Self {
             complete,
+            threads_ended: false,
             bus,
             #[cfg(feature = "recorder")]
             recordings: Vec::new(),
         }
+    }
+
+    /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
+    /// event that it was offered, and no recording lost one.
+    ///
+    /// An event that a watcher was offered and did not take because it was stopped or dropped is not
+    /// a loss here. An event that a full queue dropped is one, even if the watcher's policy asks for
+    /// that. Events that were refused are not counted, because their publishers have them back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let watcher = bus.watch_builder().queue_len(1).watch()?;
+    /// bus.publisher().publish(1)?;
+    /// assert!(bus.flush(std::time::Duration::from_secs(10)).is_ok());
+    /// bus.publisher().publish(2)?;
+    /// let report = bus.shutdown();
+    /// // The second event found the queue full.
+    /// assert!(report.complete && !report.is_clean());
+    /// # drop(watcher);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_clean(&self) -> bool {
+        let mut watchers = self.bus.watchers.iter().chain([&self.bus.departed]);
+        let is_complete = self.complete && watchers.all(|watcher| watcher.dropped.is_only_stopped());
+        #[cfg(feature = "recorder")]
+        let is_complete = is_complete && self.recordings.iter().all(|recording| recording.lost() == 0);
+        is_complete
     }
 }
 

@@ -145,12 +145,24 @@ mod real {
         pub(crate) use std::thread::{JoinHandle, yield_now};
 
         /// Starts a named thread. The caller may drop the handle, because the library waits for its
-        /// threads by their own signals.
+        /// threads by their own signals, and joins them only after those.
         pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
         where
             F: FnOnce() + Send + 'static,
         {
             std::thread::Builder::new().name(name).spawn(run)
+        }
+
+        pub(crate) fn is_finished(handle: &JoinHandle<()>) -> bool {
+            handle.is_finished()
+        }
+
+        /// Joins a thread, unless it is this one: the destructor of a thread-local value may call.
+        /// The library catches the panics of user code, so a panic of the thread has been reported.
+        pub(crate) fn join_other(handle: JoinHandle<()>) {
+            if handle.thread().id() != std::thread::current().id() {
+                let _ = handle.join();
+            }
         }
     }
 

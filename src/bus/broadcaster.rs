@@ -1,13 +1,11 @@
 //! The bus itself: starting, watching and ending it.
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::clock::{Clock, Deadline};
+use crate::clock::Clock;
 use crate::counters::BusStats;
 use crate::error::{BuildError, WatchError};
-use crate::report::ShutdownReport;
-use crate::sync::{Arc, Parker, bounded, thread};
+use crate::sync::{Arc, Parker, bounded};
 
 use super::dispatch::{Completion, Dispatch, Dispatcher, Entry};
 use super::incoming::{IncomingQueue, Publisher};
@@ -189,7 +187,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             options.direct_delivery,
         ));
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);
-        thread::spawn(options.thread_name.clone(), move || dispatcher.run())
+        lifecycle
+            .spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
         let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));
         Ok(Self { shared: Arc::new(Shared { incoming, options }) })
@@ -284,145 +283,6 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
         WatchBuilder::new(&self.shared.incoming, &self.shared.options)
-    }
-
-    /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
-    /// events that were accepted. Never waits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// bus.publisher().publish(1)?;
-    /// bus.close();
-    /// assert!(bus.publisher().publish(2).unwrap_err().is_stopped());
-    /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn close(&self) {
-        self.shared.incoming.lifecycle.close();
-    }
-
-    /// Closes the bus, and waits until everything accepted has been offered to every watcher and
-    /// handled by every handler. Watchers that you read yourself keep their queued events until you
-    /// have read them.
-    ///
-    /// A shutdown is idempotent: every call waits for the same end and returns the same report. On
-    /// a thread of this bus it closes the bus, does not wait, and returns a report that is not
-    /// complete.
-    ///
-    /// # Blocking
-    ///
-    /// Waits without a deadline. The wait never ends if a watcher whose policy is
-    /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
-    /// return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an async task, use
-    /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let handle = bus.watch_builder().spawn(|_| ())?;
-    /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// let report = bus.shutdown();
-    /// assert!(report.complete);
-    /// assert_eq!(handle.stats().delivered, 3);
-    /// assert_eq!(bus.shutdown(), report);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "Shutdown")]
-    pub fn shutdown(&self) -> ShutdownReport {
-        self.shared.incoming.lifecycle.shutdown(None, None)
-    }
-
-    /// Closes the bus as [`shutdown`](Self::shutdown) does, but returns by the deadline and then
-    /// reports what was abandoned.
-    ///
-    /// The last tenth of the timeout, at most 50 ms, is reserved for giving up in good order. In
-    /// this time the watchers for which the dispatcher waits lose the events that find no room.
-    /// Each handler finishes its current event and gives up the rest. With a timeout of zero, or if
-    /// user code does not return, the report is a snapshot that may still change.
-    ///
-    /// # Blocking
-    ///
-    /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Broadcaster, OverflowPolicy};
-    /// use std::time::Duration;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let stuck = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
-    /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// // Nobody reads the watcher, so the dispatcher waits for room until it gives up.
-    /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);
-    /// drop(stuck);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use = "the report says whether something was lost"]
-    pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
-        let (deadline, give_up) = self.deadlines(timeout);
-        self.shared.incoming.lifecycle.shutdown(deadline, give_up)
-    }
-
-    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. A server
-    /// whose clients read watchers shuts the bus down first. The clients' streams then end, and the
-    /// server's own shutdown does not wait for them. The shutdown and its timeout begin when the
-    /// future is first polled. If the future is dropped after that, the bus stays closed. If the
-    /// future is dropped before the reserved last tenth of the timeout, nothing has been given up.
-    ///
-    /// A thread of the bus keeps the deadline, and lives as long as the future waits. If the system
-    /// starts no thread, the poll blocks until the end or the deadline.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    /// use std::time::Duration;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// bus.publisher().publish(1)?;
-    /// let report = futures::executor::block_on(bus.shutdown_async(Duration::from_secs(10)));
-    /// assert!(report.complete);
-    /// assert_eq!(report.bus.accepted, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
-        async move {
-            let (deadline, give_up) = self.deadlines(timeout);
-            self.shared.incoming.lifecycle.shutdown_async(deadline, give_up).await
-        }
-    }
-
-    /// Returns the moment at which a shutdown has to return, and the moment at which it has to
-    /// begin giving up.
-    fn deadlines(&self, timeout: Duration) -> (Deadline, Deadline) {
-        let clock = &self.shared.incoming.lifecycle.clock;
-        let reserve = (timeout / 10).min(Duration::from_millis(50));
-        (clock.deadline(timeout), clock.deadline(timeout.saturating_sub(reserve)))
-    }
-
-    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
-    /// bus this does not wait.
-    #[cfg(feature = "recorder")]
-    pub(crate) fn wait_ended(&self, timeout: Duration) {
-        let lifecycle = &self.shared.incoming.lifecycle;
-        if !lifecycle.is_current() {
-            let _ = lifecycle.wait_ended(lifecycle.clock.deadline(timeout));
-        }
-    }
-
-    /// Returns whether the running thread is one of this bus's own.
-    #[cfg(feature = "recorder")]
-    pub(crate) fn is_current(&self) -> bool {
-        self.shared.incoming.lifecycle.is_current()
     }
 
     /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the

@@ -56,7 +56,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         if lifecycle.is_current() {
             return Err(FlushError::WouldDeadlock);
         }
-        let deadline = lifecycle.clock.deadline(timeout);
+        let deadline = lifecycle.end_clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
         match self.shared.incoming.push(Entry::Flush(ticket.clone()), deadline) {
             Ok(()) => {}
@@ -65,13 +65,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             // given up.
             Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
         }
-        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || flushed(lifecycle, &ticket));
+        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || flushed(lifecycle, &ticket));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
         let lifecycle = &self.shared.incoming.lifecycle;
-        let answer = lifecycle.done.wait(&lifecycle.clock, deadline, || all_flushed(lifecycle));
+        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || all_flushed(lifecycle));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
 
@@ -104,7 +104,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             if lifecycle.is_current() {
                 return Err(FlushError::WouldDeadlock);
             }
-            let deadline = lifecycle.clock.deadline(timeout);
+            let deadline = lifecycle.end_clock.deadline(timeout);
             let ticket = Arc::new(FlushTicket::default());
             match self.shared.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
                 Ok(()) => {}

@@ -192,6 +192,7 @@ mod flush;
 mod incoming;
 mod mailbox;
 mod options;
+mod shutdown;
 mod state;
 mod wait;
 mod watch;

@@ -66,6 +66,15 @@ pub(crate) mod thread {
     {
         loom::thread::Builder::new().name(name).spawn(run)
     }
+
+    /// A model starts few threads, so it keeps all of them until they are joined.
+    pub(crate) fn is_finished(_handle: &JoinHandle<()>) -> bool {
+        false
+    }
+
+    pub(crate) fn join_other(handle: JoinHandle<()>) {
+        let _ = handle.join();
+    }
 }
 
 /// loom's lock without poison, like `parking_lot`'s.

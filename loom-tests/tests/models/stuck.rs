@@ -59,7 +59,7 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
 /// nobody reads. The dispatcher ends, and the event that found no room is counted.
 fn giving_up_against_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
         let filter = move |_: &Payload| {
@@ -106,7 +106,7 @@ fn two_shutdowns_against_a_handler_that_hangs() {
 /// returns at that moment, and not only at the shutdown's deadline.
 fn giving_up_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);
@@ -132,7 +132,7 @@ fn giving_up_against_a_flush() {
 /// leaves no entry in the timer.
 fn a_deadline_against_a_later_one() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming);
         let runner = bus.watch_builder().runner(|_| ()).unwrap();
         rest(&bus);

@@ -111,11 +111,14 @@ impl<T> IncomingQueue<T> {
 
     #[cold]
     fn wait_push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
+        let is_control = !matches!(entry, Entry::Event(_) | Entry::Batch(_));
         let mut held = Held { lifecycle: &self.lifecycle, entry: Some(entry) };
         if let Some(result) = spin_until(|| self.attempt(&mut held)) {
             return result;
         }
-        match self.lifecycle.room.wait(&self.lifecycle.clock, deadline, || self.attempt(&mut held)) {
+        // Of the control entries, only a flush has a deadline.
+        let clock = if is_control { &self.lifecycle.end_clock } else { &self.lifecycle.clock };
+        match self.lifecycle.room.wait(clock, deadline, || self.attempt(&mut held)) {
             Ok(result) => result,
             Err(TimedOut) => self.last_attempt(&mut held),
         }

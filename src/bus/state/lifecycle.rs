@@ -9,10 +9,11 @@ use crate::report::ShutdownReport;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, unique_id};
 
-use crate::bus::wait::{TimedOut, Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
+use crate::bus::wait::{Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
 
 use super::gate::{Gate, Refusal};
 use super::registry::{Registry, Totals};
+use super::threads::Threads;
 use super::watcher::WatcherState;
 
 #[derive(Debug)]
@@ -26,7 +27,10 @@ pub(crate) struct Lifecycle {
     /// Threads and tasks that wait for the end, for a flush, or for a handler.
     pub(crate) done: WaitQueue,
     pub(crate) clock: Clock,
-    /// The timer that wakes tasks at their deadlines.
+    /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run on
+    /// real time, unless the test asks for the other.
+    pub(crate) end_clock: Clock,
+    /// The timer that wakes tasks at these deadlines. No other wait of a task has one.
     pub(crate) timer: Arc<Timer>,
     /// The time for which a thread keeps looking, after `spin_until` and before it parks. From zero
     /// to one second.
@@ -39,31 +43,24 @@ pub(crate) struct Lifecycle {
     accepted: AtomicU64,
     missed: AtomicU64,
     pub(crate) registry: Registry,
-    report: Mutex<Option<ShutdownReport>>,
-}
-
-/// The way in which a bus ended.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// Everything has been offered and handled.
-    Complete,
-    /// A shutdown by deadline gave up.
-    Abandoned,
-    /// Another shutdown has made this report.
-    Reported(Box<ShutdownReport>),
+    pub(super) threads: Threads,
+    /// The report of the bus at its end, once a shutdown has seen it.
+    pub(super) report: Mutex<Option<ShutdownReport>>,
 }
 
 impl Lifecycle {
     pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let id = unique_id();
+        let end_clock = clock.for_the_end();
         Self {
             id,
             gate: Gate::new(),
             dispatcher: WakeCell::new(dispatcher),
             room: WaitQueue::new(),
             done: WaitQueue::new(),
-            timer: Arc::new(Timer::new(id, clock.clone())),
+            timer: Arc::new(Timer::new(id, end_clock.clone())),
             clock,
+            end_clock,
             spin,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -71,6 +68,7 @@ impl Lifecycle {
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             registry: Registry::new(),
+            threads: Threads::new(),
             report: Mutex::new(None),
         }
     }
@@ -80,14 +78,15 @@ impl Lifecycle {
         is_bus_thread(self.id)
     }
 
-    /// Returns a future that waits in `queue`, one of the queues of this bus.
+    /// Returns a future that waits in `queue`, one of the queues of this bus, until a deadline by
+    /// the clock for ends.
     pub(crate) fn waiting<'s, F>(
         &'s self,
         queue: &'s WaitQueue,
         deadline: Deadline,
         condition: F,
     ) -> Waiting<'s, F> {
-        Waiting::new(&self.clock, &self.timer, queue, deadline, condition)
+        Waiting::new(&self.end_clock, &self.timer, queue, deadline, condition)
     }
 
     // ── the end ──
@@ -162,83 +161,6 @@ impl Lifecycle {
         self.registry.set_ended();
         // No fence: those that wait for this look under the registry's lock, see `WaitQueue::wake`.
         self.done.wake_all();
-    }
-
-    /// Closes the bus, and waits until everything has been offered and handled, or until another
-    /// call has made the report. At `give_up` it abandons the bus, and then waits until `deadline`
-    /// at most.
-    pub(crate) fn shutdown(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
-        if let Some(report) = self.begin_shutdown() {
-            return report;
-        }
-        let mut outcome = self.done.wait(&self.clock, give_up, || self.outcome());
-        if outcome.is_err() {
-            self.abandon();
-            outcome = self.done.wait(&self.clock, deadline, || self.outcome());
-        }
-        self.conclude(outcome)
-    }
-
-    /// Shuts down as [`shutdown`](Lifecycle::shutdown) does, for a task.
-    pub(crate) async fn shutdown_async(&self, deadline: Deadline, give_up: Deadline) -> ShutdownReport {
-        if let Some(report) = self.begin_shutdown() {
-            return report;
-        }
-        let mut outcome = self.waiting(&self.done, give_up, || self.outcome()).await;
-        if outcome.is_err() {
-            self.abandon();
-            outcome = self.waiting(&self.done, deadline, || self.outcome()).await;
-        }
-        self.conclude(outcome)
-    }
-
-    /// Closes the bus. Returns a report if this is a thread of the bus, which must not wait.
-    pub(crate) fn begin_shutdown(&self) -> Option<ShutdownReport> {
-        self.close();
-        self.is_current().then(|| ShutdownReport::new(false, self.stats()))
-    }
-
-    /// Returns the outcome for which a shutdown waits, or `None` if the shutdown has to wait on.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        if let Some(report) = &*self.report.lock() {
-            return Some(Outcome::Reported(Box::new(report.clone())));
-        }
-        let outcome = || if self.is_abandoned() { Outcome::Abandoned } else { Outcome::Complete };
-        self.registry.is_settled().then(outcome)
-    }
-
-    /// Returns the report. The first call makes it, and every later call returns the same one.
-    pub(crate) fn conclude(&self, outcome: Result<Outcome, TimedOut>) -> ShutdownReport {
-        let complete = match outcome {
-            Ok(Outcome::Reported(report)) => return *report,
-            Ok(Outcome::Complete) => true,
-            Ok(Outcome::Abandoned) | Err(TimedOut) => false,
-        };
-        let report = {
-            // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
-            let mut report = self.report.lock();
-            report.get_or_insert_with(|| ShutdownReport::new(complete, self.stats())).clone()
-        };
-        // No fence: those that wait for the report look under its lock, see `WaitQueue::wake`.
-        self.done.wake_all();
-        report
-    }
-
-    /// Waits for the end without closing the bus. Returns whether everything was handled, or `None`
-    /// at the deadline.
-    #[cfg(feature = "recorder")]
-    pub(crate) fn wait_ended(&self, deadline: Deadline) -> Option<bool> {
-        self.done.wait(&self.clock, deadline, || self.ending()).ok()
-    }
-
-    /// Returns whether the bus has ended with everything handled. Returns `None` if the bus has not
-    /// ended and no shutdown has made a report.
-    pub(crate) fn ending(&self) -> Option<bool> {
-        Some(match self.outcome()? {
-            Outcome::Complete => true,
-            Outcome::Abandoned => false,
-            Outcome::Reported(report) => report.complete,
-        })
     }
 
     // ── watchers ──

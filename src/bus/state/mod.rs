@@ -4,9 +4,12 @@ mod end_reason;
 mod gate;
 mod lifecycle;
 mod registry;
+mod shutdown;
+mod threads;
 mod watcher;
 
 pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
 pub(crate) use self::lifecycle::Lifecycle;
+pub(crate) use self::shutdown::Patience;
 pub(crate) use self::watcher::{Sent, WatcherState};

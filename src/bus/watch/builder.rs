@@ -12,7 +12,6 @@ use crate::counters::DropReason;
 use crate::error::BuildError;
 use crate::error::WatchError;
 use crate::policy::OverflowPolicy;
-use crate::sync::thread;
 
 #[cfg(any(feature = "recorder", eventcast_loom))]
 use super::bulk::BulkReader;
@@ -392,7 +391,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let runner = self.runner(handler)?;
         let handle = runner.handle();
         // If there is no thread, the runner is dropped, and with it the registration.
-        thread::spawn(handle.thread_name(), move || runner.run()).map_err(WatchError::Thread)?;
+        let name = handle.thread_name();
+        handle.lifecycle.spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
@@ -425,7 +425,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             let run = move || {
                 waker.on_bus_thread(|| catch_panic(run));
             };
-            thread::spawn(name, run).map_err(WatchError::Thread)
+            handle.lifecycle.spawn(name, run).map_err(WatchError::Thread)
         })?;
         Ok(handle)
     }

@@ -270,12 +270,9 @@ impl WatchHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn join(&self, timeout: Duration) -> bool {
-        let deadline =
-            self.lifecycle.clock.deadline(if self.lifecycle.is_current() { Duration::ZERO } else { timeout });
-        self.lifecycle
-            .done
-            .wait(&self.lifecycle.clock, deadline, || self.state.is_finished().then_some(()))
-            .is_ok()
+        let (lifecycle, clock) = (&self.lifecycle, &self.lifecycle.end_clock);
+        let deadline = clock.deadline(if lifecycle.is_current() { Duration::ZERO } else { timeout });
+        lifecycle.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
     }
 
     /// Returns the watcher's counters.

@@ -2,6 +2,7 @@
 
 mod builder;
 mod logging;
+mod shutdown;
 mod stats;
 
 use std::fmt;
@@ -18,8 +19,7 @@ use crate::record::event::{Event, EventSource};
 use crate::record::loss::{Loss, LossHook, LossReason};
 use crate::record::recorder::{Recorder, RecorderContext};
 use crate::record::sink::EventSink;
-use crate::report::ShutdownReport;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, thread};
 
 pub use builder::EventBroadcasterBuilder;
 pub use logging::LogFormat;
@@ -85,7 +85,6 @@ struct Shared {
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
     drop_timeout: Duration,
-    report: Mutex<Option<ShutdownReport>>,
 }
 
 impl EventBroadcaster {
@@ -307,88 +306,6 @@ impl EventBroadcaster {
         self.shared.bus.flush(timeout)
     }
 
-    /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
-    /// still handled, and recordings try each event that is left once. Never waits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{EventBroadcaster, ObjectReference, Recorded};
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
-    /// assert!(about_pod.normal("Started", "up").is_accepted());
-    /// events.close();
-    /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn close(&self) {
-        self.shared.bus.close();
-    }
-
-    /// Closes the broadcaster, and waits until every recorded event has been handled by every
-    /// handler and log, and has been written, skipped or given up by every recording. Watchers that
-    /// you read yourself keep their queued events until they have read them.
-    ///
-    /// The method is idempotent: every call waits for the same end and gets the same report. On a
-    /// thread of this broadcaster (in a handler, a sink or a filter), the call closes the
-    /// broadcaster, does not wait, and returns a report that is not complete.
-    ///
-    /// # Blocking
-    ///
-    /// Waits as long as necessary: without end, if a sink or a handler does not return. A sink that
-    /// fails does not make the call wait, because recordings try each event once and report it as
-    /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) returns in time.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// let report = events.shutdown();
-    /// assert!(report.complete);
-    /// assert_eq!(report.recordings[0].created, 1);
-    /// assert_eq!(events.shutdown(), report);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "Shutdown")]
-    pub fn shutdown(&self) -> ShutdownReport {
-        self.report(self.shared.bus.shutdown())
-    }
-
-    /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
-    /// the events that were abandoned. See [`Broadcaster::shutdown_timeout`].
-    ///
-    /// The time is for sinks and handlers that are slow. Recordings do not retry a sink that fails
-    /// during this time. If the retries matter, call [`flush`](Self::flush) before, which waits for
-    /// them.
-    ///
-    /// # Blocking
-    ///
-    /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
-    /// this method could wait for a sink or a handler that needs this same thread.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{EventBroadcaster, ObjectReference};
-    /// use std::time::Duration;
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_event_watcher(|event| assert_eq!(event.reason, "Started"))?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// let report = events.shutdown_timeout(Duration::from_secs(10));
-    /// assert!(report.complete, "{report}");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use = "the report says whether something was lost"]
-    pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
-        self.report(self.shared.bus.shutdown_timeout(timeout))
-    }
-
     /// Waits as [`flush`](Self::flush) does, for a task. See [`Broadcaster::flush_async`].
     ///
     /// # Errors
@@ -414,37 +331,6 @@ impl EventBroadcaster {
             let _flush = self.shared.recordings.begin_flush();
             self.shared.bus.flush_async(timeout).await
         }
-    }
-
-    /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See
-    /// [`Broadcaster::shutdown_async`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{EventBroadcaster, EventType, MemorySink, ObjectReference};
-    /// use std::time::Duration;
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// let job = ObjectReference::new("Job", "backup");
-    /// events.new_recorder("runner").event(&job, EventType::Normal, "Done", "backed up");
-    /// let report = futures::executor::block_on(events.shutdown_async(Duration::from_secs(10)));
-    /// assert!(report.complete);
-    /// assert_eq!(report.recordings[0].created, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
-        async move { self.report(self.shared.bus.shutdown_async(timeout).await) }
-    }
-
-    fn report(&self, mut report: ShutdownReport) -> ShutdownReport {
-        report.recordings = self.shared.recordings.stats();
-        report.complete &= report.recordings.iter().all(|recording| recording.abandoned == 0);
-        if self.shared.bus.is_current() {
-            return report;
-        }
-        self.shared.report.lock().get_or_insert(report).clone()
     }
 
     /// Returns the counters so far.

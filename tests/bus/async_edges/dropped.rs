@@ -344,7 +344,7 @@ fn futures_are_send() {
 #[test]
 fn a_turn_that_is_not_taken_up_goes_to_the_next() {
     watched(|| {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let options = BusOptions::default().incoming_len(1).queue_len(8);
         let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
         let held = hold(&bus);

@@ -99,7 +99,7 @@ impl Wake for CallsBack {
 #[test]
 fn a_waker_that_calls_back_holds_up_no_deadline() {
     watched(|| {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = Arc::new(Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap());
         let (go, gate) = mpsc::channel::<()>();
         // The handler waits with the first event until `go` is dropped.
@@ -147,7 +147,7 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     test_support::in_own_process!();
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let options = BusOptions::default().incoming_len(1).queue_len(8);
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     let held = hold(&bus);

@@ -125,7 +125,7 @@ async fn collect(watcher: impl Stream<Item = Delivery<u64>>) -> (Vec<u64>, u64) 
 
 /// Returns a fake clock and a bus that runs on it.
 fn timed(incoming_len: usize, queue_len: usize, policy: OverflowPolicy) -> (FakeClock, Broadcaster<u64>) {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let options = BusOptions::default().incoming_len(incoming_len).queue_len(queue_len).overflow(policy);
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     (clock, bus)

@@ -97,7 +97,7 @@ fn after_the_end_everything_says_so() {
 /// G8: a shutdown by deadline returns by the deadline and reports what it abandoned.
 #[test]
 fn a_shutdown_by_deadline_reports_what_it_abandoned() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let bus = Broadcaster::with_clock(BusOptions::default().queue_len(1), clock.clock()).unwrap();
     let mut held = hold(&bus);
     let mut other = bus.watch_builder().queue_len(100).watch().unwrap();
@@ -125,7 +125,7 @@ fn a_shutdown_by_deadline_reports_what_it_abandoned() {
 /// abandons its queue and does not learn what was lost behind that.
 #[test]
 fn a_stuck_handler_is_left_behind_at_the_deadline() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let bus = Broadcaster::with_clock(BusOptions::default().queue_len(3), clock.clock()).unwrap();
     let (turnstile, mut pass) = turnstile();
     let handle = bus.watch_builder().spawn(move |delivery| pass(delivery.event().copied())).unwrap();

@@ -82,7 +82,7 @@ fn an_abandoned_flush_says_so() {
 /// Receiving by a deadline runs on the bus's clock.
 #[test]
 fn recv_timeout_runs_on_the_clock() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let bus = Broadcaster::<u64>::with_clock(BusOptions::default(), clock.clock()).unwrap();
     let mut watcher = bus.watch().unwrap();
     thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn recv_timeout_runs_on_the_clock() {
 /// room comes first.
 #[test]
 fn publish_timeout_runs_on_the_clock() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let options = BusOptions::default().incoming_len(1).queue_len(1);
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     let mut held = hold(&bus);

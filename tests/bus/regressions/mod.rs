@@ -17,7 +17,7 @@ use eventcast::testing::FakeClock;
 const FOREVER: Duration = Duration::MAX;
 
 fn fake_clock() -> FakeClock {
-    FakeClock::new(SystemTime::UNIX_EPOCH)
+    FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end()
 }
 
 /// An event that runs a function when its last copy is dropped.

@@ -18,7 +18,7 @@ pub struct Real {
 
 impl Real {
     pub fn new(incoming_len: usize, max_batch: usize) -> Self {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch);
         Self { bus: Broadcaster::with_clock(options, clock.clock()).unwrap(), clock }
     }

@@ -1,0 +1,218 @@
+//! The ways to end a bus.
+
+use std::time::Duration;
+
+use crate::report::ShutdownReport;
+
+use super::broadcaster::Broadcaster;
+use super::state::Patience;
+
+/// The time that a shutdown by deadline reserves for giving up: a tenth of its timeout, and at most
+/// this.
+const RESERVE: Duration = Duration::from_millis(50);
+
+impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
+    /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
+    /// events that were accepted. Never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish(1)?;
+    /// bus.close();
+    /// assert!(bus.publisher().publish(2).unwrap_err().is_stopped());
+    /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(&self) {
+        self.shared.incoming.lifecycle.close();
+    }
+
+    /// Closes the bus, and waits until everything accepted has been offered to every watcher and
+    /// handled by every handler. Watchers that you read yourself keep their queued events until you
+    /// have read them.
+    ///
+    /// The call then joins the threads that the bus has started for the dispatcher and for
+    /// handlers, so that a program may unload the code that they ran. Only the thread of the timer,
+    /// which exists while a task waits with a deadline, is not among them.
+    ///
+    /// A shutdown is idempotent: every call waits for the same end and returns the same report. A
+    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that gave up waits on, and its
+    /// report has the final counters. What was abandoned stays abandoned. On a thread of this bus a
+    /// shutdown closes the bus, does not wait, and returns a report that is not complete.
+    ///
+    /// # Blocking
+    ///
+    /// Waits without a deadline. The wait never ends if a watcher whose policy is
+    /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
+    /// return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an async task, use
+    /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let report = bus.shutdown();
+    /// assert!(report.complete && report.threads_ended);
+    /// assert_eq!(handle.stats().delivered, 3);
+    /// assert_eq!(bus.shutdown(), report);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "Shutdown")]
+    pub fn shutdown(&self) -> ShutdownReport {
+        self.end(Patience::FOREVER)
+    }
+
+    /// Closes the bus as [`shutdown`](Self::shutdown) does, and waits for at most `timeout`, but
+    /// gives nothing up. If the bus has not ended by then, the report is a snapshot that is not
+    /// complete, and the bus continues towards its end.
+    ///
+    /// This is the soft half of a graceful shutdown. A [`shutdown_timeout`](Self::shutdown_timeout)
+    /// after it is the hard half.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task, use `drain_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut late = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// // The watcher does not read yet, so the dispatcher waits for room.
+    /// assert!(!bus.drain(Duration::from_millis(10)).complete);
+    /// let reader = std::thread::spawn(move || late.events().collect::<Vec<_>>());
+    /// let report = bus.shutdown_timeout(Duration::from_secs(30));
+    /// assert!(report.complete && report.is_clean());
+    /// assert_eq!(reader.join().unwrap(), [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "graceful shutdown")]
+    #[must_use = "the report says whether the bus has ended"]
+    pub fn drain(&self, timeout: Duration) -> ShutdownReport {
+        self.end(self.patience(timeout))
+    }
+
+    /// Closes the bus as [`shutdown`](Self::shutdown) does, but returns by the deadline and then
+    /// reports what was abandoned.
+    ///
+    /// The last tenth of the timeout, at most 50 ms, is reserved for giving up in good order. In
+    /// this time the watchers for which the dispatcher waits lose the events that find no room.
+    /// Each handler finishes its current event and gives up the rest. With a timeout of zero, or if
+    /// user code does not return, the report is a snapshot: it is not complete, and
+    /// [`pending`](crate::stats::BusStats::pending) has the events that no watcher was offered yet.
+    /// A later call waits on and returns a new report.
+    ///
+    /// A thread that has not come to its last step by the deadline is not joined, and
+    /// [`threads_ended`](ShutdownReport::threads_ended) is `false`.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy};
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let stuck = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// // Nobody reads the watcher, so the dispatcher waits for room until it gives up.
+    /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);
+    /// assert_eq!(bus.shutdown().bus.watchers[0].dropped.abandoned, 2);
+    /// drop(stuck);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "the report says whether something was lost"]
+    pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
+        self.end(self.patience_before_giving_up(timeout))
+    }
+
+    /// Drains as [`drain`](Self::drain) does, for a task. The wait and its timeout begin when the
+    /// future is first polled. If the future is dropped after that, the bus stays closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish(1)?;
+    /// let report = futures::executor::block_on(bus.drain_async(Duration::from_secs(10)));
+    /// assert!(report.complete);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+        async move { self.end_async(self.patience(timeout)).await }
+    }
+
+    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. A server
+    /// whose clients read watchers shuts the bus down first. The clients' streams then end, and the
+    /// server's own shutdown does not wait for them. The shutdown and its timeout begin when the
+    /// future is first polled. If the future is dropped after that, the bus stays closed. If the
+    /// future is dropped before the reserved last tenth of the timeout, nothing has been given up.
+    ///
+    /// A thread of the bus keeps the deadline, and lives as long as the future waits. If the system
+    /// starts no thread, the poll blocks until the end or the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// bus.publisher().publish(1)?;
+    /// let report = futures::executor::block_on(bus.shutdown_async(Duration::from_secs(10)));
+    /// assert!(report.complete);
+    /// assert_eq!(report.bus.accepted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+        async move { self.end_async(self.patience_before_giving_up(timeout)).await }
+    }
+
+    fn end(&self, patience: Patience) -> ShutdownReport {
+        self.shared.incoming.lifecycle.shutdown(patience)
+    }
+
+    async fn end_async(&self, patience: Patience) -> ShutdownReport {
+        self.shared.incoming.lifecycle.shutdown_async(patience).await
+    }
+
+    fn patience(&self, timeout: Duration) -> Patience {
+        let until = self.shared.incoming.lifecycle.end_clock.deadline(timeout);
+        Patience { until, after_giving_up: None }
+    }
+
+    fn patience_before_giving_up(&self, timeout: Duration) -> Patience {
+        let reserve = (timeout / 10).min(RESERVE);
+        let end = self.shared.incoming.lifecycle.end_clock.deadline(timeout);
+        Patience { after_giving_up: Some(end), ..self.patience(timeout.saturating_sub(reserve)) }
+    }
+
+    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
+    /// bus this does not wait.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn wait_ended(&self, timeout: Duration) {
+        let lifecycle = &self.shared.incoming.lifecycle;
+        if !lifecycle.is_current() {
+            lifecycle.wait_ended(lifecycle.end_clock.deadline(timeout));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The end of a bus, as a call that asks for it sees it: close, wait, give up, report.
+
+use crate::clock::Deadline;
+use crate::report::ShutdownReport;
+
+use super::lifecycle::Lifecycle;
+
+/// The time that a call gives the bus for its end, by the clock for ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// The moment until which the call waits and gives nothing up.
+    pub(crate) until: Deadline,
+    /// The moment until which the call then waits on, after it has abandoned the rest. `None` if it
+    /// abandons nothing.
+    pub(crate) after_giving_up: Option<Deadline>,
+}
+
+impl Patience {
+    /// Waits for the end without a deadline.
+    pub(crate) const FOREVER: Self = Self { until: None, after_giving_up: None };
+}
+
+impl Lifecycle {
+    /// Closes the bus, and waits until everything has been offered and handled, and the threads of
+    /// the bus have ended.
+    pub(crate) fn shutdown(&self, patience: Patience) -> ShutdownReport {
+        self.close();
+        if !self.is_current() {
+            let wait = |until| self.done.wait(&self.end_clock, until, || self.has_left()).is_ok();
+            if !wait(patience.until) {
+                if let Some(until) = patience.after_giving_up {
+                    self.give_up();
+                    wait(until);
+                }
+            }
+        }
+        self.report()
+    }
+
+    /// Shuts down as [`shutdown`](Lifecycle::shutdown) does, for a task.
+    pub(crate) async fn shutdown_async(&self, patience: Patience) -> ShutdownReport {
+        self.close();
+        if !self.is_current() {
+            let wait = |until| self.waiting(&self.done, until, || self.has_left());
+            if wait(patience.until).await.is_err() {
+                if let Some(until) = patience.after_giving_up {
+                    self.give_up();
+                    let _ = wait(until).await;
+                }
+            }
+        }
+        self.report()
+    }
+
+    fn give_up(&self) {
+        // If only the last steps of threads are missing, there is nothing left to give up.
+        if !self.registry.is_settled() {
+            self.abandon();
+        }
+    }
+
+    /// Returns a result once everything has been offered and handled, and each thread of the bus
+    /// has come to its last step.
+    fn has_left(&self) -> Option<()> {
+        (self.registry.is_settled() && self.threads.are_leaving()).then_some(())
+    }
+
+    /// Returns the report of the bus at its end, which is the same for all calls, or a snapshot if
+    /// the bus has not ended.
+    fn report(&self) -> ShutdownReport {
+        let mut report = if self.is_current() || !self.registry.is_settled() {
+            ShutdownReport::new(false, self.stats())
+        } else {
+            // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
+            let final_report = || ShutdownReport::new(!self.is_abandoned(), self.stats());
+            self.report.lock().get_or_insert_with(final_report).clone()
+        };
+        report.threads_ended = !self.is_current() && self.threads.join();
+        report
+    }
+
+    /// Waits for the end without closing the bus.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn wait_ended(&self, deadline: Deadline) {
+        let _ = self.done.wait(&self.end_clock, deadline, || self.ending());
+    }
+
+    /// Returns whether the bus has ended with everything handled, or `None` if it has not ended.
+    pub(crate) fn ending(&self) -> Option<bool> {
+        self.registry.is_settled().then(|| !self.is_abandoned())
+    }
+}

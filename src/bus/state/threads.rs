@@ -1,0 +1,91 @@
+//! The threads that a bus has started: the dispatcher's, and those of handlers. A shutdown waits
+//! until each of them is at its last step, and joins it, so that the code of the program may be
+//! unloaded afterwards.
+
+use std::io;
+
+use crate::sync::{Arc, Mutex, thread};
+
+use super::lifecycle::Lifecycle;
+
+#[derive(Debug)]
+pub(crate) struct Threads {
+    started: Mutex<Started>,
+}
+
+#[derive(Debug)]
+struct Started {
+    /// The number of threads that have not come to their last step, or that are not in `handles`
+    /// yet.
+    running: usize,
+    /// The threads that nobody has joined.
+    handles: Vec<thread::JoinHandle<()>>,
+}
+
+impl Threads {
+    pub(crate) fn new() -> Self {
+        Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }) }
+    }
+
+    /// Returns whether each thread has come to its last step. It runs no user code after that, and
+    /// waits for nobody.
+    pub(crate) fn are_leaving(&self) -> bool {
+        self.started.lock().running == 0
+    }
+
+    /// Joins all threads if each has come to its last step. Returns whether this is so. Waits for
+    /// these last steps only.
+    pub(crate) fn join(&self) -> bool {
+        let handles = {
+            let mut started = self.started.lock();
+            if started.running > 0 {
+                return false;
+            }
+            std::mem::take(&mut started.handles)
+        };
+        handles.into_iter().for_each(thread::join_other);
+        true
+    }
+}
+
+impl Lifecycle {
+    /// Starts a named thread for which a shutdown waits.
+    pub(crate) fn spawn<F>(self: &Arc<Self>, name: String, run: F) -> io::Result<()>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        // If the system grants no thread, the drop of the closure undoes the first mark, and runs
+        // the destructors of the user's values. No lock is held here.
+        let (runs, is_unlisted) = (Running::mark(self), Running::mark(self));
+        let handle = thread::spawn(name, move || {
+            // Dropped last.
+            let _runs = runs;
+            run();
+        })?;
+        let mut started = self.threads.started.lock();
+        started.handles.retain(|handle| !thread::is_finished(handle));
+        started.handles.push(handle);
+        drop(started);
+        drop(is_unlisted);
+        Ok(())
+    }
+}
+
+/// A mark that a thread of the bus runs, or is being started. For a thread, the drop of the mark is
+/// its last step.
+struct Running(Arc<Lifecycle>);
+
+impl Running {
+    fn mark(lifecycle: &Arc<Lifecycle>) -> Self {
+        lifecycle.threads.started.lock().running += 1;
+        Self(lifecycle.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.threads.started.lock().running -= 1;
+        // No fence: a shutdown looks at the number under the lock, see `WaitQueue::wake`.
+        self.0.done.wake_all();
+    }
+}
