@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::error::FlushError;
 use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher};
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, ShutdownReport};
 
-use crate::support::{until, watched};
+use crate::support::watched;
 
 const FOREVER: Duration = Duration::MAX;
 
@@ -201,12 +201,13 @@ fn a_full_queue_that_nothing_is_meant_for() {
     });
 }
 
-/// Two shutdowns, the later with the earlier deadline, wait for a handler that does not return.
-/// Both get the report of the one that gave up, and a flush learns of it too.
+/// Two shutdowns, the later with the earlier deadline, wait for a handler that does not return. The
+/// later one gives up and returns a snapshot, and a flush learns of it. The other waits on, and its
+/// report has the end.
 #[test]
 fn two_shutdowns_and_a_flush_against_a_handler_that_does_not_return() {
     watched(|| {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = Arc::new(Broadcaster::with_clock(smallest(), clock.clock()).unwrap());
         let (entered_tx, entered_rx) = mpsc::channel();
         let (release_tx, release_rx) = mpsc::channel::<()>();
@@ -221,30 +222,31 @@ fn two_shutdowns_and_a_flush_against_a_handler_that_does_not_return() {
         bus.publisher().publish(1).unwrap();
         bus.publisher().publish(2).unwrap();
         entered_rx.recv().unwrap();
-        let spawn = |run: fn(&Broadcaster<u32>) -> String| {
+        let spawn = |run: fn(&Broadcaster<u32>) -> Option<ShutdownReport>| {
             let bus = bus.clone();
             thread::spawn(move || run(&bus))
         };
         let flush = spawn(|bus| {
             let result = bus.flush(Duration::from_secs(1000));
             assert_eq!(result, Err(FlushError::Abandoned));
-            String::new()
+            None
         });
         clock.wait_for_waiters(1);
-        let long = spawn(|bus| bus.shutdown_timeout(Duration::from_secs(100)).to_string());
+        let long = spawn(|bus| Some(bus.shutdown_timeout(Duration::from_secs(100))));
         clock.wait_for_waiters(2);
-        let short = spawn(|bus| bus.shutdown_timeout(Duration::from_secs(1)).to_string());
+        let short = spawn(|bus| Some(bus.shutdown_timeout(Duration::from_secs(1))));
         clock.wait_for_waiters(3);
         clock.advance(Duration::from_secs(1));
-        let report = short.join().unwrap();
-        assert_eq!(long.join().unwrap(), report);
+        let snapshot = short.join().unwrap().unwrap();
+        assert!(!snapshot.complete && !snapshot.threads_ended);
         flush.join().unwrap();
-        assert!(!bus.shutdown().complete);
+        assert!(!long.is_finished(), "the deadline of the other shutdown has not come");
         // The handler finishes its current event and abandons the other one.
         release_tx.send(()).unwrap();
         assert!(handle.join(FOREVER));
-        // The dispatcher may come to the second event only now, and counts it on its own thread.
-        until(|| handle.stats().offered == 2 && handle.stats().lag == 0);
+        let report = long.join().unwrap().unwrap();
+        assert!(!report.complete && report.threads_ended && !report.is_clean());
+        assert_eq!(bus.shutdown(), report);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.queued), (1, 1, 0));
     });

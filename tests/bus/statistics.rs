@@ -86,6 +86,25 @@ fn departed_watchers_add_up() {
     );
 }
 
+/// A watcher that was dropped has departed, even while the dispatcher is busy elsewhere and cannot
+/// close its mailbox. After a flush its counters are final.
+#[test]
+fn a_dropped_watcher_has_departed_at_once() {
+    let bus = bus(100, 1);
+    let mut held = hold(&bus);
+    let names = |stats: BusStats| stats.watchers.into_iter().map(|watcher| watcher.name).collect::<Vec<_>>();
+    for count in 1..=3 {
+        drop(bus.watch_builder().name("client").watch().unwrap());
+        assert_eq!(names(bus.stats()), ["held"]);
+        assert_eq!((bus.watchers(), bus.stats().departed_by_name.len()), (1, 1), "{count}");
+    }
+    assert_eq!(held.watcher.events().take(2).count(), 2);
+    bus.flush(LONG).unwrap();
+    let stats = bus.stats();
+    assert_eq!((stats.departed_by_name[0].name.as_str(), stats.departed_by_name[0].queued), ("client", 0));
+    assert_eq!(names(stats), ["held"]);
+}
+
 /// A watcher that the bus has refused was never there: it is neither listed nor among those that
 /// have departed.
 #[test]

@@ -77,15 +77,17 @@ impl<T: Clone> Dispatcher<T> {
         if !distributor.pending.is_empty() {
             self.wait_for_room(distributor);
         }
+        // Before the control entry, so that a flush finds the watchers reaped that were dropped
+        // before it.
+        if self.dispatch.lifecycle.registry.must_reap() {
+            distributor.reap();
+        }
         match control {
             Some(Entry::Register(sender)) => distributor.register(sender),
             Some(Entry::Flush(ticket)) => distributor.answer(&ticket),
             Some(Entry::Gap(events)) => distributor.offer_gap(events),
             Some(entry) => distributor.carried = Some(entry),
             None => {}
-        }
-        if self.dispatch.lifecycle.registry.must_reap() {
-            distributor.reap();
         }
     }
 

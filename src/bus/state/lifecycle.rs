@@ -227,7 +227,7 @@ impl Lifecycle {
 
     pub(crate) fn stats(&self) -> BusStats {
         let (rejected_full, rejected_stopped) = self.gate.refused();
-        let Totals { watchers, departed, departed_by_name } = self.registry.totals();
+        let Totals { watchers, departed, departed_by_name } = self.registry.totals(self.is_closing());
         // Relaxed: a count.
         let accepted = self.accepted.load(Ordering::Relaxed);
         // Relaxed: a count.

@@ -28,9 +28,27 @@ struct Entries {
     /// Whether the dispatcher has offered everything and closed every mailbox.
     ended: bool,
     watchers: BTreeMap<u64, Arc<WatcherState>>,
-    departed: WatcherStats,
-    /// The part of `departed` that belongs to watchers that were given a name, by name.
+    departed: Departed,
+}
+
+/// The sums of the dropped watchers.
+#[derive(Clone, Debug)]
+struct Departed {
+    all: WatcherStats,
+    /// The part of `all` that belongs to watchers that were given a name, by name.
     named: BTreeMap<String, WatcherStats>,
+}
+
+impl Departed {
+    fn add(&mut self, stats: WatcherStats) {
+        self.all.add(&stats);
+        if let Some(sum) = self.named.get_mut(&stats.name) {
+            sum.add(&stats);
+        } else if !stats.is_unnamed() && self.named.len() < NAMES {
+            let sum = WatcherStats { policy: None, ..stats };
+            self.named.insert(sum.name.clone(), sum);
+        }
+    }
 }
 
 /// The statistics of all present and dropped watchers.
@@ -48,10 +66,10 @@ impl Entries {
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let departed = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
-        let (watchers, named) = (BTreeMap::new(), BTreeMap::new());
+        let all = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
+        let departed = Departed { all, named: BTreeMap::new() };
         Self {
-            entries: Mutex::new(Entries { total: 0, ended: false, watchers, departed, named }),
+            entries: Mutex::new(Entries { total: 0, ended: false, watchers: BTreeMap::new(), departed }),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
         }
@@ -76,18 +94,8 @@ impl Registry {
     /// counters to the sums.
     pub(crate) fn retire(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
         let mut entries = self.entries.lock();
-        // Handlers that end with the bus stay listed, so that the report of the bus says what
-        // became of each. There are no more of them than there were when the bus was closed.
-        let ends_with_the_bus = state.is_handler && is_closing();
-        if !ends_with_the_bus && entries.watchers.remove(&state.id).is_some() {
-            let stats = state.stats();
-            entries.departed.add(&stats);
-            if let Some(sum) = entries.named.get_mut(&stats.name) {
-                sum.add(&stats);
-            } else if !stats.is_unnamed() && entries.named.len() < NAMES {
-                let sum = WatcherStats { policy: None, ..stats };
-                entries.named.insert(sum.name.clone(), sum);
-            }
+        if !ends_with_the_bus(state, is_closing) && entries.watchers.remove(&state.id).is_some() {
+            entries.departed.add(state.stats());
         }
     }
 
@@ -149,12 +157,26 @@ impl Registry {
 
     // ── statistics ──
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// Returns the statistics. A watcher that was dropped counts as departed from then on, even if
+    /// the dispatcher has not closed its mailbox yet.
+    pub(crate) fn totals(&self, is_closing: bool) -> Totals {
         let entries = self.entries.lock();
-        Totals {
-            watchers: entries.watchers.values().map(|state| state.stats()).collect(),
-            departed: entries.departed.clone(),
-            departed_by_name: entries.named.values().cloned().collect(),
+        let (mut watchers, mut departed) = (Vec::new(), entries.departed.clone());
+        for state in entries.watchers.values() {
+            if state.is_finished() && !ends_with_the_bus(state, || is_closing) {
+                departed.add(state.stats());
+            } else {
+                watchers.push(state.stats());
+            }
         }
+        let Departed { all: departed, named } = departed;
+        Totals { watchers, departed, departed_by_name: named.into_values().collect() }
     }
+}
+
+/// Returns whether a watcher stays listed after its end: handlers that end with the bus do, so that
+/// the report of the bus says what became of each. There are no more of them than there were when
+/// the bus was closed.
+fn ends_with_the_bus(state: &WatcherState, is_closing: impl FnOnce() -> bool) -> bool {
+    state.is_handler && is_closing()
 }

@@ -68,14 +68,15 @@ impl Lifecycle {
     /// Returns the report of the bus at its end, which is the same for all calls, or a snapshot if
     /// the bus has not ended.
     fn report(&self) -> ShutdownReport {
-        let mut report = if self.is_current() || !self.registry.is_settled() {
-            ShutdownReport::new(false, self.stats())
-        } else {
+        if self.is_current() || !self.registry.is_settled() {
+            return ShutdownReport::new(false, self.stats());
+        }
+        let mut report = {
             // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
-            let final_report = || ShutdownReport::new(!self.is_abandoned(), self.stats());
-            self.report.lock().get_or_insert_with(final_report).clone()
+            let mut report = self.report.lock();
+            report.get_or_insert_with(|| ShutdownReport::new(!self.is_abandoned(), self.stats())).clone()
         };
-        report.threads_ended = !self.is_current() && self.threads.join();
+        report.threads_ended = self.threads.join();
         report
     }
 

@@ -4,6 +4,7 @@ mod abandoned;
 mod flushes;
 mod given_up;
 mod reaping;
+mod reports;
 mod shutdown;
 mod stop;
 mod waits;
