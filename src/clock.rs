@@ -128,8 +128,8 @@ impl fmt::Debug for Clock {
 /// sure that the other thread waits, with [`wait_for_waiters`](FakeClock::wait_for_waiters).
 /// Otherwise the test could move the clock before the other thread looks at it.
 ///
-/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and everything that a
-/// recording does by time. The deadlines of flushes, shutdowns, joins and drops run on real time,
+/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and everything that
+/// a recording does by time. The deadlines of flushes, shutdowns, joins and drops run on real time,
 /// unless [`drive_the_end`](FakeClock::drive_the_end) says otherwise.
 ///
 /// # Examples

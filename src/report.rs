@@ -38,12 +38,12 @@ use crate::record::stats::RecordingStats;
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Whether all accepted events have been offered, and handled by every handler. If `false`,
-    /// `bus` says what was abandoned, what is still queued, and what is still pending. An event that a sink refused is
-    /// handled too, so `true` does not mean that everything is stored. `RecordingStats::lost` says
-    /// how many events are not.
+    /// `bus` says what was abandoned, what is still queued, and what is still pending. An event
+    /// that a sink refused is handled too, so `true` does not mean that everything is stored.
+    /// `RecordingStats::lost` says how many events are not.
     pub complete: bool,
-    /// Whether the threads of the dispatcher and of the handlers that the bus started have ended and
-    /// have been joined, so that the program may unload the code that they ran.
+    /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
+    /// and have been joined, so that the program may unload the code that they ran.
     pub threads_ended: bool,
     /// The counters at the end, including those of each handler and recording.
     pub bus: BusStats,
@@ -67,9 +67,10 @@ impl ShutdownReport {
     /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
     /// event that it was offered, and no recording lost one.
     ///
-    /// An event that a watcher was offered and did not take because it was stopped or dropped is not
-    /// a loss here. An event that a full queue dropped is one, even if the watcher's policy asks for
-    /// that. Events that were refused are not counted, because their publishers have them back.
+    /// An event that a watcher was offered and did not take because it was stopped or dropped is
+    /// not a loss here. An event that a full queue dropped is one, even if the watcher's policy
+    /// asks for that. Events that were refused are not counted, because their publishers have them
+    /// back.
     ///
     /// # Examples
     ///

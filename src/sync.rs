@@ -25,6 +25,8 @@
 mod model;
 #[cfg(all(feature = "select", eventcast_loom))]
 mod model_select;
+#[cfg(eventcast_loom)]
+mod model_thread;
 #[cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 pub(crate) mod parker;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
@@ -38,6 +40,8 @@ pub(crate) use self::model::*;
 pub use self::model_select::Select;
 #[cfg(all(feature = "select", eventcast_loom))]
 pub(crate) use self::model_select::Signal;
+#[cfg(eventcast_loom)]
+pub(crate) use self::model_thread as thread;
 
 #[cfg(not(eventcast_loom))]
 pub(crate) use self::parker::{Parker, Unparker};

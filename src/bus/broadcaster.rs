@@ -188,6 +188,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         ));
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);
         lifecycle
+            .threads
             .spawn(options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
         let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));

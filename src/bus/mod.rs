@@ -174,7 +174,8 @@
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::distributor` | a scan of the handlers |
 //! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::distributor`, `Lifecycle::report` | a scan of the watchers |
 //! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::distributor` | a change of the list |
-//! | `Lifecycle::report` | threads and tasks that wait for the end | none | the making of the report |
+//! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change of the list |
+//! | `Lifecycle::report` | a shutdown that has seen the end | none | the making of the report |
 //! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::distributor`, `Timer::state`, `MemoryStore::state`, `SqliteStore::writer`, `SqliteStore::reader`, `Warnings::silent` | a scan of the sleeping threads |
 //!
 //! # How little is lost to sleeping

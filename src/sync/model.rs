@@ -56,27 +56,6 @@ pub(crate) const MANY: usize = 1;
 /// small, so that an execution is short.
 pub(crate) const TURN: usize = 2;
 
-pub(crate) mod thread {
-    pub(crate) use loom::thread::{JoinHandle, yield_now};
-    pub(crate) use std::thread::panicking;
-
-    pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        loom::thread::Builder::new().name(name).spawn(run)
-    }
-
-    /// A model starts few threads, so it keeps all of them until they are joined.
-    pub(crate) fn is_finished(_handle: &JoinHandle<()>) -> bool {
-        false
-    }
-
-    pub(crate) fn join_other(handle: JoinHandle<()>) {
-        let _ = handle.join();
-    }
-}
-
 /// loom's lock without poison, like `parking_lot`'s.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);

@@ -6,6 +6,7 @@ mod async_suite;
 #[cfg(feature = "serde")]
 mod config;
 mod direct;
+mod drop_oldest;
 mod edges;
 mod end;
 mod evict;

@@ -25,10 +25,10 @@ pub(crate) struct Lifecycle {
     /// Publishers, registrations and flushes that wait for room in the incoming queue.
     pub(crate) room: WaitQueue,
     /// Threads and tasks that wait for the end, for a flush, or for a handler.
-    pub(crate) done: WaitQueue,
+    pub(crate) done: Arc<WaitQueue>,
     pub(crate) clock: Clock,
-    /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run on
-    /// real time, unless the test asks for the other.
+    /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run
+    /// on real time, unless the test asks for the other.
     pub(crate) end_clock: Clock,
     /// The timer that wakes tasks at these deadlines. No other wait of a task has one.
     pub(crate) timer: Arc<Timer>,
@@ -43,7 +43,7 @@ pub(crate) struct Lifecycle {
     accepted: AtomicU64,
     missed: AtomicU64,
     pub(crate) registry: Registry,
-    pub(super) threads: Threads,
+    pub(crate) threads: Arc<Threads>,
     /// The report of the bus at its end, once a shutdown has seen it.
     pub(super) report: Mutex<Option<ShutdownReport>>,
 }
@@ -51,13 +51,13 @@ pub(crate) struct Lifecycle {
 impl Lifecycle {
     pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let id = unique_id();
-        let end_clock = clock.for_the_end();
+        let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         Self {
             id,
             gate: Gate::new(),
             dispatcher: WakeCell::new(dispatcher),
             room: WaitQueue::new(),
-            done: WaitQueue::new(),
+            done: done.clone(),
             timer: Arc::new(Timer::new(id, end_clock.clone())),
             clock,
             end_clock,
@@ -68,7 +68,7 @@ impl Lifecycle {
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             registry: Registry::new(),
-            threads: Threads::new(),
+            threads: Arc::new(Threads::new(done)),
             report: Mutex::new(None),
         }
     }

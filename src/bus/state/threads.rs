@@ -4,13 +4,14 @@
 
 use std::io;
 
+use crate::bus::wait::WaitQueue;
 use crate::sync::{Arc, Mutex, thread};
-
-use super::lifecycle::Lifecycle;
 
 #[derive(Debug)]
 pub(crate) struct Threads {
     started: Mutex<Started>,
+    /// The place where a shutdown waits for the threads, among other things.
+    done: Arc<WaitQueue>,
 }
 
 #[derive(Debug)]
@@ -23,8 +24,8 @@ struct Started {
 }
 
 impl Threads {
-    pub(crate) fn new() -> Self {
-        Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }) }
+    pub(crate) fn new(done: Arc<WaitQueue>) -> Self {
+        Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }), done }
     }
 
     /// Returns whether each thread has come to its last step. It runs no user code after that, and
@@ -46,9 +47,7 @@ impl Threads {
         handles.into_iter().for_each(thread::join_other);
         true
     }
-}
 
-impl Lifecycle {
     /// Starts a named thread for which a shutdown waits.
     pub(crate) fn spawn<F>(self: &Arc<Self>, name: String, run: F) -> io::Result<()>
     where
@@ -62,7 +61,7 @@ impl Lifecycle {
             let _runs = runs;
             run();
         })?;
-        let mut started = self.threads.started.lock();
+        let mut started = self.started.lock();
         started.handles.retain(|handle| !thread::is_finished(handle));
         started.handles.push(handle);
         drop(started);
@@ -73,18 +72,18 @@ impl Lifecycle {
 
 /// A mark that a thread of the bus runs, or is being started. For a thread, the drop of the mark is
 /// its last step.
-struct Running(Arc<Lifecycle>);
+struct Running(Arc<Threads>);
 
 impl Running {
-    fn mark(lifecycle: &Arc<Lifecycle>) -> Self {
-        lifecycle.threads.started.lock().running += 1;
-        Self(lifecycle.clone())
+    fn mark(threads: &Arc<Threads>) -> Self {
+        threads.started.lock().running += 1;
+        Self(threads.clone())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.threads.started.lock().running -= 1;
+        self.0.started.lock().running -= 1;
         // No fence: a shutdown looks at the number under the lock, see `WaitQueue::wake`.
         self.0.done.wake_all();
     }

@@ -392,7 +392,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let handle = runner.handle();
         // If there is no thread, the runner is dropped, and with it the registration.
         let name = handle.thread_name();
-        handle.lifecycle.spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
+        handle.lifecycle.threads.spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
@@ -425,7 +425,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             let run = move || {
                 waker.on_bus_thread(|| catch_panic(run));
             };
-            handle.lifecycle.spawn(name, run).map_err(WatchError::Thread)
+            handle.lifecycle.threads.spawn(name, run).map_err(WatchError::Thread)
         })?;
         Ok(handle)
     }

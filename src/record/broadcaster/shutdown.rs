@@ -15,10 +15,9 @@ impl EventBroadcaster {
     /// ```
     /// use eventcast::{EventBroadcaster, ObjectReference, Recorded};
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
-    /// assert!(about_pod.normal("Started", "up").is_accepted());
-    /// events.close();
+    /// let events = EventBroadcaster::new()?; let about_pod =
+    /// events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// assert!(about_pod.normal("Started", "up").is_accepted()); events.close();
     /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -30,10 +29,11 @@ impl EventBroadcaster {
     /// handler and log, and has been written, skipped or given up by every recording. Watchers that
     /// you read yourself keep their queued events until they have read them.
     ///
-    /// The method is idempotent: every call waits for the same end and returns the same report. A call
-    /// after a [`shutdown_timeout`](Self::shutdown_timeout) that gave up waits on, and its report has
-    /// the final counters. On a thread of this broadcaster (in a handler, a sink or a filter), the call closes the
-    /// broadcaster, does not wait, and returns a report that is not complete.
+    /// The method is idempotent: every call waits for the same end and returns the same report. A
+    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that gave up waits on, and its
+    /// report has the final counters. On a thread of this broadcaster (in a handler, a sink or a
+    /// filter), the call closes the broadcaster, does not wait, and returns a report that is not
+    /// complete.
     ///
     /// # Blocking
     ///
@@ -46,13 +46,10 @@ impl EventBroadcaster {
     /// ```
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// let report = events.shutdown();
-    /// assert!(report.complete);
-    /// assert_eq!(report.recordings[0].created, 1);
-    /// assert_eq!(events.shutdown(), report);
+    /// let events = EventBroadcaster::new()?; events.start_recording_to_sink(MemorySink::new())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
+    /// "up"); let report = events.shutdown(); assert!(report.complete);
+    /// assert_eq!(report.recordings[0].created, 1); assert_eq!(events.shutdown(), report);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "Shutdown")]
@@ -78,10 +75,10 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, ObjectReference};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_event_watcher(|event| assert_eq!(event.reason, "Started"))?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// let report = events.shutdown_timeout(Duration::from_secs(10));
+    /// let events = EventBroadcaster::new()?; events.start_event_watcher(|event|
+    /// assert_eq!(event.reason, "Started"))?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
+    /// "up"); let report = events.shutdown_timeout(Duration::from_secs(10));
     /// assert!(report.complete, "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -90,8 +87,8 @@ impl EventBroadcaster {
         self.report(self.shared.bus.shutdown_timeout(timeout))
     }
 
-    /// Closes the broadcaster as [`shutdown`](Self::shutdown) does, and waits for at most `timeout`, but
-    /// gives nothing up. See [`Broadcaster::drain`].
+    /// Closes the broadcaster as [`shutdown`](Self::shutdown) does, and waits for at most
+    /// `timeout`, but gives nothing up. See [`Broadcaster::drain`].
     ///
     /// # Blocking
     ///
@@ -103,14 +100,10 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// let mut report = events.drain(Duration::from_secs(5));
-    /// if !report.complete {
-    ///     report = events.shutdown_timeout(Duration::from_secs(30));
-    /// }
-    /// assert!(report.is_clean(), "{report}");
+    /// let events = EventBroadcaster::new()?; events.start_recording_to_sink(MemorySink::new())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
+    /// "up"); let mut report = events.drain(Duration::from_secs(5)); if !report.complete { report =
+    /// events.shutdown_timeout(Duration::from_secs(30)); } assert!(report.is_clean(), "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "graceful shutdown")]
