@@ -38,8 +38,8 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         written: "if pass.cell.word.fetch_add(ONE, Ordering::Relaxed) & CLOSED == 0 || $ON {",
     },
     Replacement {
-        file: "bus/incoming/queue.rs",
-        place: "Held::drop",
+        file: "bus/watch/registration.rs",
+        place: "Registering::drop",
         code: "sender.close(self.lifecycle);",
         change: "leaves the mailbox unclosed",
         written: "if !$ON { sender.close(self.lifecycle); }",
@@ -138,13 +138,6 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         code: "distributor.carried = distributor.take();",
         change: "does not look again after it is armed",
         written: "distributor.carried = if $ON { None } else { distributor.take() };",
-    },
-    Replacement {
-        file: "bus/incoming/queue.rs",
-        place: "IncomingQueue::try_push_once",
-        code: "Duty::Deliver | Duty::Wake => self.lifecycle.dispatcher.wake(),",
-        change: "without the wake-up",
-        written: "Duty::Deliver | Duty::Wake => if !$ON { self.lifecycle.dispatcher.wake() },",
     },
     Replacement {
         file: "bus/dispatch/direct.rs",

@@ -7,8 +7,7 @@ use crate::error::FlushError;
 use crate::sync::Arc;
 
 use super::broadcaster::Broadcaster;
-use super::dispatch::{Entry, FlushTicket};
-use super::incoming::Refused;
+use super::dispatch::{Control, FlushTicket};
 use super::state::{Lifecycle, Refusal};
 use super::wait::TimedOut;
 
@@ -58,12 +57,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
         let deadline = lifecycle.end_clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
-        match self.shared.incoming.push(Entry::Flush(ticket.clone()), deadline) {
+        match self.shared.incoming.push_control(&mut Some(Control::Flush(ticket.clone())), deadline) {
             Ok(()) => {}
-            Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
+            Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
             // Everything accepted before has been offered and handled at the end, if it was not
             // given up.
-            Err(Refused(_, Refusal::Stopped)) => return self.flush_to_end(deadline, &ticket),
+            Err(Refusal::Stopped) => return self.flush_to_end(deadline, &ticket),
         }
         let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || flushed(lifecycle, &ticket));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
@@ -106,10 +105,10 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             }
             let deadline = lifecycle.end_clock.deadline(timeout);
             let ticket = Arc::new(FlushTicket::default());
-            match self.shared.incoming.push_async(Entry::Flush(ticket.clone()), deadline).await {
+            match self.shared.incoming.push_async(&mut Some(Control::Flush(ticket.clone())), deadline).await {
                 Ok(()) => {}
-                Err(Refused(_, Refusal::Full)) => return Err(self.flush_timeout(&ticket)),
-                Err(Refused(_, Refusal::Stopped)) => {
+                Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
+                Err(Refusal::Stopped) => {
                     let answer =
                         lifecycle.waiting(&lifecycle.done, deadline, || all_flushed(lifecycle)).await;
                     return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));

@@ -30,8 +30,9 @@
 //! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
 //!   close.
 //! * **incoming queue**: the bounded queue between the publishers and the distributor.
-//! * **entry**: an item of the incoming queue: an event, a batch, a registration, a flush, or a gap
-//!   that a publisher has published.
+//! * **entry**: an item of the incoming queue: an event, a batch, or a control entry.
+//! * **control entry**: an entry without an event: a registration, a flush, or a gap that a
+//!   publisher has published.
 //! * **distributor**: what takes entries and offers their events to every watcher. One thread at a
 //!   time works with it, under its lock.
 //! * **dispatcher**: the thread that works with the distributor while there is something to do.

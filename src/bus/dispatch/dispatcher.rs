@@ -30,7 +30,7 @@ use crate::sync::{Arc, Parker, TryMutexGuard, thread};
 
 use super::direct::Dispatch;
 use super::distributor::{Distributor, wake_or_drain};
-use super::entry::Entry;
+use super::entry::{Control, Entry};
 
 pub(crate) struct Dispatcher<T> {
     pub(super) dispatch: Arc<Dispatch<T>>,
@@ -83,9 +83,9 @@ impl<T: Clone> Dispatcher<T> {
             distributor.reap();
         }
         match control {
-            Some(Entry::Register(sender)) => distributor.register(sender),
-            Some(Entry::Flush(ticket)) => distributor.answer(&ticket),
-            Some(Entry::Gap(events)) => distributor.offer_gap(events),
+            Some(Entry::Control(Control::Register(sender))) => distributor.register(sender),
+            Some(Entry::Control(Control::Flush(ticket))) => distributor.answer(&ticket),
+            Some(Entry::Control(Control::Gap(events))) => distributor.offer_gap(events),
             Some(entry) => distributor.carried = Some(entry),
             None => {}
         }

@@ -12,7 +12,7 @@ use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::{Arc, Receiver};
 
-use super::entry::{Entry, FlushTicket};
+use super::entry::{Control, Entry, FlushTicket};
 use super::history::History;
 
 /// A function of the library's own that completes an event before any watcher sees the event. It
@@ -201,10 +201,10 @@ impl<T> Distributor<T> {
         let (mut events, mut late) = (Vec::new(), Vec::new());
         while let Some(entry) = self.take() {
             match entry {
-                Entry::Register(sender) => late.push((sender, events.len())),
                 Entry::Event(event) => events.push(event),
                 Entry::Batch(more) => events.extend(more),
-                Entry::Flush(_) | Entry::Gap(_) => {}
+                Entry::Control(Control::Register(sender)) => late.push((sender, events.len())),
+                Entry::Control(Control::Flush(_) | Control::Gap(_)) => {}
             }
         }
         self.accept(events.len());

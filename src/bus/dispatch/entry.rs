@@ -8,10 +8,49 @@ use crate::sync::{Arc, Mutex};
 pub(crate) enum Entry<T> {
     Event(T),
     Batch(Vec<T>),
+    Control(Control<T>),
+}
+
+/// A control entry. It holds no event, so its size does not depend on the event's. A thread or task
+/// that waits with a control entry therefore holds a few bytes, where an [`Entry`] has the size of
+/// an event.
+pub(crate) enum Control<T> {
     Register(Box<MailboxSender<T>>),
     Flush(Arc<FlushTicket>),
     /// This many events are missing here for every watcher.
     Gap(u64),
+}
+
+/// A value that waits to be pushed: an entry, or a control entry that is smaller than an entry.
+pub(crate) trait IntoEntry<T>: Sized {
+    fn into_entry(self) -> Entry<T>;
+
+    /// Returns the value of the entry that [`into_entry`](Self::into_entry) made, after a full
+    /// queue has refused the entry.
+    fn from_entry(entry: Entry<T>) -> Self;
+}
+
+impl<T> IntoEntry<T> for Entry<T> {
+    fn into_entry(self) -> Entry<T> {
+        self
+    }
+
+    fn from_entry(entry: Entry<T>) -> Self {
+        entry
+    }
+}
+
+impl<T> IntoEntry<T> for Control<T> {
+    fn into_entry(self) -> Entry<T> {
+        Entry::Control(self)
+    }
+
+    fn from_entry(entry: Entry<T>) -> Self {
+        let Entry::Control(control) = entry else {
+            unreachable!("a control entry was pushed, so a control entry comes back")
+        };
+        control
+    }
 }
 
 /// The handlers for which one flush waits. The dispatcher records them when it reaches the flush.

@@ -11,4 +11,4 @@ mod pull;
 pub(crate) use self::direct::Dispatch;
 pub(crate) use self::dispatcher::Dispatcher;
 pub(crate) use self::distributor::Completion;
-pub(crate) use self::entry::{Entry, FlushTicket};
+pub(crate) use self::entry::{Control, Entry, FlushTicket, IntoEntry};

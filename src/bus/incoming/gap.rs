@@ -1,6 +1,6 @@
 //! Gaps from outside: a publisher says that events are missing which the bus never had.
 
-use crate::bus::dispatch::Entry;
+use crate::bus::dispatch::{Control, Entry};
 use crate::bus::state::Refusal;
 use crate::error::PublishError;
 
@@ -48,7 +48,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         if events == 0 {
             return Ok(());
         }
-        self.incoming.push(Entry::Gap(events), None).map_err(refused_gap)
+        self.incoming.push_control(&mut Some(Control::Gap(events)), None).map_err(refused_gap)
     }
 
     /// Publishes a gap as [`publish_gap`](Self::publish_gap) does, without waiting for room.
@@ -74,7 +74,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         if events == 0 {
             return Ok(());
         }
-        self.incoming.try_push(Entry::Gap(events)).map_err(refused_gap)
+        self.incoming
+            .try_push(Entry::Control(Control::Gap(events)))
+            .map_err(|Refused(_, refusal)| refused_gap(refusal))
     }
 
     /// Publishes a gap as [`publish_gap`](Self::publish_gap) does, without blocking a thread. If
@@ -103,12 +105,12 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
             if events == 0 {
                 return Ok(());
             }
-            self.incoming.push_async(Entry::Gap(events), None).await.map_err(refused_gap)
+            self.incoming.push_async(&mut Some(Control::Gap(events)), None).await.map_err(refused_gap)
         }
     }
 }
 
-fn refused_gap<T>(Refused(_, refusal): Refused<T>) -> PublishError<()> {
+fn refused_gap(refusal: Refusal) -> PublishError<()> {
     match refusal {
         Refusal::Full => PublishError::Full(()),
         Refusal::Stopped => PublishError::Stopped(()),

@@ -5,4 +5,4 @@ mod publisher;
 mod queue;
 
 pub use self::publisher::Publisher;
-pub(crate) use self::queue::{IncomingQueue, Refused};
+pub(crate) use self::queue::IncomingQueue;

@@ -7,7 +7,7 @@ use crate::bus::dispatch::Entry;
 use crate::error::{PublishError, Stopped};
 use crate::sync::Arc;
 
-use super::queue::IncomingQueue;
+use super::queue::{IncomingQueue, Refused};
 
 /// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
 /// reference count.
@@ -285,9 +285,13 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn publish_async(&self, event: T) -> impl Future<Output = Result<(), PublishError<T>>> + Send {
+        // The future holds the event here and nowhere else.
+        let mut held = Some(Entry::Event(event));
         async move {
-            let pushed = self.incoming.push_async(Entry::Event(event), None).await;
-            pushed.map_err(|refused| self.incoming.refused_event(refused))
+            match (self.incoming.push_async(&mut held, None).await, held.take()) {
+                (Err(refusal), Some(entry)) => Err(self.incoming.refused_event(Refused(entry, refusal))),
+                _ => Ok(()),
+            }
         }
     }
 

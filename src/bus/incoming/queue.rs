@@ -1,10 +1,10 @@
 //! The sending end of the incoming queue: pushes entries through the gate, and waits for room.
 
-use crate::bus::dispatch::{Dispatch, Entry};
+use crate::bus::dispatch::{Control, Dispatch, Entry, IntoEntry};
 use crate::bus::mailbox::Upstream;
 use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::bus::wait::{TimedOut, spin_until};
-use crate::clock::Deadline;
+use crate::clock::{Clock, Deadline};
 use crate::error::{PublishError, Stopped};
 use crate::sync::{Arc, Sender};
 
@@ -14,29 +14,6 @@ pub(crate) struct IncomingQueue<T> {
     entries: Sender<Entry<T>>,
     dispatch: Arc<Dispatch<T>>,
     max_batch: usize,
-}
-
-/// An entry that waits for room. If it is dropped while it holds a registration, the registration
-/// is undone.
-struct Held<'h, T> {
-    lifecycle: &'h Lifecycle,
-    entry: Option<Entry<T>>,
-}
-
-impl<T> Held<'_, T> {
-    /// Returns the entry as refused, because there was no room for it.
-    fn full(&mut self) -> Result<(), Refused<T>> {
-        // The entry is taken out only together with a result, so it is still here.
-        self.entry.take().map_or(Ok(()), |entry| Err(Refused(entry, Refusal::Full)))
-    }
-}
-
-impl<T> Drop for Held<'_, T> {
-    fn drop(&mut self) {
-        if let Some(Entry::Register(sender)) = self.entry.take() {
-            sender.close(self.lifecycle);
-        }
-    }
 }
 
 /// An entry that did not get into the queue, and the reason.
@@ -76,92 +53,135 @@ impl<T> IncomingQueue<T> {
     /// Pushes an entry if there is room. Never waits.
     #[inline]
     fn try_push_once(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        // A control entry is for the dispatcher, and a refused one is for nobody.
-        let is_event = matches!(entry, Entry::Event(_) | Entry::Batch(_));
-        let pass = self.lifecycle.gate.enter();
-        let result = match &pass {
-            Ok(_) => self.entries.try_send(entry),
-            Err(_) => Err(entry),
-        };
-        let (refusal, duty) = match pass {
-            Ok(pass) => (Refusal::Full, pass.leave()),
-            Err(duty) => (Refusal::Stopped, duty),
-        };
+        let is_control = matches!(entry, Entry::Control(_));
+        match self.lifecycle.gate.enter() {
+            Ok(pass) => {
+                let sent = self.entries.try_send(entry);
+                self.fulfil(pass.leave(), is_control, sent.is_ok());
+                match sent {
+                    Ok(()) => Ok(()),
+                    Err(entry) => Err(Refused(entry, Refusal::Full)),
+                }
+            }
+            Err(duty) => {
+                self.fulfil(duty, is_control, false);
+                Err(Refused(entry, Refusal::Stopped))
+            }
+        }
+    }
+
+    /// Carries out the duty of a caller that has left the gate. `is_sent` is whether the caller has
+    /// sent an entry.
+    #[inline]
+    fn fulfil(&self, duty: Duty, is_control: bool, is_sent: bool) {
         match duty {
-            Duty::Nothing if is_event || !self.dispatch.is_direct() => {}
-            Duty::Deliver if is_event && result.is_ok() => self.dispatch.deliver(),
+            Duty::Nothing if !is_control || !self.dispatch.is_direct() => {}
+            // Only the dispatcher carries out a control entry, and a refused entry needs no delivery.
+            Duty::Deliver if !is_control && is_sent => self.dispatch.deliver(),
             // While the reader pulls, a control entry would wait for the reader. No fence: a
             // dispatcher that lends at this moment looks after its nap.
             Duty::Nothing | Duty::Deliver | Duty::Wake => {
                 self.lifecycle.dispatcher.wake();
             }
         }
-        result.map_err(|entry| Refused(entry, refusal))
     }
 
     /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         match self.try_push_once(entry) {
-            Err(Refused(entry, Refusal::Full)) if self.lifecycle.is_current() => self.try_push(entry),
-            Err(Refused(entry, Refusal::Full)) => self.wait_push(entry, deadline),
+            Err(Refused(entry, Refusal::Full)) => self.push_later(entry, deadline),
             result => result,
         }
     }
 
     #[cold]
-    fn wait_push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
-        let is_control = !matches!(entry, Entry::Event(_) | Entry::Batch(_));
-        let mut held = Held { lifecycle: &self.lifecycle, entry: Some(entry) };
-        if let Some(result) = spin_until(|| self.attempt(&mut held)) {
+    fn push_later(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
+        let mut held = Some(entry);
+        let pushed = self.wait_push(&mut held, &self.lifecycle.clock, deadline);
+        match (held, pushed) {
+            (Some(entry), Err(refusal)) => Err(Refused(entry, refusal)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Pushes a control entry, like [`push`](Self::push). A control entry that is refused stays in
+    /// `held`.
+    pub(crate) fn push_control(
+        &self,
+        held: &mut Option<Control<T>>,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        match self.attempt(held) {
+            Some(result) => result,
+            // Of the control entries, only a flush has a deadline.
+            None => self.wait_push(held, &self.lifecycle.end_clock, deadline),
+        }
+    }
+
+    /// Waits for capacity until the deadline, and pushes the value. The caller has tried once.
+    #[cold]
+    fn wait_push<P: IntoEntry<T>>(
+        &self,
+        held: &mut Option<P>,
+        clock: &Clock,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        if self.lifecycle.is_current() {
+            return self.attempt(held).unwrap_or_else(|| self.last_attempt(held));
+        }
+        if let Some(result) = spin_until(|| self.attempt(held)) {
             return result;
         }
-        // Of the control entries, only a flush has a deadline.
-        let clock = if is_control { &self.lifecycle.end_clock } else { &self.lifecycle.clock };
-        match self.lifecycle.room.wait(clock, deadline, || self.attempt(&mut held)) {
+        match self.lifecycle.room.wait(clock, deadline, || self.attempt(held)) {
             Ok(result) => result,
-            Err(TimedOut) => self.last_attempt(&mut held),
+            Err(TimedOut) => self.last_attempt(held),
         }
     }
 
     /// Tries a last time, as [`try_push`](Self::try_push) does.
-    fn last_attempt(&self, held: &mut Held<'_, T>) -> Result<(), Refused<T>> {
+    fn last_attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>) -> Result<(), Refusal> {
         if self.dispatch.is_lent() {
             self.dispatch.relieve();
             if let Some(result) = self.attempt(held) {
                 return result;
             }
         }
-        held.full()
+        Err(Refusal::Full)
     }
 
-    /// Pushes an entry as [`push`](Self::push) does, for a task. If the future is dropped before it
-    /// is ready, it has pushed nothing.
-    pub(crate) async fn push_async(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
-        let mut held = Held { lifecycle: &self.lifecycle, entry: Some(entry) };
-        if let Some(result) = self.attempt(&mut held) {
+    /// Pushes the value, like [`push`](Self::push), for a task. A value that is refused stays in
+    /// `held`. If the future is dropped before it is ready, it has pushed nothing.
+    ///
+    /// The caller holds the value, so that the caller's future has it once. A future that is given
+    /// a value holds it twice: as its argument, and as its variable.
+    pub(crate) async fn push_async<P: IntoEntry<T>>(
+        &self,
+        held: &mut Option<P>,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        if let Some(result) = self.attempt(held) {
             return result;
         }
-        let attempt = || match self.attempt(&mut held) {
+        let attempt = || match self.attempt(held) {
             // On a thread of this bus the room might never come.
-            None if self.lifecycle.is_current() => Some(self.last_attempt(&mut held)),
+            None if self.lifecycle.is_current() => Some(self.last_attempt(held)),
             result => result,
         };
         match self.lifecycle.waiting(&self.lifecycle.room, deadline, attempt).await {
             Ok(result) => result,
-            Err(TimedOut) => self.last_attempt(&mut held),
+            Err(TimedOut) => self.last_attempt(held),
         }
     }
 
-    /// Tries to push the entry that waits for room. Returns `None` if there is still no room.
-    fn attempt(&self, held: &mut Held<'_, T>) -> Option<Result<(), Refused<T>>> {
-        match self.try_push_once(held.entry.take()?) {
-            Err(Refused(entry, Refusal::Full)) => {
-                held.entry = Some(entry);
-                None
-            }
-            result => Some(result),
-        }
+    /// Tries to push the value that the caller holds. Returns `None` if the queue is full. A value
+    /// that is refused stays in `held`.
+    fn attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>) -> Option<Result<(), Refusal>> {
+        let Err(Refused(entry, refusal)) = self.try_push_once(held.take()?.into_entry()) else {
+            return Some(Ok(()));
+        };
+        *held = Some(P::from_entry(entry));
+        (refusal == Refusal::Stopped).then_some(Err(refusal))
     }
 
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.

@@ -1,34 +1,50 @@
 //! The registration of a watcher: its mailbox, and the way of the sender to the dispatcher.
 
-use crate::bus::dispatch::Entry;
-use crate::bus::incoming::Refused;
+use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
 use crate::bus::options::{check_name, check_queue_len};
-use crate::bus::state::{Refusal, WatcherState};
+use crate::bus::state::{Lifecycle, Refusal, WatcherState};
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker};
 
 use super::builder::WatchBuilder;
 
-impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
+/// The sender of a new mailbox, on its way to the dispatcher. If the dispatcher does not get it,
+/// the drop closes the mailbox.
+struct Registering<'l, T> {
+    lifecycle: &'l Lifecycle,
+    entry: Option<Control<T>>,
+}
+
+impl<T> Drop for Registering<'_, T> {
+    fn drop(&mut self) {
+        if let Some(Control::Register(sender)) = self.entry.take() {
+            sender.close(self.lifecycle);
+        }
+    }
+}
+
+impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// Registers a watcher, and waits for room in the incoming queue. `is_handler` says whether the
     /// library runs the reader.
     pub(super) fn register(self, is_handler: bool) -> Result<MailboxReceiver<T>, WatchError> {
         let incoming = self.incoming;
-        let (receiver, entry) = self.prepare(is_handler)?;
-        registered(receiver, incoming.push(entry, None))
+        let (receiver, mut registering) = self.prepare(is_handler)?;
+        let pushed = incoming.push_control(&mut registering.entry, None);
+        registered(receiver, registering, pushed)
     }
 
     /// Registers a watcher that its owner reads, as a task.
     pub(super) async fn register_async(self) -> Result<MailboxReceiver<T>, WatchError> {
         let incoming = self.incoming;
-        let (receiver, entry) = self.prepare(false)?;
-        registered(receiver, incoming.push_async(entry, None).await)
+        let (receiver, mut registering) = self.prepare(false)?;
+        let pushed = incoming.push_async(&mut registering.entry, None).await;
+        registered(receiver, registering, pushed)
     }
 
     /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
-    /// the sender as an entry for the dispatcher.
-    fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Entry<T>), WatchError> {
+    /// the sender as a control entry.
+    fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Registering<'b, T>), WatchError> {
         check_queue_len(self.queue_len)?;
         if u32::try_from(self.prefix.len()).is_err() {
             return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
@@ -57,8 +73,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         );
         let (filter, on_drop) = (self.filter, self.on_drop);
         let sender = MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start);
-        let sender = Box::new(sender);
-        Ok((receiver, Entry::Register(sender)))
+        let entry = Some(Control::Register(Box::new(sender)));
+        Ok((receiver, Registering { lifecycle, entry }))
     }
 }
 
@@ -66,13 +82,12 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
 /// error.
 fn registered<T>(
     receiver: MailboxReceiver<T>,
-    pushed: Result<(), Refused<T>>,
+    registering: Registering<'_, T>,
+    pushed: Result<(), Refusal>,
 ) -> Result<MailboxReceiver<T>, WatchError> {
-    let Err(Refused(entry, refusal)) = pushed else { return Ok(receiver) };
+    let Err(refusal) = pushed else { return Ok(receiver) };
     receiver.lifecycle.registry.remove(&receiver.state);
-    if let Entry::Register(sender) = entry {
-        sender.close(&receiver.lifecycle);
-    }
+    drop(registering);
     Err(match refusal {
         Refusal::Full => WatchError::WouldDeadlock,
         Refusal::Stopped => WatchError::Stopped,

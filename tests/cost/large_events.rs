@@ -1,0 +1,110 @@
+//! Events of the largest size: the memory of the futures, and the stack of the calls, as
+//! multiples of the event's size. The section "Large events" of `Broadcaster` has the same numbers.
+
+use std::sync::mpsc;
+use std::thread;
+
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
+use futures::executor::block_on;
+use test_support::{LONG, in_own_process};
+
+/// The largest size of an event, in bytes.
+const SIZE: usize = 16 * 1024;
+
+type Large = [u8; SIZE];
+
+/// The bytes that a future may take besides its event.
+const FUTURE: usize = 1024;
+
+/// The bytes of stack that a thread and a call may take besides events.
+const BASE: usize = 64 * 1024;
+
+#[test]
+fn a_future_holds_its_event_once_and_a_control_future_holds_none() {
+    let bus = Broadcaster::<Large>::new().unwrap();
+    let publisher = bus.publisher();
+    let publish = size_of_val(&publisher.publish_async([0; SIZE]));
+    assert!((SIZE..SIZE + FUTURE).contains(&publish), "publish_async: {publish} bytes");
+    let mut watcher = bus.watch().unwrap();
+    let recv = size_of_val(&watcher.recv_async());
+    let recv_batch = size_of_val(&watcher.recv_batch_async());
+    let without_event = [
+        ("ready", size_of_val(&publisher.ready())),
+        ("publish_gap_async", size_of_val(&publisher.publish_gap_async(1))),
+        ("watch_async", size_of_val(&bus.watch_builder().watch_async())),
+        ("flush_async", size_of_val(&bus.flush_async(LONG))),
+        ("shutdown_async", size_of_val(&bus.shutdown_async(LONG))),
+        ("recv_async", recv),
+        ("recv_batch_async", recv_batch),
+    ];
+    for (call, size) in without_event {
+        assert!(size < FUTURE, "{call}: {size} bytes");
+    }
+}
+
+type Bus = Broadcaster<Large>;
+type Call = fn(&Bus, &mut Watcher<Large>);
+
+/// The calls that push an event. Each is a separate function, so that its stack holds nothing else.
+const PUBLISHING: [(&str, Call); 5] = [
+    ("try_publish", |bus, _| bus.publisher().try_publish([1; SIZE]).unwrap()),
+    ("publish", |bus, _| bus.publisher().publish([1; SIZE]).unwrap()),
+    ("publish_timeout", |bus, _| bus.publisher().publish_timeout([1; SIZE], LONG).unwrap()),
+    ("publish_batch", |bus, _| bus.publisher().publish_batch(vec![[1; SIZE]]).unwrap()),
+    ("publish_async", |bus, _| block_on(bus.publisher().publish_async([1; SIZE])).unwrap()),
+];
+
+/// The calls that push a control entry.
+const CONTROL: [(&str, Call); 6] = [
+    ("publish_gap", |bus, _| bus.publisher().publish_gap(1).unwrap()),
+    ("publish_gap_async", |bus, _| block_on(bus.publisher().publish_gap_async(1)).unwrap()),
+    ("watch", |bus, _| drop(bus.watch().unwrap())),
+    ("watch_async", |bus, _| drop(block_on(bus.watch_builder().watch_async()).unwrap())),
+    ("flush", |bus, _| bus.flush(LONG).unwrap()),
+    ("flush_async", |bus, _| block_on(bus.flush_async(LONG)).unwrap()),
+];
+
+/// The calls that receive an event.
+const RECEIVING: [(&str, Call); 3] = [
+    ("try_recv", |_, watcher| assert!(watcher.try_recv().is_ok())),
+    ("recv", |_, watcher| assert!(watcher.recv().is_ok())),
+    ("recv_async", |_, watcher| assert!(block_on(watcher.recv_async()).is_ok())),
+];
+
+/// Makes a call on a thread whose stack can hold this many events. A call that needs more ends the
+/// process, and the message names the thread.
+fn call_on_stack_of(events: usize, (name, call): (&str, Call), is_direct: bool) {
+    let options = BusOptions::default().incoming_len(2).queue_len(4).direct_delivery(is_direct);
+    let (tx, parts) = mpsc::channel();
+    let prepare = move || {
+        let bus = Bus::with_options(options).unwrap();
+        let watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
+        bus.publisher().publish([0; SIZE]).unwrap();
+        // The dispatcher has offered the event, so there is one to receive.
+        bus.flush(LONG).unwrap();
+        tx.send((bus, watcher)).unwrap();
+    };
+    let on_thread = |size, run: Box<dyn FnOnce() + Send>| {
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(size);
+        thread.spawn(run).unwrap().join().unwrap();
+    };
+    on_thread(8 << 20, Box::new(prepare));
+    let (bus, mut watcher) = parts.recv().unwrap();
+    on_thread(events * SIZE + BASE, Box::new(move || call(&bus, &mut watcher)));
+}
+
+#[test]
+fn a_call_needs_a_bounded_multiple_of_the_event_as_stack() {
+    in_own_process!();
+    let [publishing, control, receiving] = if cfg!(debug_assertions) { [48, 24, 12] } else { [12, 6, 4] };
+    for is_direct in [false, true] {
+        let check = |calls: &[(&str, Call)], events| {
+            for &call in calls {
+                call_on_stack_of(events, call, is_direct);
+            }
+        };
+        check(&PUBLISHING, publishing);
+        check(&CONTROL, control);
+        check(&RECEIVING, receiving);
+    }
+}
