@@ -177,8 +177,8 @@ pub mod correlator {
 pub mod sink {
     pub use crate::record::sink::{
         AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, JsonLinesOptions, JsonLinesSink,
-        MemoryEvents, MemorySink, MemorySinkOptions, SinkError, SinkErrorKind, SinkOp, Stored, Tee,
-        WriteOrder,
+        MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, SinkError, SinkErrorKind, SinkOp, Stored,
+        Tee, WriteOrder,
     };
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::{

@@ -145,6 +145,8 @@ mod real {
     pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
+        #[cfg(feature = "recorder")]
+        pub(crate) use std::thread::current;
         pub(crate) use std::thread::panicking;
         pub(crate) use std::thread::{JoinHandle, yield_now};
 

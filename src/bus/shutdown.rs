@@ -206,6 +206,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Patience { after_giving_up: Some(end), ..self.patience(timeout.saturating_sub(reserve)) }
     }
 
+    /// Returns whether the running thread is one of this bus's own.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn is_current(&self) -> bool {
+        self.shared.incoming.lifecycle.is_current()
+    }
+
     /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
     /// bus this does not wait.
     #[cfg(feature = "recorder")]

@@ -9,6 +9,7 @@ mod json_lines_rotation;
 mod lines;
 mod memory;
 mod memory_queries;
+mod needed_thread;
 #[cfg(feature = "sqlite-system")]
 mod sqlite;
 mod support;

@@ -12,7 +12,7 @@ use crate::record::event::Event;
 use crate::record::event::timed::MAX_TIMED_MESSAGE;
 use crate::record::loss::{Loss, LossHook, OnLoss};
 use crate::record::recorder::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 
 use super::{EventBroadcaster, Shared};
 
@@ -411,6 +411,7 @@ impl EventBroadcasterBuilder {
             correlator,
             retry,
             drop_timeout,
+            handlers: Mutex::new(Vec::new()),
         };
         Ok(EventBroadcaster { shared: Arc::new(shared) })
     }

@@ -105,10 +105,11 @@ impl EventBroadcaster {
         format: LogFormat,
         mut log: impl FnMut(&str) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
-        self.watch_builder().name("logging").spawn(move |delivery| match delivery {
+        let handle = self.watch_builder().name("logging").spawn(move |delivery| match delivery {
             Delivery::Event(event) => log(&Line(format, event).to_string()),
             Delivery::Lagged(count) => log(&format!("({count} events lost here)")),
-        })
+        })?;
+        Ok(self.shared.listed(handle))
     }
 
     /// Records each event with `tracing`, at this level.
@@ -143,9 +144,8 @@ impl EventBroadcaster {
     #[cfg(feature = "tracing")]
     #[doc(alias = "StartStructuredLogging")]
     pub fn start_structured_logging(&self, level: tracing::Level) -> Result<WatchHandle, WatchError> {
-        self.watch_builder()
-            .name("structured-logging")
-            .spawn(move |delivery| structured::log(level, delivery))
+        let builder = self.watch_builder().name("structured-logging");
+        Ok(self.shared.listed(builder.spawn(move |delivery| structured::log(level, delivery))?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The entry point of the recorder half: a bus of events, and everything that can be started on it.
 
 mod builder;
+mod end;
 mod logging;
 mod shutdown;
 mod stats;
@@ -19,7 +20,7 @@ use crate::record::event::{Event, EventSource};
 use crate::record::loss::{Loss, LossHook, LossReason};
 use crate::record::recorder::{Recorder, RecorderContext};
 use crate::record::sink::EventSink;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, Mutex};
 
 pub use builder::EventBroadcasterBuilder;
 pub use logging::LogFormat;
@@ -43,6 +44,17 @@ pub use stats::EventBroadcasterStats;
 /// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports
 /// what became of them. In an async program, await `shutdown_async` before the drop, which then has
 /// nothing left to wait for.
+///
+/// # A sink that needs this thread
+///
+/// A sink may [need](EventSink::needed_thread) the thread that waits for it, such as a sink whose
+/// requests run on the only thread of a runtime. On this thread nothing waits for the sink:
+///
+/// - `flush` returns [`FlushError::WouldDeadlock`].
+/// - `shutdown` and `shutdown_timeout` close the broadcaster, do not wait, and return a report that
+///   is not complete. Await `flush_async` and `shutdown_async`.
+/// - The drop waits for the other recordings and for the handlers and logs that the broadcaster's
+///   own methods have started. The sink's recording continues when the thread is free again.
 ///
 /// # Examples
 ///
@@ -85,6 +97,8 @@ struct Shared {
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
     drop_timeout: Duration,
+    /// The handlers and logs that the broadcaster itself has started, for the drop.
+    handlers: Mutex<Vec<WatchHandle>>,
 }
 
 impl EventBroadcaster {
@@ -207,11 +221,12 @@ impl EventBroadcaster {
         &self,
         mut handler: impl FnMut(&Event) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
-        self.watch_builder().spawn(move |delivery| {
+        let handle = self.watch_builder().spawn(move |delivery| {
             if let Delivery::Event(event) = delivery {
                 handler(event);
             }
-        })
+        })?;
+        Ok(self.shared.listed(handle))
     }
 
     /// Starts a recording, which correlates events on one thread and writes them to a sink on
@@ -303,7 +318,7 @@ impl EventBroadcaster {
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
         let _flush = self.shared.recordings.begin_flush();
-        self.shared.bus.flush(timeout)
+        self.shared.waiting(|bus| bus.flush(timeout))
     }
 
     /// Waits as [`flush`](Self::flush) does, for a task. See [`Broadcaster::flush_async`].
@@ -340,20 +355,6 @@ impl EventBroadcaster {
             recorder: self.shared.recorder.stats(),
             recordings: self.shared.recordings.stats(),
         }
-    }
-}
-
-impl Drop for Shared {
-    /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
-    /// handled. Events that are not handled by then are not given up, if the process lives on. On a
-    /// thread of this broadcaster, the drop does not wait.
-    fn drop(&mut self) {
-        self.bus.close();
-        // A fake clock stands still if the test that should move the clock has failed.
-        if self.drop_timeout.is_zero() || (self.clock.is_fake() && thread::panicking()) {
-            return;
-        }
-        self.bus.wait_ended(self.drop_timeout);
     }
 }
 

@@ -54,7 +54,7 @@ impl EventBroadcaster {
     /// ```
     #[doc(alias = "Shutdown")]
     pub fn shutdown(&self) -> ShutdownReport {
-        self.report(self.shared.bus.shutdown())
+        self.shared.waiting(|bus| self.report(bus.shutdown()))
     }
 
     /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
@@ -84,7 +84,7 @@ impl EventBroadcaster {
     /// ```
     #[must_use = "the report says whether something was lost"]
     pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
-        self.report(self.shared.bus.shutdown_timeout(timeout))
+        self.shared.waiting(|bus| self.report(bus.shutdown_timeout(timeout)))
     }
 
     /// Closes the broadcaster as [`shutdown`](Self::shutdown) does, and waits for at most
@@ -109,7 +109,7 @@ impl EventBroadcaster {
     #[doc(alias = "graceful shutdown")]
     #[must_use = "the report says whether the broadcaster has ended"]
     pub fn drain(&self, timeout: Duration) -> ShutdownReport {
-        self.report(self.shared.bus.drain(timeout))
+        self.shared.waiting(|bus| self.report(bus.drain(timeout)))
     }
 
     /// Drains as [`drain`](Self::drain) does, for a task. See [`Broadcaster::drain_async`].

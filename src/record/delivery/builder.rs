@@ -386,6 +386,7 @@ impl<'b> RecordingBuilder<'b> {
         };
         series.as_ref().map_or(Ok(()), SeriesOptions::check)?;
         let series = series.map(|options| options.within(sink.ttl()));
+        let needed = sink.needed_thread();
         check_workers(workers, order)?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));
@@ -397,7 +398,7 @@ impl<'b> RecordingBuilder<'b> {
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
             // The recording is listed before it runs. A thread that sees what the recording does
             // therefore finds it listed, even a shutdown at this moment.
-            recordings.add(RecordingHandle { watch, stats: stats.clone() });
+            recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
             let began = recordings.clock.deadline(Duration::ZERO).unwrap_or_default();
             let driver = Driver {
                 writers,
@@ -420,7 +421,7 @@ impl<'b> RecordingBuilder<'b> {
             };
             Ok(move || driver.run())
         })?;
-        Ok(RecordingHandle { watch, stats })
+        Ok(RecordingHandle { watch, stats, needed })
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::WatchHandle;
+use crate::bus::{BulkWaker, WatchHandle};
 use crate::clock::Clock;
 use crate::record::loss::LossHook;
+use crate::record::sink::NeededThread;
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
@@ -37,6 +38,8 @@ use super::flushes::{Flushes, RunningFlush};
 pub struct RecordingHandle {
     pub(super) watch: WatchHandle,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
+    /// The thread that the sink needs. Nobody waits there for the recording.
+    pub(super) needed: Option<NeededThread>,
 }
 
 impl RecordingHandle {
@@ -62,7 +65,8 @@ impl RecordingHandle {
     }
 
     /// Waits until the recording has ended, and returns `true`. Returns `false` at the timeout. On
-    /// a thread of the same broadcaster the call does not wait.
+    /// a thread of the same broadcaster, and on the thread that the sink
+    /// [needs](crate::EventSink::needed_thread), the call does not wait.
     ///
     /// # Blocking
     ///
@@ -82,7 +86,11 @@ impl RecordingHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn join(&self, timeout: Duration) -> bool {
-        self.watch.join(timeout)
+        self.watch.join(if self.needs_this_thread() { Duration::ZERO } else { timeout })
+    }
+
+    fn needs_this_thread(&self) -> bool {
+        self.needed.as_ref().is_some_and(NeededThread::is_current)
     }
 
     /// Returns what the recording has done so far.
@@ -152,6 +160,28 @@ impl Recordings {
         flush
     }
 
+    /// Returns the waker of a recording that runs and whose sink needs this thread. Returns `None`
+    /// if there is none, so this thread may wait for all recordings.
+    pub(crate) fn that_needs_this_thread(&self) -> Option<BulkWaker> {
+        let recording = self.running().into_iter().find(RecordingHandle::needs_this_thread)?;
+        Some(recording.watch.waker())
+    }
+
+    /// Waits for the recordings whose sinks do not need this thread, each for what is `left` of the
+    /// time by then.
+    pub(crate) fn join_others(&self, left: impl Fn() -> Duration) {
+        for recording in self.running() {
+            recording.join(left());
+        }
+    }
+
+    /// Returns the recordings that run. The caller may call their sinks' functions, because the
+    /// list's lock is free again.
+    fn running(&self) -> Vec<RecordingHandle> {
+        let list = self.list.lock();
+        list.recordings.iter().filter(|recording| !recording.watch.is_finished()).cloned().collect()
+    }
+
     pub(super) fn next_name(&self) -> String {
         let mut list = self.list.lock();
         list.named += 1;
@@ -159,14 +189,16 @@ impl Recordings {
     }
 
     pub(super) fn add(&self, recording: RecordingHandle) {
+        // Dropped after the lock is free again, because a handle owns a function of the sink's.
+        let ended: Vec<_>;
         let mut list = self.list.lock();
         if list.recordings.len() >= LISTED {
-            let (ended, running): (Vec<_>, Vec<_>) =
-                list.recordings.drain(..).partition(|recording| recording.watch.is_finished());
+            let running;
+            (ended, running) = list.recordings.drain(..).partition(|recording| recording.watch.is_finished());
             list.recordings = running;
             let departed = list.departed.get_or_insert_default();
             "departed".clone_into(&mut departed.watcher.name);
-            for recording in ended {
+            for recording in &ended {
                 departed.add(&recording.stats());
             }
         }

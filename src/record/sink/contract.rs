@@ -8,6 +8,7 @@ use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
 use super::error::{SinkError, SinkErrorKind};
+use super::needed_thread::NeededThread;
 use super::order::WriteOrder;
 
 /// A store for events.
@@ -176,6 +177,18 @@ pub trait EventSink: Send + Sync + 'static {
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     fn ttl(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the thread that the sink needs for its work, if other code of the program runs there
+    /// as well. Returns `None`, the default, if the sink has what it needs on the thread that calls
+    /// it, or on threads of its own.
+    ///
+    /// A sink whose requests run on an executor of one thread needs that thread. Whoever waits for
+    /// the sink there waits in vain. A recording asks once, when it starts, and then the library
+    /// does not wait on this thread for the recording: see
+    /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
+    fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
@@ -403,6 +416,10 @@ macro_rules! forward {
 
             fn ttl(&self) -> Option<Duration> {
                 (**self).ttl()
+            }
+
+            fn needed_thread(&self) -> Option<NeededThread> {
+                (**self).needed_thread()
             }
 
             fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

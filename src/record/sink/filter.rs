@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
 
-use super::{EventSink, SinkError, SinkOp, WriteOrder};
+use super::{EventSink, NeededThread, SinkError, SinkOp, WriteOrder};
 
 /// A sink that passes on to another sink only the operations about events that a function lets
 /// through. It answers the others as if they had been stored, and keeps them nowhere.
@@ -126,6 +126,10 @@ where
 
     fn ttl(&self) -> Option<Duration> {
         self.sink.ttl()
+    }
+
+    fn needed_thread(&self) -> Option<NeededThread> {
+        self.sink.needed_thread()
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

@@ -6,11 +6,13 @@
 
 mod api_rules;
 mod async_sink;
+mod blocking;
 mod contract;
 mod error;
 mod filter;
 mod json_lines;
 mod memory;
+mod needed_thread;
 mod order;
 mod pages;
 mod query;
@@ -21,12 +23,14 @@ mod table;
 mod tee;
 
 pub use crate::record::event::Stored;
-pub use async_sink::{AsyncEventSink, Blocking};
+pub use async_sink::AsyncEventSink;
+pub use blocking::Blocking;
 pub use contract::{EventSink, SinkOp};
 pub use error::{SinkError, SinkErrorKind};
 pub use filter::Filter;
 pub use json_lines::{JsonLinesOptions, JsonLinesSink, JsonLinesStats};
 pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use needed_thread::NeededThread;
 pub use order::WriteOrder;
 pub use query::EventQuery;
 #[cfg(feature = "sqlite-system")]

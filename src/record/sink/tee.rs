@@ -11,7 +11,7 @@ use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Mutex;
 
 use super::api_rules::whole_micros;
-use super::{EventSink, SinkError, SinkErrorKind, SinkOp, WriteOrder};
+use super::{EventSink, NeededThread, SinkError, SinkErrorKind, SinkOp, WriteOrder};
 
 /// A sink that gives every event to two sinks. A failure of one does not affect the other.
 ///
@@ -315,6 +315,16 @@ impl<A: EventSink, B: EventSink> EventSink for Tee<A, B> {
     /// The shorter of the two times.
     fn ttl(&self) -> Option<Duration> {
         self.first.ttl().into_iter().chain(self.second.ttl()).min()
+    }
+
+    /// The threads of both sinks.
+    fn needed_thread(&self) -> Option<NeededThread> {
+        match (self.first.needed_thread(), self.second.needed_thread()) {
+            (Some(first), Some(second)) => {
+                Some(NeededThread::new(move || first.is_current() || second.is_current()))
+            }
+            (first, second) => first.or(second),
+        }
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {

@@ -1,0 +1,100 @@
+//! The thread without which a sink cannot work.
+
+use std::fmt;
+
+use crate::catch::catch_panic;
+use crate::sync::{Arc, thread};
+
+/// The thread that a sink needs for its work, as [`EventSink::needed_thread`] returns it.
+///
+/// A clone is the same thread.
+///
+/// [`EventSink::needed_thread`]: crate::EventSink::needed_thread
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::NeededThread;
+///
+/// let main = NeededThread::current();
+/// assert!(main.is_current());
+/// assert!(!std::thread::spawn(move || main.is_current()).join().unwrap());
+/// ```
+#[derive(Clone)]
+pub struct NeededThread {
+    is_current: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl NeededThread {
+    /// Returns the thread that calls this.
+    ///
+    /// # Examples
+    ///
+    /// A store whose futures run on the program's own thread:
+    ///
+    /// ```
+    /// use eventcast::error::FlushError;
+    /// use eventcast::sink::{AsyncEventSink, Blocking, NeededThread};
+    /// use eventcast::{Event, EventBroadcaster, SinkError};
+    /// use std::time::Duration;
+    ///
+    /// struct Client(NeededThread);
+    ///
+    /// impl AsyncEventSink for Client {
+    ///     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         tokio::task::yield_now().await; // the request
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event).await
+    ///     }
+    ///
+    ///     fn needed_thread(&self) -> Option<NeededThread> {
+    ///         Some(self.0.clone())
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let handle = tokio::runtime::Handle::current();
+    /// let events = EventBroadcaster::new()?;
+    /// let client = Client(NeededThread::current());
+    /// events.start_recording_to_sink(Blocking::new(client, move |future| handle.block_on(future)))?;
+    /// // A wait on this thread would be in vain.
+    /// assert_eq!(events.flush(Duration::from_secs(60)), Err(FlushError::WouldDeadlock));
+    /// assert!(events.shutdown_async(Duration::from_secs(60)).await.complete);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn current() -> Self {
+        let this = thread::current().id();
+        Self::new(move || thread::current().id() == this)
+    }
+
+    /// Creates the thread for which `is_current` returns `true`, for a sink that learns later which
+    /// thread it needs. `is_current` must return immediately. If it panics, it counts as `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::NeededThread;
+    ///
+    /// let ui = NeededThread::new(|| std::thread::current().name() == Some("ui"));
+    /// assert!(!ui.is_current());
+    /// ```
+    pub fn new(is_current: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { is_current: Arc::new(is_current) }
+    }
+
+    /// Returns whether the calling thread is this one.
+    pub fn is_current(&self) -> bool {
+        catch_panic(|| (self.is_current)()).unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for NeededThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NeededThread").field("is_current", &self.is_current()).finish()
+    }
+}
