@@ -327,7 +327,8 @@ pub enum FlushError {
         /// The names of the watchers for which the flush waits.
         waiting_for: Vec<String>,
     },
-    /// The caller is a thread of this bus. A handler that waits for itself would wait for ever.
+    /// The caller is a thread of this bus, or the thread that the sink of a recording needs. A
+    /// handler that waits for itself would wait forever.
     WouldDeadlock,
     /// The bus was shut down by a deadline, and abandoned something that was accepted before the
     /// flush.
@@ -349,7 +350,8 @@ impl fmt::Display for FlushError {
                 Ok(())
             }
             Self::WouldDeadlock => f.write_str(
-                "this is a thread of the bus, which cannot wait for itself: flush from another thread",
+                "this thread is one of the bus, or one that a sink needs, and cannot wait for itself: \
+                 flush from another thread",
             ),
             Self::Abandoned => f.write_str("the bus was shut down by a deadline and abandoned events"),
         }

@@ -3,9 +3,12 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
-use tokio::runtime::{Builder, Handle};
+use eventcast::sink::NeededThread;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -18,6 +21,33 @@ pub(crate) struct Runtime {
     /// The sender that ends the sink's own runtime when it is dropped, or `None` for the caller's
     /// runtime. The sender never sends anything.
     stop: Option<oneshot::Sender<Infallible>>,
+    /// The thread that runs the tasks, if it is one of the caller's and the only one.
+    only: Option<OnlyThread>,
+}
+
+/// The only thread of a caller's runtime. It is known as soon as it has run a task, and may be
+/// another one later, because any thread may run such a runtime for a while.
+#[derive(Clone)]
+struct OnlyThread {
+    handle: Handle,
+    seen: Arc<Mutex<Option<ThreadId>>>,
+}
+
+impl OnlyThread {
+    /// Notes the calling thread, which runs a task.
+    fn note(&self) {
+        *self.seen.lock() = Some(thread::current().id());
+    }
+
+    fn is_current(&self) -> bool {
+        match *self.seen.lock() {
+            Some(seen) => seen == thread::current().id(),
+            // The runtime has not run the first task yet, although it runs one as soon as its
+            // thread awaits something. Its thread is therefore the one that calls this, if it
+            // belongs to the runtime.
+            None => Handle::try_current().is_ok_and(|current| current.id() == self.handle.id()),
+        }
+    }
 }
 
 /// A runtime that never waits when it is dropped, so any thread may drop it. A plain tokio runtime
@@ -34,7 +64,19 @@ impl Drop for Background {
 
 impl Runtime {
     pub(crate) fn of_caller(handle: Handle) -> Self {
-        Self { handle, stop: None }
+        let is_single = matches!(handle.runtime_flavor(), RuntimeFlavor::CurrentThread);
+        let only = is_single.then(|| OnlyThread { handle: handle.clone(), seen: Arc::default() });
+        let this = Self { handle, stop: None, only };
+        if this.only.is_some() {
+            this.spawn(async {});
+        }
+        this
+    }
+
+    /// Returns the thread that must not wait for the requests.
+    pub(crate) fn needed_thread(&self) -> Option<NeededThread> {
+        let only = self.only.clone()?;
+        Some(NeededThread::new(move || only.is_current()))
     }
 
     /// Starts a runtime on a new thread. One thread is enough, because the work for a request is
@@ -50,7 +92,7 @@ impl Runtime {
                 let _: Result<Infallible, _> = runtime.block_on(stopped);
             }
         })?;
-        Ok(Self { handle, stop: Some(stop) })
+        Ok(Self { handle, stop: Some(stop), only: None })
     }
 
     pub(crate) fn is_own(&self) -> bool {
@@ -65,6 +107,12 @@ impl Runtime {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.handle.spawn(task)
+        let only = self.only.clone();
+        self.handle.spawn(async move {
+            if let Some(only) = only {
+                only.note();
+            }
+            task.await
+        })
     }
 }

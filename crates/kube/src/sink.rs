@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use eventcast::sink::{SinkErrorKind, SinkOp, Stored};
+use eventcast::sink::{NeededThread, SinkErrorKind, SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -63,11 +63,13 @@ const IN_FLIGHT: usize = 8;
 /// - With [`new`](Self::new): the requests run on a thread that belongs to the sink and ends with
 ///   it. This works in every program.
 /// - With [`with_client`](Self::with_client): the requests run on the program's runtime. If that
-///   runtime has only one thread, the thread must not wait in `flush` or `shutdown`, because then
-///   no thread runs the requests. Await `flush_async` and `shutdown_async` instead. A program that
-///   calls the sink's own methods, such as `create`, must do so on a thread that does not run tasks
-///   of that runtime, for example in `spawn_blocking`. A call on a worker thread can wait for twice
-///   the timeout, and fail, because tokio may give the request to the very thread that waits.
+///   runtime is a `current_thread` one, `flush`, `shutdown` and the drop of the broadcaster do not
+///   wait for this sink on the runtime's thread, because then no thread would run the requests
+///   ([`needed_thread`](EventSink::needed_thread)). Await `flush_async` and `shutdown_async`
+///   instead. A program that calls the sink's own methods, such as `create`, must do so on a thread
+///   that does not run tasks of that runtime, for example in `spawn_blocking`. A call on a worker
+///   thread can wait for twice the timeout, and fail, because tokio may give the request to the
+///   very thread that waits.
 ///
 /// Dropping the sink never waits.
 ///
@@ -362,6 +364,11 @@ impl EventSink for KubernetesSink {
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         let api = self.api_of(event)?;
         self.perform(Job::patch(event, api, self.field_manager.as_deref()))
+    }
+
+    /// The only thread of a runtime that was given to [`with_client`](Self::with_client).
+    fn needed_thread(&self) -> Option<NeededThread> {
+        self.runtime.needed_thread()
     }
 
     /// Performs a few operations at the same time, in no order. If one gets no answer in time, the

@@ -38,7 +38,7 @@ use super::flushes::{Flushes, RunningFlush};
 pub struct RecordingHandle {
     pub(super) watch: WatchHandle,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
-    /// The thread that the sink needs. Nobody waits there for the recording.
+    /// The thread that the sink needs, which does not wait for the recording.
     pub(super) needed: Option<NeededThread>,
 }
 

@@ -184,9 +184,9 @@ pub trait EventSink: Send + Sync + 'static {
     /// as well. Returns `None`, the default, if the sink has what it needs on the thread that calls
     /// it, or on threads of its own.
     ///
-    /// A sink whose requests run on an executor of one thread needs that thread. Whoever waits for
-    /// the sink there waits in vain. A recording asks once, when it starts, and then the library
-    /// does not wait on this thread for the recording: see
+    /// A sink whose requests run on an executor of one thread needs that thread, which must not
+    /// wait for the sink. A recording asks once, when it starts, and then the library does not wait
+    /// on this thread for the recording: see
     /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
     fn needed_thread(&self) -> Option<NeededThread> {
         None
