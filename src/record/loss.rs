@@ -57,6 +57,15 @@ pub enum LossReason {
     /// The sink failed and the end left no further attempt, or the deadline of a shutdown passed
     /// before the event was written.
     Abandoned,
+    /// The drop of the broadcaster returned before the events were handled: its
+    /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, a
+    /// shutdown by deadline had given up before, or the drop ran on a thread that the sink
+    /// [needs](crate::EventSink::needed_thread).
+    ///
+    /// These events are lost only if the process ends too early. Otherwise they are still handled.
+    /// No counter has them as lost, and an event that is lost later is reported again, with the
+    /// reason of that loss. Events that are still in the incoming queue are not among them.
+    LeftBehind,
 }
 
 impl fmt::Display for LossReason {
@@ -73,6 +82,7 @@ impl fmt::Display for LossReason {
             Self::Rejected => f.write_str("rejected"),
             Self::Exhausted => f.write_str("too many attempts"),
             Self::Abandoned => f.write_str("abandoned"),
+            Self::LeftBehind => f.write_str("left behind by the drop of the broadcaster"),
         }
     }
 }
@@ -195,7 +205,8 @@ impl<'a> Loss<'a> {
 impl fmt::Display for Loss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = if self.count == 1 { "event" } else { "events" };
-        write!(f, "{}: {} {events} lost ({})", escape(self.place), self.count, self.reason)?;
+        let fate = if self.reason == LossReason::LeftBehind { "not handled yet" } else { "lost" };
+        write!(f, "{}: {} {events} {fate} ({})", escape(self.place), self.count, self.reason)?;
         if let [first, ..] = self.events {
             let more = if self.events.len() > 1 { "first of them " } else { "" };
             write!(f, ": {more}{}", first.involved_object)?;

@@ -118,14 +118,14 @@ fn may_be(name: &str, lock: &str) -> bool {
 
 /// Returns the pairs of names that a function locks one under the other.
 fn nested_in(text: &str) -> Vec<(String, String)> {
-    let (mut depth, mut guards, mut pairs) = (0_usize, Vec::<(usize, String, String)>::new(), Vec::new());
+    let (mut depth, mut guards, mut pairs) = (0, Vec::<(usize, String, String)>::new(), Vec::new());
     for line in text.lines().filter(|line| !is_comment(line)) {
         let inner = locked_in(line);
         for (_, _, outer) in &guards {
             pairs.extend(inner.iter().map(|inner| (outer.clone(), inner.clone())));
         }
         guards.retain(|(_, guard, _)| !line.contains(&format!("drop({guard})")));
-        depth = depth + line.matches('{').count() - line.matches('}').count();
+        depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
         guards.retain(|(begun, ..)| *begun <= depth);
         let is_kept = CALLS.iter().any(|call| line.trim_end().ends_with(&format!("{call};")));
         let guard = line.trim().strip_prefix("let ").filter(|_| is_kept);

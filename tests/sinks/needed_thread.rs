@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::error::FlushError;
-use eventcast::record::RecordingHandle;
+use eventcast::record::{LossReason, RecordingHandle};
 use eventcast::sink::{AsyncEventSink, Blocking, Filter, NeededThread, Tee};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
-use test_support::{LONG, watched};
+use test_support::{LONG, until, watched};
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
@@ -61,12 +61,17 @@ async fn ends(recording: &RecordingHandle) {
 #[test]
 fn a_drop_on_the_thread_that_a_sink_needs_does_not_wait_for_it() {
     on_one_thread(|| async {
-        let events = EventBroadcaster::builder().drop_timeout(NEVER).build().unwrap();
+        let (lost, losses) = mpsc::channel();
+        let builder = EventBroadcaster::builder().drop_timeout(NEVER);
+        let builder = builder.on_loss(move |loss| lost.send((loss.reason(), loss.count())).unwrap());
+        let events = builder.build().unwrap();
         let (recording, store) = start(&events);
         for pod in 0..10 {
             record(&events, &format!("web-{pod}"), "Started");
         }
+        until(|| recording.stats().watcher.offered == 10);
         drop(events);
+        assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::LeftBehind, 10)]);
         // A join does not wait either.
         assert!(!recording.join(NEVER));
         ends(&recording).await;

@@ -250,9 +250,9 @@ impl EventBroadcasterBuilder {
     /// Sets a hook for every event that a recorder, watcher, handler or recording loses.
     ///
     /// The hook runs on the thread on which the loss happens: the thread that records, the
-    /// dispatcher's, a recording's, or the thread that reads a watcher or runs a handler. It must
-    /// therefore be quick, and must not wait for this broadcaster. If the hook panics, the panic is
-    /// counted, and nothing else happens.
+    /// dispatcher's, a recording's, the thread that reads a watcher or runs a handler, or the one
+    /// that drops the broadcaster. It must therefore be quick, and must not wait for this
+    /// broadcaster. If the hook panics, the panic is counted, and nothing else happens.
     ///
     /// An event at which a handler or a log panics is reported too, on the handler's thread,
     /// because nobody knows how far the handler came.
@@ -293,6 +293,12 @@ impl EventBroadcasterBuilder {
 
     /// Sets the longest time for which dropping the broadcaster waits until all accepted events are
     /// handled. With zero, the drop does not wait. Default: 2 s.
+    ///
+    /// When this time has passed, the drop reports to [`on_loss`](Self::on_loss) how many events
+    /// each recording has not handled yet, and each handler and log that the broadcaster's own
+    /// methods have started. The reason is
+    /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events are still
+    /// handled as long as the process keeps running. With zero, the drop reports nothing.
     ///
     /// # Examples
     ///

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::bus::{Broadcaster, WatchHandle};
 use crate::record::event::Event;
+use crate::record::loss::{Loss, LossReason};
 use crate::sync::thread;
 
 use super::Shared;
@@ -27,35 +28,50 @@ impl Shared {
     }
 
     /// Waits at most `drop_timeout` for everything that does not need this thread.
-    fn wait_for_others(&self) {
-        let deadline = self.clock.deadline(self.drop_timeout);
+    fn wait_for_others(&self, handlers: &[WatchHandle]) {
+        let clock = self.clock.for_the_end();
+        let deadline = clock.deadline(self.drop_timeout);
         let left = || {
-            let now = self.clock.deadline(Duration::ZERO).unwrap_or(Duration::MAX);
+            let now = clock.deadline(Duration::ZERO).unwrap_or(Duration::MAX);
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_sub(now))
         };
-        let handlers = std::mem::take(&mut *self.handlers.lock());
         for handler in handlers {
             handler.join(left());
         }
         self.recordings.join_others(left);
     }
+
+    /// Reports the events that recordings, handlers and logs have not handled yet.
+    fn report_left_behind(&self, handlers: &[WatchHandle]) {
+        let handlers = handlers.iter().filter(|handler| !handler.is_finished()).map(|handler| {
+            let stats = handler.stats();
+            (stats.lag, stats.name)
+        });
+        let recordings = self.recordings.unhandled();
+        for (events, name) in handlers.chain(recordings) {
+            self.losses.tell(&Loss::of(LossReason::LeftBehind, &name, events));
+        }
+    }
 }
 
 impl Drop for Shared {
     /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
-    /// handled. Events that are not handled by then are not given up, if the process lives on. On a
-    /// thread of this broadcaster, the drop does not wait, and on a thread that a sink needs, it
-    /// does not wait for this sink.
+    /// handled. Reports the events that are not handled by then, which are still handled as long as
+    /// the process keeps running. On a thread of this broadcaster, the drop does not wait, and on a
+    /// thread that a sink needs, it does not wait for this sink.
     fn drop(&mut self) {
         self.bus.close();
         // A fake clock stands still if the test that should move the clock has failed.
-        if self.drop_timeout.is_zero() || (self.clock.is_fake() && thread::panicking()) {
+        let is_stuck = self.clock.is_fake() && thread::panicking();
+        if self.drop_timeout.is_zero() || is_stuck || self.bus.is_current() {
             return;
         }
+        let handlers = std::mem::take(&mut *self.handlers.lock());
         if self.recordings.that_needs_this_thread().is_some() {
-            self.wait_for_others();
+            self.wait_for_others(&handlers);
         } else {
             self.bus.wait_ended(self.drop_timeout);
         }
+        self.report_left_behind(&handlers);
     }
 }

@@ -175,6 +175,16 @@ impl Recordings {
         }
     }
 
+    /// Returns how many events each recording that runs has not handled yet, and its name.
+    pub(crate) fn unhandled(&self) -> Vec<(u64, String)> {
+        let unhandled = |recording: RecordingHandle| {
+            let stats = recording.stats();
+            let gone = stats.handled().saturating_add(stats.watcher.dropped.total());
+            (stats.watcher.offered.saturating_sub(gone), stats.watcher.name)
+        };
+        self.running().into_iter().map(unhandled).collect()
+    }
+
     /// Returns the recordings that run. The caller may call their sinks' functions, because the
     /// list's lock is free again.
     fn running(&self) -> Vec<RecordingHandle> {

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::error::{FlushError, WatchError};
+use eventcast::record::LossReason;
 use eventcast::stats::EventBroadcasterStats;
-use eventcast::{EventBroadcaster, MemorySink, ObjectReference, Recorded, ShutdownReport};
+use eventcast::testing::FakeClock;
+use eventcast::{EventBroadcaster, MemorySink, ObjectReference, Recorded, ShutdownReport, SinkError};
+use test_support::until;
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, gate, pod, record};
 
@@ -188,6 +191,107 @@ fn dropping_waits_no_longer_than_it_may_and_gives_nothing_up() {
     assert!(recording.join(LONG));
     assert_eq!(sink.store.len(), 2);
     assert_balanced(&recording.stats());
+}
+
+/// The losses that the hook of a broadcaster receives: reason, place and count.
+type Losses = mpsc::Receiver<(LossReason, String, u64)>;
+
+/// Returns a broadcaster whose drop waits for three seconds, and its losses.
+fn waiting_three_seconds(clock: &FakeClock) -> (EventBroadcaster, Losses) {
+    let (lost, losses) = mpsc::channel();
+    let builder = EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::from_secs(3));
+    let builder = builder.on_loss(move |loss| {
+        assert!(loss.events().is_empty() || loss.reason() != LossReason::LeftBehind);
+        let _ = lost.send((loss.reason(), loss.place().to_owned(), loss.count()));
+    });
+    (builder.build().unwrap(), losses)
+}
+
+/// Drops a broadcaster, and lets the time pass for which the drop waits.
+fn drop_late(clock: &FakeClock, events: EventBroadcaster) {
+    let dropping = thread::spawn(move || drop(events));
+    clock.wait_for_waiters(1);
+    clock.advance(Duration::from_secs(3));
+    dropping.join().unwrap();
+}
+
+#[test]
+fn events_that_a_drop_leaves_behind_are_reported_and_still_written() {
+    let clock = clock();
+    let (events, losses) = waiting_three_seconds(&clock);
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let slow = events.recording().name("slow").start(sink.clone()).unwrap();
+    let quick = events.recording().name("quick").start(MemorySink::new()).unwrap();
+    for pod in 0..10 {
+        record(&events, &format!("web-{pod}"), "Started");
+    }
+    until(|| slow.stats().watcher.offered == 10 && quick.stats().created == 10);
+    drop_late(&clock, events);
+    assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::LeftBehind, "slow".to_owned(), 10)]);
+
+    drop(gate);
+    assert!(slow.join(LONG));
+    assert_eq!((sink.store.len(), slow.stats().created, slow.stats().lost()), (10, 10, 0));
+    assert_eq!(losses.try_iter().count(), 0);
+}
+
+/// The report at the drop is none of a loss, so a loss that follows is reported as ever.
+#[test]
+fn an_event_that_is_lost_after_a_drop_is_counted_once() {
+    let clock = clock();
+    let (events, losses) = waiting_three_seconds(&clock);
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Err(SinkError::rejected("full"))
+    });
+    let recording = events.start_recording_to_sink(sink).unwrap();
+    record(&events, "web-0", "Started");
+    until(|| recording.stats().watcher.offered == 1);
+    drop_late(&clock, events);
+    drop(gate);
+    assert!(recording.join(LONG));
+    let reasons: Vec<_> = losses.try_iter().map(|(reason, _, count)| (reason, count)).collect();
+    assert_eq!(reasons, [(LossReason::LeftBehind, 1), (LossReason::Rejected, 1)]);
+    assert_eq!((recording.stats().rejected, recording.stats().lost()), (1, 1));
+}
+
+#[test]
+fn a_log_and_a_handler_that_a_drop_leaves_behind_are_reported() {
+    let clock = clock();
+    let (events, losses) = waiting_three_seconds(&clock);
+    let [(log_gate, log_pass), (handler_gate, handler_pass)] = [gate(), gate()];
+    let log = events.start_logging(move |_| log_pass()).unwrap();
+    let handler = events.start_event_watcher(move |_| handler_pass()).unwrap();
+    for pod in 0..3 {
+        record(&events, &format!("web-{pod}"), "Started");
+    }
+    for gate in [&log_gate, &handler_gate] {
+        gate.entered.recv_timeout(LONG).unwrap();
+    }
+    until(|| [&log, &handler].iter().all(|handle| handle.stats().offered == 3));
+    let name = handler.stats().name;
+    drop_late(&clock, events);
+    let told: Vec<_> = losses.try_iter().collect();
+    let told: Vec<_> = told.iter().map(|(_, place, count)| (place.as_str(), *count)).collect();
+    assert_eq!(told, [("logging", 3), (name.as_str(), 3)], "with the event that is being handled");
+    drop((log_gate, handler_gate));
+    assert!(log.join(LONG) && handler.join(LONG));
+}
+
+#[test]
+fn a_drop_in_time_reports_nothing() {
+    let clock = clock();
+    let (events, losses) = waiting_three_seconds(&clock);
+    events.start_recording_to_sink(MemorySink::new()).unwrap();
+    events.start_logging(|_| ()).unwrap();
+    record(&events, "web-0", "Started");
+    drop(events);
+    assert_eq!(losses.try_iter().count(), 0);
 }
 
 #[test]
