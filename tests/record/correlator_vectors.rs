@@ -11,19 +11,19 @@ use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde_json::Value;
-use test_support::skipped;
 
 /// The totals over all vectors, so that the test notices a changed set of files.
 #[derive(Debug, Default, PartialEq)]
-struct Total {
-    files: usize,
-    events: usize,
-    creates: usize,
-    updates: usize,
-    skips: usize,
+pub(crate) struct Total {
+    pub(crate) files: usize,
+    pub(crate) events: usize,
+    pub(crate) creates: usize,
+    pub(crate) updates: usize,
+    pub(crate) skips: usize,
 }
 
-fn run_folder(folder: &Path, wanted: impl Fn(&str) -> bool) -> Total {
+/// Replays the files of a folder whose names are wanted.
+pub(crate) fn run_folder(folder: &Path, wanted: impl Fn(&str) -> bool) -> Total {
     let mut total = Total::default();
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     paths.sort();
@@ -136,20 +136,5 @@ fn system_time(text: &str) -> SystemTime {
 fn synthetic_vectors() {
     let total = run_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors"), |_| true);
     let expected = Total { files: 38, events: 10_308, creates: 4543, updates: 2228, skips: 3537 };
-    assert_eq!(total, expected);
-}
-
-/// Replays the events of real clusters, which went through client-go, from the folder that
-/// `EVENTCAST_VECTORS` names or from the one beside the checkout.
-#[test]
-fn replayed_clusters() {
-    let folder = std::env::var_os("EVENTCAST_VECTORS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"), PathBuf::from);
-    if !folder.is_dir() {
-        skipped("replayed_clusters", &format!("no replayed clusters in {}", folder.display()));
-        return;
-    }
-    let total = run_folder(&folder, |name| name.starts_with("replay-"));
-    let expected = Total { files: 2, events: 7871, creates: 2348, updates: 1952, skips: 3571 };
     assert_eq!(total, expected);
 }

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use eventcast::event::{EventSeries, ObjectMeta};
 use eventcast::{Event, EventSource, ObjectReference, Text, Timestamp};
 use serde_json::Value;
-use test_support::skipped;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -270,47 +269,6 @@ fn gos_own_output_is_reproduced_byte_for_byte() {
 fn without_html_escapes(json: &str) -> String {
     let pairs = [("003c", "<"), ("003e", ">"), ("0026", "&"), ("2028", "\u{2028}"), ("2029", "\u{2029}")];
     pairs.iter().fold(json.to_owned(), |json, (code, text)| json.replace(&format!("\\u{code}"), text))
-}
-
-/// Reads and writes the events of real clusters, from the folder that `EVENTCAST_DATA` names or
-/// from the one beside the checkout.
-#[test]
-fn real_events_survive_reading_and_writing() {
-    let folder = std::env::var_os("EVENTCAST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let Ok(files) = fs::read_dir(&folder) else {
-        skipped(
-            "real_events_survive_reading_and_writing",
-            &format!("no real events in {}", folder.display()),
-        );
-        return;
-    };
-    let mut seen = 0;
-    for path in
-        files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
-    {
-        for line in fs::read_to_string(&path).unwrap().lines() {
-            let mut event =
-                Event::from_json(line).unwrap_or_else(|e| panic!("{}: {e}: {line}", path.display()));
-            let json = event.to_json();
-            through_the_other_api(&event);
-            event.first_timestamp = event.first_timestamp.map(Timestamp::whole_seconds);
-            event.last_timestamp = event.last_timestamp.map(Timestamp::whole_seconds);
-            assert_eq!(Event::from_json(&json).unwrap(), event);
-            let mut original: Value = serde_json::from_str(line).unwrap();
-            original["metadata"].as_object_mut().unwrap().remove("managedFields");
-            // A script spread some of the events over time and wrote fractions of seconds, which
-            // Kubernetes does not.
-            for name in ["firstTimestamp", "lastTimestamp"] {
-                if let Some((seconds, _)) = original[name].as_str().and_then(|text| text.split_once('.')) {
-                    original[name] = format!("{seconds}Z").into();
-                }
-            }
-            assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), original);
-            seen += 1;
-        }
-    }
-    assert!(seen > 10_000, "only {seen} events in {}", folder.display());
 }
 
 /// `to_json` and the serializer, which serves users with another format, write the same document.

@@ -1,10 +1,9 @@
 //! Helpers for the tests of the workspace: waits that fail instead of hanging, tests that run in a
-//! process of their own, and a report of the tests that are skipped. The standard library is
-//! enough for them.
+//! process of their own, and a harness for tests that need what not every machine has.
 
 pub mod child;
-mod skip;
+mod needs;
 mod wait;
 
-pub use skip::skipped;
+pub use needs::{Group, Test, run};
 pub use wait::{LONG, until, watched};

@@ -14,50 +14,8 @@ fn without_the_feature_both_say_which_one_they_need() {
 }
 
 #[cfg(feature = "nats")]
-mod with_a_server {
-    use test_support::{skipped, test_name};
-
+mod without_a_server {
     use super::{run, run_with};
-    use crate::server::Server;
-
-    /// Starts a server, or says that the test is skipped.
-    fn server(test: &str) -> Option<Server> {
-        let server = Server::start("");
-        if server.is_none() {
-            assert!(std::env::var("EVENTCAST_NATS").as_deref() != Ok("required"), "there is no nats-server");
-            skipped(test, "there is no nats-server");
-        }
-        server
-    }
-
-    #[test]
-    fn what_one_process_publishes_another_prints() {
-        let Some(server) = server(test_name!()) else { return };
-        let url = server.url();
-        let input = b"{\"b\": 1, \"a\": 2}\n\nplain \x1b text\n[1,2]\n";
-        let sent = run_with(&["publish", "--nats", &url, "--subject", "events.shop"], input);
-        assert_eq!((sent.code, &*sent.stdout), (Some(0), ""), "{}", sent.stderr);
-        assert!(sent.stderr.contains("complete: ended: offered 3, acknowledged 3"), "{}", sent.stderr);
-        let args = ["watch", "--nats", &url, "--all", "--count", "3", "--filter", "events.>"];
-        let seen = run(&args);
-        let expected = "{\"b\": 1, \"a\": 2}\n\"plain \\u001b text\"\n[1,2]\n";
-        assert_eq!((seen.code, &*seen.stdout), (Some(0), expected), "{}", seen.stderr);
-    }
-
-    #[test]
-    fn a_watch_resumes_where_the_last_one_ended() {
-        let Some(server) = server(test_name!()) else { return };
-        let url = server.url();
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("position.json");
-        let args = ["watch", "--nats", &url, "--all", "--resume", file.to_str().unwrap(), "--count", "1"];
-        // All lines are in one message, and each watch takes one of them.
-        let sent = run_with(&["publish", "--nats", &url], b"0\n1\n2\n");
-        assert_eq!(sent.code, Some(0), "{}", sent.stderr);
-        for n in 0..3 {
-            assert_eq!(run(&args).stdout, format!("{n}\n"));
-        }
-    }
 
     #[test]
     fn a_server_that_does_not_come_is_a_failure() {

@@ -8,7 +8,6 @@ use eventcast::Event;
 use serde_json::{Value, json};
 
 use crate::support::output::{Ended, assert_harmless, eventcast, run_with};
-use test_support::skipped;
 
 fn replay(args: &[&str], input: &str) -> Ended {
     run_with(&[&["replay"], args].concat(), input.as_bytes())
@@ -455,32 +454,5 @@ fn a_reader_that_goes_away_is_not_an_error() {
         drop(reader);
         let ended = written_to(writer, args);
         assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]), "{args:?}");
-    }
-}
-
-/// Replays events of real clusters, from the folder that `EVENTCAST_DATA` names or from the one
-/// beside the checkout.
-#[test]
-fn real_clusters_tell_their_story_on_one_screen() {
-    let folder = std::env::var_os("EVENTCAST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), Into::into);
-    if !folder.is_dir() {
-        let why = format!("no events of real clusters in {}", folder.display());
-        skipped("real_clusters_tell_their_story_on_one_screen", &why);
-        return;
-    }
-    for (file, events, filtered) in [
-        ("openshift-must-gather-clean-metal.jsonl", "5,169 events in ", "494"),
-        ("replicatedhq-troubleshoot-analyze-fixtures.expanded.jsonl", "3,871 events in ", "3,004"),
-        ("replicatedhq-troubleshoot-baselines.jsonl", "2,289 events in ", "14"),
-    ] {
-        let file = folder.join(file);
-        let ended = replay(&["--strict", file.to_str().unwrap()], "");
-        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{}", file.display());
-        assert!(ended.stdout.starts_with(events), "{}", ended.stdout);
-        let row = ended.stdout.lines().find(|line| line.starts_with("filtered")).unwrap();
-        assert_eq!(row.split_whitespace().nth(1), Some(filtered));
-        assert!(ended.stdout.lines().count() <= 24, "{}", ended.stdout);
-        assert!(ended.stdout.lines().all(|line| line.chars().count() <= 160), "{}", ended.stdout);
     }
 }

@@ -28,10 +28,11 @@ pub(crate) fn event(length: usize) -> String {
 fn main() {
     let factor = std::env::args().nth(1).and_then(|factor| factor.parse().ok()).unwrap_or(1.0_f64);
     let times = |events: u64| ((events as f64 * factor) as u64).max(100);
-    let Some(server) = Server::start("") else {
-        println!("there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH");
+    if let Some(missing) = server::missing() {
+        println!("{missing}");
         return;
-    };
+    }
+    let server = Server::start("");
     let url = server.url();
     println!("publishing, events a second that are acknowledged");
     println!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");

@@ -41,10 +41,11 @@ fn main() -> ExitCode {
         std::env::args().nth(at).and_then(|n| n.parse().ok()).unwrap_or(otherwise)
     };
     let (seconds, pause) = (number(1, 600), Duration::from_secs(number(2, 5)));
-    let Some(mut server) = Server::start("") else {
-        println!("there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH");
+    if let Some(missing) = server::missing() {
+        println!("{missing}");
         return ExitCode::FAILURE;
-    };
+    }
+    let mut server = Server::start("");
     let url = server.url();
     let bus = Broadcaster::<u64>::new().unwrap();
     let out = publisher(&url, &bus);

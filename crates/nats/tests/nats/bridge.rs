@@ -6,11 +6,10 @@ use test_support::LONG;
 
 use crate::admin::Admin;
 use crate::reading::eventually;
-use crate::server::server;
+use crate::server::Server;
 
-#[test]
-fn two_buses_share_their_events_without_a_loop() {
-    let server = server!();
+pub(crate) fn two_buses_share_their_events_without_a_loop() {
+    let server = Server::start("");
     let buses = [(); 2].map(|()| Broadcaster::<Routed<u64>>::new().unwrap());
     let mut watchers = [0, 1].map(|n: usize| buses[n].watch_builder().queue_len(4096).watch().unwrap());
     let bridges = [0, 1].map(|n: usize| {

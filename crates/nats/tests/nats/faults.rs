@@ -5,12 +5,11 @@ use std::time::Duration;
 use eventcast_nats::{BridgeState, StreamOptions};
 
 use crate::reading::{Remote, by_tens, eventually, lossless, out, reader, settle};
-use crate::server::{scale, server};
+use crate::server::{Server, scale};
 
 /// The server is killed while events are on their way, and no reader is restarted.
-#[test]
-fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
-    let mut server = server!();
+pub(crate) fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
+    let mut server = Server::start("");
     let (kills, total) = (20, 200_000 * scale());
     let bus = lossless();
     let out = out(&server.url()).subject(by_tens).attach(&bus).unwrap();
@@ -41,9 +40,8 @@ fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
 /// The server forgets identities at once, so a message whose acknowledgement comes too late may be
 /// stored twice.
 #[cfg(unix)]
-#[test]
-fn an_outage_longer_than_the_window_repeats_nothing() {
-    let server = server!();
+pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
+    let server = Server::start("");
     let mut stream = StreamOptions::default();
     stream.duplicate_window = Duration::from_millis(100);
     let bus = lossless();

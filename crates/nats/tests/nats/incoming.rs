@@ -14,7 +14,7 @@ use test_support::LONG;
 use crate::admin::Admin;
 use crate::outgoing::in_place;
 use crate::reading::{Remote, by_tens, by_three, eventually, lossless, out, publish, reader};
-use crate::server::server;
+use crate::server::Server;
 
 fn by_hand(url: &str) -> Admin {
     let admin = Admin::new(url);
@@ -26,9 +26,8 @@ fn by_hand(url: &str) -> Admin {
     admin
 }
 
-#[test]
-fn a_new_reader_sees_what_comes_after_it_is_ready() {
-    let server = server!();
+pub(crate) fn a_new_reader_sees_what_comes_after_it_is_ready() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..100);
@@ -39,9 +38,8 @@ fn a_new_reader_sees_what_comes_after_it_is_ready() {
     remote.ends_here();
 }
 
-#[test]
-fn a_reader_without_a_bus_gets_events_with_their_places() {
-    let server = server!();
+pub(crate) fn a_reader_without_a_bus_gets_events_with_their_places() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..300);
@@ -63,9 +61,8 @@ fn a_reader_without_a_bus_gets_events_with_their_places() {
     eventually(|| (watcher.subscriber().stats().events, watcher.subscriber().stats().gaps) == (305, 5));
 }
 
-#[test]
-fn a_filter_sees_its_own_gaps_exactly() {
-    let server = server!();
+pub(crate) fn a_filter_sees_its_own_gaps_exactly() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
@@ -88,9 +85,8 @@ fn a_filter_sees_its_own_gaps_exactly() {
     assert!(stats.gaps > 50 && stats.events + stats.gaps == 110, "{stats}");
 }
 
-#[test]
-fn a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile() {
-    let server = server!();
+pub(crate) fn a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("position.json");
@@ -140,9 +136,8 @@ fn receive(watcher: &mut Watcher<u64>, total: u64) -> Vec<Delivery<u64>> {
     deliveries
 }
 
-#[test]
-fn a_purge_while_reading_is_a_gap() {
-    let server = server!();
+pub(crate) fn a_purge_while_reading_is_a_gap() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).configure(|options| options.max_batch = 10).attach(&bus).unwrap();
@@ -157,9 +152,8 @@ fn a_purge_while_reading_is_a_gap() {
     assert!(stats.gaps > 500 && stats.missing_messages > 50, "{stats}");
 }
 
-#[test]
-fn retention_takes_a_gap_of_the_exact_size() {
-    let server = server!();
+pub(crate) fn retention_takes_a_gap_of_the_exact_size() {
+    let server = Server::start("");
     let mut stream = StreamOptions::default();
     stream.max_messages = 100;
     let bus = lossless();
@@ -177,9 +171,8 @@ fn retention_takes_a_gap_of_the_exact_size() {
     remote.ends_here();
 }
 
-#[test]
-fn a_start_before_the_first_message_is_a_gap() {
-    let server = server!();
+pub(crate) fn a_start_before_the_first_message_is_a_gap() {
+    let server = Server::start("");
     let mut stream = StreamOptions::default();
     stream.max_messages = 50;
     let bus = lossless();
@@ -197,9 +190,8 @@ fn a_start_before_the_first_message_is_a_gap() {
     }
 }
 
-#[test]
-fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
-    let server = server!();
+pub(crate) fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
+    let server = Server::start("");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("position.json");
     let bus = lossless();
@@ -230,9 +222,8 @@ fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
     remote.ends_here();
 }
 
-#[test]
-fn a_slow_bus_makes_the_server_keep_the_rest() {
-    let server = server!();
+pub(crate) fn a_slow_bus_makes_the_server_keep_the_rest() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..50_000);
@@ -250,9 +241,8 @@ fn a_slow_bus_makes_the_server_keep_the_rest() {
     assert_eq!(subscriber.stats().restarts, 0);
 }
 
-#[test]
-fn a_bus_that_may_lose_gets_gaps_in_their_place() {
-    let server = server!();
+pub(crate) fn a_bus_that_may_lose_gets_gaps_in_their_place() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..5000);
@@ -266,9 +256,8 @@ fn a_bus_that_may_lose_gets_gaps_in_their_place() {
     assert!(subscriber.stats().dropped > 0);
 }
 
-#[test]
-fn messages_of_others_are_passed_over_or_become_gaps() {
-    let server = server!();
+pub(crate) fn messages_of_others_are_passed_over_or_become_gaps() {
+    let server = Server::start("");
     let admin = by_hand(&server.url());
     let mut remote = Remote::new(reader(&server.url()));
     admin.put("events", HeaderMap::new(), b"foreign");
@@ -315,9 +304,8 @@ fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
 }
 
 /// The numbers are as large as a reader takes, so their sum is larger than any counter.
-#[test]
-fn no_sum_of_hostile_numbers_overflows() {
-    let server = server!();
+pub(crate) fn no_sum_of_hostile_numbers_overflows() {
+    let server = Server::start("");
     let admin = by_hand(&server.url());
     let bus = lossless();
     let subscriber = reader(&server.url()).attach(&bus.publisher()).unwrap();
@@ -338,9 +326,8 @@ fn no_sum_of_hostile_numbers_overflows() {
     assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(7));
 }
 
-#[test]
-fn a_consumer_that_is_deleted_is_made_again() {
-    let server = server!();
+pub(crate) fn a_consumer_that_is_deleted_is_made_again() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     let mut remote = Remote::new(reader(&server.url()));
@@ -353,10 +340,9 @@ fn a_consumer_that_is_deleted_is_made_again() {
     remote.ends_here();
 }
 
-#[test]
-fn a_reader_that_may_not_read_says_so() {
-    let server = server!(
-        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"$JS.API.>\" } } } ] }\n"
+pub(crate) fn a_reader_that_may_not_read_says_so() {
+    let server = Server::start(
+        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"$JS.API.>\" } } } ] }\n",
     );
     let url = format!("nats://u:p@127.0.0.1:{}", server.port());
     let remote = Remote::new(reader(&url));
@@ -364,9 +350,8 @@ fn a_reader_that_may_not_read_says_so() {
     remote.ends_here();
 }
 
-#[test]
-fn a_reader_waits_for_a_server_that_comes_late() {
-    let mut server = server!();
+pub(crate) fn a_reader_waits_for_a_server_that_comes_late() {
+    let mut server = Server::start("");
     let url = server.url();
     server.kill();
     let mut remote = Remote::new(reader(&url));

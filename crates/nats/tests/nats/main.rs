@@ -1,7 +1,8 @@
 //! The bridge against real servers, which the tests start themselves on free ports.
 //!
 //! The server is the program that `NATS_SERVER_BIN` names, or `nats-server` on the `PATH`. Without
-//! one the tests say that they are skipped. With `EVENTCAST_NATS=required` they fail.
+//! one, and with `EVENTCAST_NATS=skip`, the tests are ignored. With `EVENTCAST_NATS=required` they
+//! fail.
 //!
 //! `EVENTCAST_NATS_SCALE=10` makes the long tests ten times as long.
 
@@ -17,6 +18,8 @@ mod reading;
 mod server;
 mod sink;
 
+use std::process::ExitCode;
+
 use eventcast_nats::{BuildError, NatsPublisher, NatsSubscriber, RemoteWatcher};
 
 /// The public types can be sent to other threads and shared with them.
@@ -28,3 +31,59 @@ const _: () = {
     const fn is_send<T: Send + 'static>() {}
     is_send::<RemoteWatcher<u64>>();
 };
+
+fn main() -> ExitCode {
+    test_support::run([
+        (server::missing(), with_a_server()),
+        #[cfg(target_os = "linux")]
+        (network::missing(), test_support::tests![network::a_link_that_is_cut_loses_and_repeats_nothing]),
+    ])
+}
+
+fn with_a_server() -> Vec<test_support::Test> {
+    test_support::tests![
+        bridge::two_buses_share_their_events_without_a_loop,
+        cluster::a_cluster_goes_on_without_its_leader,
+        faults::twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing,
+        faults::an_outage_longer_than_the_window_repeats_nothing,
+        incoming::a_new_reader_sees_what_comes_after_it_is_ready,
+        incoming::a_reader_without_a_bus_gets_events_with_their_places,
+        incoming::a_filter_sees_its_own_gaps_exactly,
+        incoming::a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile,
+        incoming::a_purge_while_reading_is_a_gap,
+        incoming::retention_takes_a_gap_of_the_exact_size,
+        incoming::a_start_before_the_first_message_is_a_gap,
+        incoming::fifty_restarts_at_any_moment_lose_and_repeat_nothing,
+        incoming::a_slow_bus_makes_the_server_keep_the_rest,
+        incoming::a_bus_that_may_lose_gets_gaps_in_their_place,
+        incoming::messages_of_others_are_passed_over_or_become_gaps,
+        incoming::no_sum_of_hostile_numbers_overflows,
+        incoming::a_consumer_that_is_deleted_is_made_again,
+        incoming::a_reader_that_may_not_read_says_so,
+        incoming::a_reader_waits_for_a_server_that_comes_late,
+        outgoing::ten_thousand_events_of_three_subjects_reach_two_readers,
+        outgoing::messages_hold_many_events_with_headers_that_place_them,
+        outgoing::the_server_recognises_a_repeat,
+        outgoing::a_repeat_that_the_server_has_forgotten_is_passed_over,
+        outgoing::a_server_that_is_away_costs_what_the_queue_cannot_hold,
+        outgoing::a_loss_that_nothing_follows_is_reported,
+        outgoing::a_stream_that_comes_late_gets_everything,
+        outgoing::a_stream_that_is_deleted_is_created_again,
+        outgoing::a_full_stream_refuses_until_it_has_room,
+        outgoing::a_full_stream_may_cost_events,
+        outgoing::a_full_stream_does_not_keep_the_bridge_from_its_end,
+        outgoing::what_no_message_can_hold_is_lost_in_its_place,
+        outgoing::a_message_that_has_become_too_large_is_cut,
+        outgoing::a_message_waits_for_more_events_if_it_may,
+        outgoing::a_heartbeat_says_where_the_publisher_stands,
+        outgoing::both_sides_run_on_a_runtime_of_the_program,
+        outgoing::a_refusal_is_told_and_tried_again,
+        outgoing::a_wrong_password_is_an_error_if_a_connection_is_required,
+        outgoing::a_shutdown_without_a_server_says_what_it_gives_up,
+        outgoing::a_dropped_handle_leaves_the_rest_to_its_bridge,
+        outgoing::the_end_of_the_bus_is_the_end_of_the_bridge,
+        sink::the_stream_has_the_latest_state_of_each_event,
+        sink::a_batch_has_an_answer_for_each,
+        sink::a_recording_survives_a_crash_of_the_server,
+    ]
+}

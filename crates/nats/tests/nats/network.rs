@@ -1,13 +1,13 @@
 //! Two hosts with a link between them, which is cut. The hosts are network namespaces that the test
-//! makes itself, and that end with it. Where the system permits none, the test says so.
+//! makes itself, and that end with it. Where the system permits none, the test is ignored.
 
 use std::process::Command;
 use std::time::Duration;
 
-use test_support::{LONG, child, skipped, test_name};
+use test_support::{LONG, child, test_name};
 
 use crate::reading::{Remote, eventually, lossless, out, reader, settle};
-use crate::server::{Server, program, scale, skip};
+use crate::server::{self, Server, scale};
 
 /// The addresses of this host and of the other one.
 const HERE: &str = "10.201.7.1";
@@ -39,23 +39,23 @@ fn connect_hosts() {
     must("ip -n there link set lo up");
 }
 
-#[test]
-fn a_link_that_is_cut_loses_and_repeats_nothing() {
-    if program().is_none() {
-        return skip(test_name!());
-    }
+/// Returns why the test of this file cannot run.
+pub(crate) fn missing() -> Option<String> {
+    let permits = |words: &str| does(&format!("unshare --user --map-root-user --net --mount {words}"));
+    let is_permitted =
+        || permits("mount -t tmpfs tmpfs /run") && permits("ip link add one type veth peer name two");
+    server::missing()
+        .or_else(|| (!is_permitted()).then(|| "the system permits no network namespaces".to_owned()))
+}
+
+pub(crate) fn a_link_that_is_cut_loses_and_repeats_nothing() {
     if !child::is_child() {
-        if !does("unshare --user --map-root-user --net --mount mount -t tmpfs tmpfs /run")
-            || !does("unshare --user --map-root-user --net --mount ip link add one type veth peer name two")
-        {
-            return skipped(test_name!(), "the system permits no network namespaces");
-        }
         let through = ["unshare", "--user", "--map-root-user", "--net", "--mount"];
         child::Running::start_by(&through, test_name!(), &["run"]).end();
         return;
     }
     connect_hosts();
-    let server = Server::start_at(&["ip", "netns", "exec", "there"], THERE, "").unwrap();
+    let server = Server::start_at(&["ip", "netns", "exec", "there"], THERE, "");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     let mut remote = Remote::new(reader(&server.url()));

@@ -14,11 +14,10 @@ use test_support::LONG;
 
 use crate::admin::Admin;
 use crate::reading::{Remote, by_three, eventually, lossless, out, publish, reader, settle};
-use crate::server::server;
+use crate::server::Server;
 
-#[test]
-fn ten_thousand_events_of_three_subjects_reach_two_readers() {
-    let server = server!();
+pub(crate) fn ten_thousand_events_of_three_subjects_reach_two_readers() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
     let mut readers = [(); 2].map(|()| Remote::new(reader(&server.url())));
@@ -36,9 +35,8 @@ fn ten_thousand_events_of_three_subjects_reach_two_readers() {
     }
 }
 
-#[test]
-fn messages_hold_many_events_with_headers_that_place_them() {
-    let server = server!();
+pub(crate) fn messages_hold_many_events_with_headers_that_place_them() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).configure(|options| options.source = Some("here".to_owned()));
@@ -59,9 +57,8 @@ fn messages_hold_many_events_with_headers_that_place_them() {
     assert_eq!(header(last, "Eventcast-First").as_deref(), Some("1000"));
 }
 
-#[test]
-fn the_server_recognises_a_repeat() {
-    let server = server!();
+pub(crate) fn the_server_recognises_a_repeat() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
@@ -74,9 +71,8 @@ fn the_server_recognises_a_repeat() {
 }
 
 /// Without a window the stream has each message twice, and the reader has each event once.
-#[test]
-fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
-    let server = server!();
+pub(crate) fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let mut remote = {
         let bus = lossless();
@@ -96,9 +92,8 @@ fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
     remote.ends_here();
 }
 
-#[test]
-fn a_server_that_is_away_costs_what_the_queue_cannot_hold() {
-    let mut server = server!();
+pub(crate) fn a_server_that_is_away_costs_what_the_queue_cannot_hold() {
+    let mut server = Server::start("");
     let url = server.url();
     let bus = lossless();
     let out = out(&url).configure(|options| {
@@ -139,9 +134,8 @@ pub(crate) fn in_place(deliveries: &[Delivery<u64>]) {
     }
 }
 
-#[test]
-fn a_loss_that_nothing_follows_is_reported() {
-    let server = server!();
+pub(crate) fn a_loss_that_nothing_follows_is_reported() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     let mut remote = Remote::new(reader(&server.url()));
@@ -153,9 +147,8 @@ fn a_loss_that_nothing_follows_is_reported() {
     remote.ends_here();
 }
 
-#[test]
-fn a_stream_that_comes_late_gets_everything() {
-    let server = server!();
+pub(crate) fn a_stream_that_comes_late_gets_everything() {
+    let server = Server::start("");
     let states = Arc::new(Mutex::new(Vec::new()));
     let heard = states.clone();
     let bus = lossless();
@@ -178,9 +171,8 @@ fn a_stream_that_comes_late_gets_everything() {
     assert!(states.lock().unwrap().contains(&BridgeState::NoStream));
 }
 
-#[test]
-fn a_stream_that_is_deleted_is_created_again() {
-    let server = server!();
+pub(crate) fn a_stream_that_is_deleted_is_created_again() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
@@ -193,9 +185,8 @@ fn a_stream_that_is_deleted_is_created_again() {
     remote.ends_here();
 }
 
-#[test]
-fn a_full_stream_refuses_until_it_has_room() {
-    let server = server!();
+pub(crate) fn a_full_stream_refuses_until_it_has_room() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let mut stream = StreamOptions::default();
     (stream.max_messages, stream.discard) = (3, Discard::New);
@@ -209,9 +200,8 @@ fn a_full_stream_refuses_until_it_has_room() {
     assert_eq!(settle(&bus, &out).acknowledged, 5);
 }
 
-#[test]
-fn a_full_stream_may_cost_events() {
-    let server = server!();
+pub(crate) fn a_full_stream_may_cost_events() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let mut stream = StreamOptions::default();
     (stream.max_messages, stream.discard) = (3, Discard::New);
@@ -231,9 +221,8 @@ fn a_full_stream_may_cost_events() {
 }
 
 /// The last loss cannot be reported, because the stream takes nothing any more.
-#[test]
-fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
-    let server = server!();
+pub(crate) fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
+    let server = Server::start("");
     let mut stream = StreamOptions::default();
     (stream.max_messages, stream.discard) = (2, Discard::New);
     let bus = lossless();
@@ -248,9 +237,8 @@ fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
     assert_eq!((out.stats().acknowledged, out.stats().refused), (2, 8));
 }
 
-#[test]
-fn what_no_message_can_hold_is_lost_in_its_place() {
-    let server = server!("max_payload: 4096\n");
+pub(crate) fn what_no_message_can_hold_is_lost_in_its_place() {
+    let server = Server::start("max_payload: 4096\n");
     let bus = Broadcaster::<String>::new().unwrap();
     let out = NatsPublisher::builder(&server.url())
         .ensure_stream("EVENTS", StreamOptions::default())
@@ -290,9 +278,8 @@ fn what_no_message_can_hold_is_lost_in_its_place() {
     }
 }
 
-#[test]
-fn a_message_that_has_become_too_large_is_cut() {
-    let mut server = server!();
+pub(crate) fn a_message_that_has_become_too_large_is_cut() {
+    let mut server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..10);
@@ -310,9 +297,8 @@ fn a_message_that_has_become_too_large_is_cut() {
     remote.receive_exactly(10_000..14_000);
 }
 
-#[test]
-fn a_message_waits_for_more_events_if_it_may() {
-    let server = server!();
+pub(crate) fn a_message_waits_for_more_events_if_it_may() {
+    let server = Server::start("");
     let bus = lossless();
     let lingers = out(&server.url()).configure(|options| options.linger = Duration::from_secs(1));
     let out = lingers.attach(&bus).unwrap();
@@ -324,9 +310,8 @@ fn a_message_waits_for_more_events_if_it_may() {
     assert!(out.stats().messages < 10, "{}", out.stats());
 }
 
-#[test]
-fn a_heartbeat_says_where_the_publisher_stands() {
-    let server = server!();
+pub(crate) fn a_heartbeat_says_where_the_publisher_stands() {
+    let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let beats = out(&server.url()).configure(|options| options.heartbeat = Some(Duration::from_millis(20)));
@@ -341,9 +326,8 @@ fn a_heartbeat_says_where_the_publisher_stands() {
     assert!(messages.len() <= 4, "{} messages", messages.len());
 }
 
-#[test]
-fn both_sides_run_on_a_runtime_of_the_program() {
-    let server = server!();
+pub(crate) fn both_sides_run_on_a_runtime_of_the_program() {
+    let server = Server::start("");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let bus = lossless();
     let out = out(&server.url()).runtime(runtime.handle().clone());
@@ -355,10 +339,9 @@ fn both_sides_run_on_a_runtime_of_the_program() {
     remote.ends_here();
 }
 
-#[test]
-fn a_refusal_is_told_and_tried_again() {
-    let mut server = server!(
-        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"events\" } } } ] }\n"
+pub(crate) fn a_refusal_is_told_and_tried_again() {
+    let mut server = Server::start(
+        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"events\" } } } ] }\n",
     );
     let url = format!("nats://u:p@127.0.0.1:{}", server.port());
     let bus = lossless();
@@ -375,9 +358,8 @@ fn a_refusal_is_told_and_tried_again() {
     assert_eq!(settle(&bus, &out).acknowledged, 1);
 }
 
-#[test]
-fn a_wrong_password_is_an_error_if_a_connection_is_required() {
-    let server = server!("authorization { user: u, password: p }\n");
+pub(crate) fn a_wrong_password_is_an_error_if_a_connection_is_required() {
+    let server = Server::start("authorization { user: u, password: p }\n");
     let url = format!("nats://u:wrong@127.0.0.1:{}", server.port());
     let bus = lossless();
     let required = out(&url).configure(|options| {
@@ -391,9 +373,8 @@ fn a_wrong_password_is_an_error_if_a_connection_is_required() {
     assert!(!error.to_string().contains("wrong"), "{error}");
 }
 
-#[test]
-fn a_shutdown_without_a_server_says_what_it_gives_up() {
-    let mut server = server!();
+pub(crate) fn a_shutdown_without_a_server_says_what_it_gives_up() {
+    let mut server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..10);
@@ -408,9 +389,8 @@ fn a_shutdown_without_a_server_says_what_it_gives_up() {
 }
 
 /// The bridge goes on for a while after its handle is dropped, with pauses between its attempts.
-#[test]
-fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
-    let mut server = server!();
+pub(crate) fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
+    let mut server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
@@ -428,9 +408,8 @@ fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
     assert_eq!(last("Eventcast-First").as_deref(), Some("1010"));
 }
 
-#[test]
-fn the_end_of_the_bus_is_the_end_of_the_bridge() {
-    let server = server!();
+pub(crate) fn the_end_of_the_bus_is_the_end_of_the_bridge() {
+    let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     bus.publisher().publish_batch(0..5000).unwrap();

@@ -12,26 +12,19 @@ use std::time::Duration;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
-use test_support::{skipped, until};
+use test_support::until;
 
-/// Starts a server, or returns from the test after it has said that it is skipped.
-macro_rules! server {
-    () => {
-        crate::server::server!("")
-    };
-    ($settings:expr) => {
-        match crate::server::Server::start($settings) {
-            Some(server) => server,
-            None => return crate::server::skip(test_support::test_name!()),
-        }
-    };
-}
-pub(crate) use server;
+const NONE: &str = "there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH";
 
-/// Says that a test is skipped, or fails it if a server is required.
-pub(crate) fn skip(test: &str) {
-    assert!(env::var("EVENTCAST_NATS").as_deref() != Ok("required"), "there is no nats-server");
-    skipped(test, "there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH");
+/// Returns why the tests that start servers cannot run. With `EVENTCAST_NATS=required` they run
+/// without a server too, and fail.
+pub(crate) fn missing() -> Option<String> {
+    match env::var("EVENTCAST_NATS").as_deref() {
+        Ok("required") => None,
+        Ok("skip") => Some("EVENTCAST_NATS=skip".to_owned()),
+        _ if program().is_some() => None,
+        _ => Some(NONE.to_owned()),
+    }
 }
 
 /// Returns the factor by which long tests are longer.
@@ -51,20 +44,24 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with further lines of configuration. Returns `None` if there is no program.
-    pub(crate) fn start(settings: &str) -> Option<Self> {
+    /// Starts a server with further lines of configuration.
+    ///
+    /// # Panics
+    ///
+    /// If there is no program for it.
+    pub(crate) fn start(settings: &str) -> Self {
         Self::start_at(&[], "127.0.0.1", settings)
     }
 
     /// Starts a server through a command that starts it elsewhere, at an address there.
-    pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Option<Self> {
-        let program = program()?;
+    pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Self {
+        let program = program().expect(NONE);
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nats.conf"), settings).unwrap();
         let through = with_parent().iter().chain(through).map(|word| (*word).to_owned()).collect();
         let mut server = Self { program, through, address: address.to_owned(), folder, child: None, port: 0 };
         server.restart();
-        Some(server)
+        server
     }
 
     pub(crate) fn url(&self) -> String {
@@ -152,7 +149,7 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-pub(crate) fn program() -> Option<PathBuf> {
+fn program() -> Option<PathBuf> {
     env::var_os("NATS_SERVER_BIN").map(PathBuf::from).or_else(|| on_path("nats-server"))
 }
 

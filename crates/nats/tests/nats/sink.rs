@@ -8,7 +8,7 @@ use eventcast_nats::{ConnectionOptions, NatsSink, NatsSinkOptions};
 use test_support::LONG;
 
 use crate::admin::Admin;
-use crate::server::server;
+use crate::server::Server;
 
 fn sink(url: &str) -> NatsSink {
     let mut options = NatsSinkOptions::default();
@@ -24,9 +24,8 @@ fn event(name: &str) -> Event {
     event
 }
 
-#[test]
-fn the_stream_has_the_latest_state_of_each_event() {
-    let server = server!();
+pub(crate) fn the_stream_has_the_latest_state_of_each_event() {
+    let server = Server::start("");
     let sink = sink(&server.url());
     let web = event("web.0.1");
     assert_eq!(sink.create(&web).unwrap().metadata.resource_version(), "1");
@@ -45,9 +44,8 @@ fn the_stream_has_the_latest_state_of_each_event() {
     assert_eq!(sink.create(&large).unwrap_err().kind(), SinkErrorKind::Rejected);
 }
 
-#[test]
-fn a_batch_has_an_answer_for_each() {
-    let server = server!();
+pub(crate) fn a_batch_has_an_answer_for_each() {
+    let server = Server::start("");
     let sink = sink(&server.url());
     sink.create(&event("e7")).unwrap();
     let mut batch: Vec<_> = (0..200).map(|n| SinkOp::Create(event(&format!("e{n}")))).collect();
@@ -61,9 +59,8 @@ fn a_batch_has_an_answer_for_each() {
     assert_eq!(Admin::new(&server.url()).state("RECORDS").messages, 200);
 }
 
-#[test]
-fn a_recording_survives_a_crash_of_the_server() {
-    let mut server = server!();
+pub(crate) fn a_recording_survives_a_crash_of_the_server() {
+    let mut server = Server::start("");
     let events = EventBroadcaster::new().unwrap();
     events.start_recording_to_sink(sink(&server.url())).unwrap();
     let recorder = events.new_recorder("test");

@@ -11,7 +11,8 @@ use test_support::{child, test_name};
 
 use crate::support::contents;
 
-use super::{assert_not_written_by, assert_refused, crashed, event, filled, full_check, names, sql};
+use super::stores::{crashed, event, filled};
+use super::{assert_not_written_by, assert_refused, full_check, names, sql};
 
 #[test]
 fn what_is_no_database_is_left_alone() {

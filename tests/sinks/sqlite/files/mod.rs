@@ -3,35 +3,19 @@
 
 mod disks;
 mod foreign;
+mod stores;
 mod versions;
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{SinkOp, SqliteErrorKind, SqliteSinkOptions};
+use eventcast::SqliteSink;
+use eventcast::sink::{SqliteErrorKind, SqliteSinkOptions};
 use eventcast::testing::FakeClock;
-use eventcast::{Event, EventSink, ObjectReference, SqliteSink};
 use rusqlite::Connection;
-use tempfile::{TempDir, tempdir};
+use tempfile::TempDir;
 
 use crate::support::contents;
-
-fn event(name: &str) -> Event {
-    let mut event = Event::default();
-    event.metadata.name = name.to_owned().into();
-    event.involved_object = ObjectReference::new("Pod", "web-0");
-    event.reason = "Started".into();
-    event.message = "m".repeat(1000).into();
-    event
-}
-
-/// Creates a store with the given number of events, and closes it.
-fn filled(path: &Path, events: usize) {
-    let sink = SqliteSink::open(path).unwrap();
-    let mut ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
-}
 
 fn sql(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
@@ -83,15 +67,6 @@ fn kept(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
 
 fn names(folder: &TempDir) -> Vec<(String, usize)> {
     contents(folder).into_iter().map(|(name, bytes)| (name, bytes.len())).collect()
-}
-
-/// Copies the files of a folder while a process has them open, as a crash would leave them.
-fn crashed(from: &TempDir) -> TempDir {
-    let to = tempdir().unwrap();
-    for (name, bytes) in contents(from) {
-        fs::write(to.path().join(&name), bytes).unwrap();
-    }
-    to
 }
 
 fn at_birth() -> FakeClock {

@@ -10,7 +10,8 @@ use tempfile::{TempDir, tempdir};
 
 use crate::support::contents;
 
-use super::{assert_not_written, assert_not_written_by, at_birth, crashed, event, filled, full_check, sql};
+use super::stores::{crashed, event, filled};
+use super::{assert_not_written, assert_not_written_by, at_birth, full_check, sql};
 
 /// The file of the first version, as its writer left it.
 const VERSION_1: &str = include_str!("version-1.sql");

@@ -1,23 +1,35 @@
-//! The output of `kubectl` for the stored events. Skipped where there is no `kubectl`.
+//! The output of `kubectl` for the stored events. Where there is no `kubectl`, the test is ignored.
+
+#[path = "../kubernetes/api_server/mod.rs"]
+#[allow(dead_code, reason = "the tests of the sink use more of it")]
+mod api_server;
+#[path = "../kubernetes/cluster.rs"]
+#[allow(dead_code, reason = "the tests of the sink use more of it")]
+mod cluster;
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
 
 use eventcast::EventSink;
 use tempfile::NamedTempFile;
 
-use super::cluster::Cluster;
+use crate::cluster::Cluster;
+
+fn main() -> ExitCode {
+    test_support::run([(missing(), test_support::tests![kubectl_events_shows_what_was_recorded])])
+}
+
+/// Returns why the test cannot run.
+fn missing() -> Option<String> {
+    let is_there = kubectl(&["version", "--client"]).is_some_and(|output| output.status.success());
+    (!is_there).then(|| "there is no kubectl on the PATH".to_owned())
+}
 
 fn kubectl(args: &[&str]) -> Option<Output> {
     Command::new("kubectl").args(args).output().ok()
 }
 
-#[test]
 fn kubectl_events_shows_what_was_recorded() {
-    if !kubectl(&["version", "--client"]).is_some_and(|output| output.status.success()) {
-        eprintln!("skipped: there is no kubectl here");
-        return;
-    }
     let cluster = Cluster::fake();
     cluster.server().open();
     let sink = cluster.sink();

@@ -1,0 +1,36 @@
+//! `eventcast replay` with the events of real clusters, which are too large for the repository.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::output::run;
+
+/// Returns the folder with events of real clusters: the one that `EVENTCAST_DATA` names, or the one
+/// beside the checkout.
+fn folder() -> PathBuf {
+    std::env::var_os("EVENTCAST_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), Into::into)
+}
+
+/// Returns why the test of this file cannot run.
+pub(crate) fn missing() -> Option<String> {
+    let folder = folder();
+    (!folder.is_dir()).then(|| format!("there are no events of real clusters in {}", folder.display()))
+}
+
+pub(crate) fn real_clusters_tell_their_story_on_one_screen() {
+    let folder = folder();
+    for (file, events, filtered) in [
+        ("openshift-must-gather-clean-metal.jsonl", "5,169 events in ", "494"),
+        ("replicatedhq-troubleshoot-analyze-fixtures.expanded.jsonl", "3,871 events in ", "3,004"),
+        ("replicatedhq-troubleshoot-baselines.jsonl", "2,289 events in ", "14"),
+    ] {
+        let file = folder.join(file);
+        let ended = run(&["replay", "--strict", file.to_str().unwrap()]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{}", file.display());
+        assert!(ended.stdout.starts_with(events), "{}", ended.stdout);
+        let row = ended.stdout.lines().find(|line| line.starts_with("filtered")).unwrap();
+        assert_eq!(row.split_whitespace().nth(1), Some(filtered));
+        assert!(ended.stdout.lines().count() <= 24, "{}", ended.stdout);
+        assert!(ended.stdout.lines().all(|line| line.chars().count() <= 160), "{}", ended.stdout);
+    }
+}

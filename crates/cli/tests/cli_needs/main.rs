@@ -1,0 +1,30 @@
+//! The command `eventcast` with what not every machine has: a server of NATS, and the events of real
+//! clusters. Without it the tests are ignored.
+
+mod clusters;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "nats")]
+#[path = "../../../nats/tests/nats/server.rs"]
+#[allow(dead_code, reason = "the tests of the bridge use more of it")]
+mod server;
+#[path = "../cli/support/mod.rs"]
+mod support;
+
+use std::process::ExitCode;
+
+use test_support::tests;
+
+fn main() -> ExitCode {
+    test_support::run([
+        (clusters::missing(), tests![clusters::real_clusters_tell_their_story_on_one_screen]),
+        #[cfg(feature = "nats")]
+        (
+            server::missing(),
+            tests![
+                nats::what_one_process_publishes_another_prints,
+                nats::a_watch_resumes_where_the_last_one_ended,
+            ],
+        ),
+    ])
+}
