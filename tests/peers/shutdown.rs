@@ -1,0 +1,84 @@
+//! client-go: `tools/record/event_test.go` and `tools/events/event_broadcaster_test.go`, what an
+//! end leaves behind, and the burst that `maxQueuedEvents` promises to hold.
+
+use std::sync::{Mutex, mpsc};
+
+use eventcast::error::PublishError;
+use eventcast::{Broadcaster, BusOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
+
+use crate::support::LONG;
+#[cfg(target_os = "linux")]
+use crate::support::until;
+
+/// Returns whether a thread of this process has a name that begins like this.
+#[cfg(target_os = "linux")]
+fn has_thread(name: &str) -> bool {
+    std::fs::read_dir("/proc/self/task").unwrap().any(|thread| {
+        // A thread may have ended since.
+        let comm = std::fs::read_to_string(thread.unwrap().path().join("comm"));
+        comm.is_ok_and(|comm| comm.starts_with(name))
+    })
+}
+
+/// `TestBroadcasterShutdown`, `TestStartEventWatcherExitsOnDirectShutdown`.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_outlives_the_shutdown() {
+    let bus = BusOptions::default().thread_name("peers-end");
+    let events = EventBroadcaster::builder().bus(bus).build().unwrap();
+    events.start_logging(|_| ()).unwrap();
+    #[cfg(feature = "tracing")]
+    events.start_structured_logging(tracing::Level::TRACE).unwrap();
+    events.start_recording_to_sink(MemorySink::new()).unwrap();
+    until(|| has_thread("peers-end"));
+    assert!(events.shutdown().complete);
+    // Go's test waits for its goroutines, too.
+    until(|| !has_thread("peers-end"));
+}
+
+/// `TestNonRacyShutdown`, with the accounting that Go does not have.
+#[test]
+fn a_shutdown_handles_what_many_threads_have_recorded() {
+    let events = EventBroadcaster::new().unwrap();
+    events.start_recording_to_sink(MemorySink::new()).unwrap();
+    let recorder = events.new_recorder("eventTest");
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                let object = ObjectReference::default();
+                let recorded = recorder.eventf(object, EventType::Normal, "Started", format_args!("blah"));
+                assert!(recorded.is_accepted());
+            });
+        }
+    });
+    let report = events.shutdown();
+    assert!(report.complete);
+    assert_eq!((report.bus.accepted, report.recordings[0].handled()), (100, 100));
+}
+
+/// `maxQueuedEvents`, after `StartLogging` and `StartRecordingToSink`.
+#[test]
+fn a_registration_has_a_place_in_the_incoming_queue_until_it_is_carried_out() {
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(10)).unwrap();
+    let (entered, inside) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let (entered, left) = (Mutex::new(entered), Mutex::new(left));
+    let filter = move |_: &u8| {
+        let _ = entered.lock().unwrap().send(());
+        left.lock().unwrap().recv().is_err()
+    };
+    let _first = bus.watch_builder().filter(filter).watch().unwrap();
+    let publisher = bus.publisher();
+    publisher.try_publish(0).unwrap();
+    inside.recv_timeout(LONG).unwrap();
+    // The dispatcher is in the filter, so these wait for it.
+    let watchers = [(); 4].map(|()| bus.watch().unwrap());
+    let accepted = (1..).take_while(|event| publisher.try_publish(*event).is_ok()).count();
+    // Difference: `Watch` in Go waits until it is carried out, and so leaves all places to events.
+    // Here nobody waits for the dispatcher, and a registration keeps its order among the events.
+    assert_eq!(accepted, 10 - watchers.len());
+    assert_eq!(publisher.try_publish(99), Err(PublishError::Full(99)));
+    drop(leave);
+    bus.flush(LONG).unwrap();
+    assert!(watchers.iter().all(|watcher| watcher.len() == accepted));
+}
