@@ -1,5 +1,5 @@
-//! What needs something that not every machine has: disks of the test's own, and the events of real
-//! clusters. Without it the tests are ignored.
+//! Tests that need something that not every machine has: permission to mount a disk, or the events
+//! of real clusters. Where it is missing, the tests are ignored.
 
 mod clusters;
 #[path = "../record/correlator_vectors.rs"]

@@ -1,4 +1,4 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, what is not about lag or tasks. A receiver is a watcher,
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases without lag and tasks. A receiver is a watcher,
 //! and the sender is the bus.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ fn receivers_that_are_dropped_with_values_do_no_harm() {
 #[test]
 fn a_value_without_a_receiver_is_accepted() {
     let tx = Channel::new(16);
-    // Difference: tokio returns an error. A publisher here does not depend on its watchers, as in Go.
+    // Difference: tokio returns an error. A publisher here does not depend on watchers, like in Go.
     tx.send("hello");
     let mut rx = tx.subscribe();
     tx.send("world");
@@ -64,7 +64,7 @@ fn a_value_without_a_receiver_is_accepted() {
 #[test]
 fn an_impossible_capacity_is_an_error() {
     for capacity in [0, 1 + (usize::MAX >> 1)] {
-        // Difference: tokio panics. Lengths here may be read from a file, so a wrong one is an error.
+        // Difference: tokio panics. A length here may be read from a file, so it is an error.
         let error = Broadcaster::<()>::with_options(BusOptions::default().queue_len(capacity)).unwrap_err();
         assert_eq!(error.option(), "queue_len");
     }
@@ -120,7 +120,7 @@ fn a_second_receiver_begins_where_it_subscribes() {
     let (tx, mut rx) = channel(3);
     tx.send(1);
     // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned, and
-    // `Start` says where a new one begins in the history.
+    // `Start` sets where a new one begins in the history.
     let mut other = tx.subscribe();
     assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
     tx.send(2);

@@ -1,5 +1,5 @@
 //! client-go: `tools/record/events_cache_test.go`. Its functions are private here, so the tests
-//! give events to a correlator and look at its decisions.
+//! give events to a correlator and check its decisions.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl Rig {
     }
 }
 
-/// Checks a decision as Go's `validateEvent` does.
+/// Checks a decision, like Go's `validateEvent`.
 #[track_caller]
 fn assert_is(actual: &Event, expected: &Event, count: i32) {
     let times = [actual.first_timestamp.unwrap(), actual.last_timestamp.unwrap()];
@@ -91,7 +91,7 @@ fn assert_is(actual: &Event, expected: &Event, count: i32) {
     let mut expected = expected.clone();
     expected.count = count;
     (expected.first_timestamp, expected.last_timestamp) = (actual.first_timestamp, actual.last_timestamp);
-    // A folded event has a name of its own, and what the library adds about its reporter.
+    // A folded event has another name. The library adds the reporting controller.
     expected.metadata.name = actual.metadata.name.clone();
     expected.reporting_controller = actual.reporting_controller.clone();
     assert_eq!(*actual, expected);

@@ -41,7 +41,7 @@ pub(crate) fn rows() -> [Row; 7] {
     ]
 }
 
-/// Checks that an event is what the row says, and that repeats are patches.
+/// Checks that an event agrees with the row, and that repeats are patches.
 #[track_caller]
 fn assert_is(op: &Op, row: &Row, namespace: &str) {
     let event = op.event();

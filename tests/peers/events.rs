@@ -29,7 +29,7 @@ struct Call {
 impl Call {
     /// Records the event at noon of 1 January 2023 (UTC), and returns it.
     fn record(&self) -> Event {
-        // A clock of its own for each call, because no two names of one clock are equal.
+        // Each call has another clock, because no two names of one clock are equal.
         let clock = FakeClock::new(UNIX_EPOCH + Duration::from_secs(1_672_574_400));
         let events = EventBroadcaster::builder().clock(clock.clock()).event_time(true).build().unwrap();
         let mut watcher = events.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();

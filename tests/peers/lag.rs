@@ -1,5 +1,5 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, what is about receivers that lag. The cases whose names
-//! are not in that file are those of tokio #8239.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with receivers that lag. Names that are not in
+//! that file are from tokio #8239.
 
 use eventcast::error::TryRecvError;
 use eventcast::{Delivery, Watcher};
@@ -29,8 +29,8 @@ fn a_receiver_within_the_capacity_does_not_lag() {
 }
 
 /// `capacity_overflow_reports_lagged_then_oldest_retained`, `single_slot_capacity_lag_semantics`,
-/// `single_capacity_recvs_after_drop_2`, and `lagging_receiver_recovers_after_wrap_open`, `_closed_1`
-/// and `_closed_2`.
+/// `single_capacity_recvs_after_drop_2`, and `lagging_receiver_recovers_after_wrap_open`,
+/// `_closed_1` and `_closed_2`.
 #[test]
 fn a_receiver_that_lags_gets_the_gap_and_the_values_that_remain() {
     for (capacity, sent) in [(1, 2), (2, 3), (2, 4), (2, 7)] {

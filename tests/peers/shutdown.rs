@@ -1,5 +1,5 @@
-//! client-go: `tools/record/event_test.go` and `tools/events/event_broadcaster_test.go`, what an
-//! end leaves behind, and the burst that `maxQueuedEvents` promises to hold.
+//! client-go: `tools/record/event_test.go` and `tools/events/event_broadcaster_test.go`, the end
+//! of a broadcaster, and the burst for which `maxQueuedEvents` has space.
 
 use std::sync::{Mutex, mpsc};
 
@@ -74,8 +74,8 @@ fn a_registration_has_a_place_in_the_incoming_queue_until_it_is_carried_out() {
     // The dispatcher is in the filter, so these wait for it.
     let watchers = [(); 4].map(|()| bus.watch().unwrap());
     let accepted = (1..).take_while(|event| publisher.try_publish(*event).is_ok()).count();
-    // Difference: `Watch` in Go waits until it is carried out, and so leaves all places to events.
-    // Here nobody waits for the dispatcher, and a registration keeps its order among the events.
+    // Difference: `Watch` in Go returns after its registration, so that the whole queue is left for
+    // events. Here `watch` does not block, and the registration keeps its order among the events.
     assert_eq!(accepted, 10 - watchers.len());
     assert_eq!(publisher.try_publish(99), Err(PublishError::Full(99)));
     drop(leave);

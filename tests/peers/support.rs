@@ -1,5 +1,5 @@
-//! What several sources have in their tests: a channel with a capacity, a sink that answers as a
-//! test says, and the objects of the events.
+//! What several sources have in their tests: a channel with a capacity, a sink whose answers
+//! the test chooses, and the objects of the events.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -86,7 +86,7 @@ impl Op {
 
 type Answer = Box<dyn Fn(&Event) -> Result<Event, SinkError> + Send + Sync>;
 
-/// A sink that sends each call to the test, and answers as the test says.
+/// A sink that sends each call to the test, with answers that the test chooses.
 pub(crate) struct TestSink {
     on_create: Answer,
     on_patch: Answer,

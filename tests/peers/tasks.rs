@@ -1,4 +1,4 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, what is about tasks that wait.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with tasks that wait.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -103,8 +103,8 @@ fn the_drop_of_the_last_sender_wakes_the_receivers() {
     assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
     drop(bus);
     assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
-    // Difference: the sender is the `Broadcaster`. A `Publisher` that is still there keeps no bus
-    // open, so that one that was forgotten somewhere does not.
+    // Difference: the sender is the `Broadcaster`. A `Publisher` does not keep the bus
+    // open, so a leaked publisher cannot prevent the shutdown.
     drop(clone);
     tasks.iter().for_each(Task::wait_until_woken);
     assert!(matches!(tasks[0].poll(recv1), Poll::Ready(Err(_))));

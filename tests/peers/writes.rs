@@ -108,7 +108,7 @@ fn a_thousand_events_are_each_written_at_the_fifth_attempt() {
     assert!(tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 5));
 }
 
-/// Ends a recording whose store refuses an event: before the first attempt, or in the pause behind
+/// Ends a recording whose store refuses an event: before the first attempt, or in the pause after
 /// it. Returns the number of attempts and what the recording counted.
 fn ended(in_the_pause: bool) -> (usize, RecordingStats) {
     let clock = clock();

@@ -1,5 +1,5 @@
 //! Helpers for the tests of the workspace: waits that fail instead of hanging, tests that run in a
-//! process of their own, and a harness for tests that need what not every machine has.
+//! process of their own, and a harness for tests that not every machine can run.
 
 pub mod child;
 mod needs;

@@ -1,8 +1,10 @@
-//! Programs with tests that need what not every machine has: a server, a dictionary, other files.
+//! Programs with tests that not every machine can run, because they need a server, a dictionary or
+//! other files.
 //!
-//! Whether it is there is known only when the program runs, so an attribute cannot say it. These
-//! programs have a `main` of their own (`harness = false`), and their harness is libtest-mimic. It
-//! counts a test that cannot run as ignored, and prints the reason behind its name.
+//! An attribute cannot decide whether these exist, because they may appear after the program was
+//! compiled. Such a program has `harness = false` and a `main` that calls [`run`]. The harness is
+//! libtest-mimic, which counts a test that cannot run as ignored, and prints the reason after its
+//! name.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -30,8 +32,7 @@ macro_rules! tests {
 /// The options of the harness that a value follows.
 const WITH_VALUE: [&str; 6] = ["--color", "--format", "--logfile", "--skip", "--test-threads", "-Z"];
 
-/// Runs the tests of a program that has its own `main`, as its arguments say, and returns its exit
-/// code.
+/// Runs the tests that the program's arguments select, and returns its exit code.
 ///
 /// - A test that cannot run is ignored, with the reason, which is also written to the file that
 ///   `EVENTCAST_SKIPPED` names.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::output::run;
 
-/// Returns the folder with events of real clusters: the one that `EVENTCAST_DATA` names, or the one
-/// beside the checkout.
+/// Returns the folder with events of real clusters: `EVENTCAST_DATA`, or one beside the
+/// checkout.
 fn folder() -> PathBuf {
     std::env::var_os("EVENTCAST_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), Into::into)

@@ -1,5 +1,5 @@
-//! The command `eventcast` with what not every machine has: a server of NATS, and the events of real
-//! clusters. Without it the tests are ignored.
+//! The command `eventcast` with things that not every machine has: a server of NATS, and the events
+//! of real clusters. Where they are missing, the tests are ignored.
 
 mod clusters;
 #[cfg(feature = "nats")]
