@@ -1,5 +1,5 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, the cases without lag and tasks. A receiver is a watcher,
-//! and the sender is the bus.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases without lag and tasks. A receiver is a
+//! watcher, and the sender is the bus.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

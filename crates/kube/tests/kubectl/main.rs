@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the tests of the sink use more of it")]
 mod api_server;
 #[path = "../kubernetes/cluster.rs"]
-#[allow(dead_code, reason = "the tests of the sink use more of it")]
+#[allow(dead_code, unused_imports, reason = "the tests of the sink use more of it")]
 mod cluster;
 
 use std::fs;

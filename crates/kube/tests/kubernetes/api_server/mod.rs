@@ -157,6 +157,7 @@ impl ApiServer {
     }
 
     /// Lets a client without credentials do everything from now on.
+    #[allow(dead_code, reason = "`kubectl` uses it, in another program")]
     pub(crate) fn open(&self) {
         *lock(&self.shared.is_open) = true;
     }
