@@ -115,3 +115,39 @@ fn a_length_counts_the_values_that_can_be_received() {
     assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(3)), 1));
     assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(4)), 0));
 }
+
+/// `lagging_rx`.
+#[test]
+fn a_value_after_a_reported_gap_may_still_be_lost() {
+    let (tx, mut rx1) = channel(2);
+    let mut rx2 = tx.subscribe();
+    for value in 1..=3 {
+        tx.send(value);
+        assert_eq!(rx1.try_recv(), Ok(Delivery::Event(value)));
+    }
+    assert_eq!([rx2.try_recv(), rx2.try_recv()], [Ok(Delivery::Lagged(1)), Ok(Delivery::Event(2))]);
+    tx.send(4);
+    tx.send(5);
+    assert_eq!(rx2.try_recv(), Ok(Delivery::Lagged(1)));
+    tx.send(6);
+    assert_eq!(queued(&mut rx2), [-1, 5, 6]);
+}
+
+/// `lag_again_before_reading_retained_messages`.
+#[test]
+fn a_receiver_may_lag_again_right_after_a_reported_gap() {
+    for capacity in [1, 2] {
+        let (tx, mut rx) = channel(capacity);
+        let capacity = i64::try_from(capacity).unwrap();
+        for value in 1..=3 {
+            tx.send(value);
+        }
+        assert_eq!(rx.try_recv(), Ok(Delivery::Lagged(u64::try_from(3 - capacity).unwrap())));
+        for value in 4..=6 {
+            tx.send(value);
+        }
+        // With a capacity of one the receiver is a gauge, which always shows the newest value.
+        let expected: Vec<_> = [-3].into_iter().chain(7 - capacity..=6).collect();
+        assert_eq!(queued(&mut rx), expected);
+    }
+}
