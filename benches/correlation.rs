@@ -49,7 +49,7 @@ pub fn cluster() -> (&'static str, Stream) {
 /// the event, and the count starts anew.
 fn timed(mut event: Event) -> (SystemTime, Event) {
     event.count = 1;
-    let at = event.last_timestamp.or(event.event_time()).or(event.metadata.creation_timestamp());
+    let at = event.last_seen().or(event.metadata.creation_timestamp());
     let at = at.unwrap_or(Timestamp::UNIX_EPOCH).duration_since(Timestamp::UNIX_EPOCH);
     (SystemTime::UNIX_EPOCH + at, event)
 }

@@ -234,6 +234,25 @@ fn rare_fields_read_as_empty_until_they_are_set() {
     assert_eq!(without, event);
 }
 
+/// The order in which kubectl reads the fields.
+#[test]
+fn last_seen_prefers_the_series_and_then_the_last_time() {
+    let mut event = Event::default();
+    event.metadata.set_creation_timestamp(at("2024-01-01T00:00:05Z"));
+    assert_eq!(event.last_seen(), None);
+    event.set_event_time(at("2024-01-01T00:00:04Z"));
+    assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:04Z")));
+    event.first_timestamp = Some(at("2024-01-01T00:00:03Z"));
+    assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:03Z")));
+    event.last_timestamp = Some(at("2024-01-01T00:00:02Z"));
+    assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:02Z")));
+    event.set_series(EventSeries::new(2, at("2024-01-01T00:00:01Z")));
+    assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:01Z")));
+    // A series without a time, which no API server accepts.
+    event.set_series(EventSeries::default());
+    assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:02Z")));
+}
+
 #[test]
 fn a_type_is_read_where_it_is_one_of_the_two() {
     let mut event = Event::default();

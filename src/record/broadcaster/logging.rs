@@ -24,8 +24,8 @@ pub enum LogFormat {
     /// The columns time, type, reason, object and message, with two blanks between them:
     /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
-    /// - The time is when the event was last seen, in RFC 3339 and UTC, to the second. The column
-    ///   is 20 characters wide. If the event has no time, the column shows `<unknown>`.
+    /// - The time is [`Event::last_seen`], in RFC 3339 and UTC, to the second. The column is 20
+    ///   characters wide. If the event has no time, the column shows `<unknown>`.
     /// - The type is padded to 7 characters.
     /// - The reason and the object are as wide as their texts. The object is its kind in lower
     ///   case, a slash and its name, without the namespace.
@@ -163,8 +163,7 @@ impl fmt::Display for Line<'_> {
 
 fn write_columns(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
     let Event { involved_object: object, type_, reason, message, .. } = event;
-    let at = event.last_timestamp.or(event.first_timestamp).or(event.event_time());
-    let at = at.map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
+    let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let kind = object.kind.to_lowercase();
     let slash = if object.name.is_empty() { "" } else { "/" };
     // An escaped text does not pad itself.

@@ -356,6 +356,38 @@ impl Event {
         self.set(series, series.is_some(), |rare| &mut rare.series);
     }
 
+    /// Returns the time when the event was last seen, from the first of these fields that is set:
+    ///
+    /// 1. the time of the [`series`](Self::series)
+    /// 2. [`last_timestamp`](Self::last_timestamp)
+    /// 3. [`first_timestamp`](Self::first_timestamp)
+    /// 4. [`event_time`](Self::event_time)
+    ///
+    /// Returns `None` if none of them is set, even if a store has noted when it created the event.
+    /// kubectl reads the fields in the same order. Tables, logs, queries and stores of this crate
+    /// call this method, so they agree about the time of an event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventSeries;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// assert_eq!(event.last_seen(), None);
+    /// event.last_timestamp = Some("2024-01-02T03:00:00Z".parse()?);
+    /// assert_eq!(event.last_seen(), event.last_timestamp);
+    /// let last = "2024-01-02T04:00:00.5Z".parse()?;
+    /// event.set_series(EventSeries::new(61, last));
+    /// assert_eq!(event.last_seen(), Some(last));
+    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// ```
+    #[doc(alias = "LAST SEEN")]
+    pub fn last_seen(&self) -> Option<Timestamp> {
+        let series = self.series().and_then(|series| series.last_observed_time);
+        series.or(self.last_timestamp).or(self.first_timestamp).or(self.event_time())
+    }
+
     /// Returns a second object that had a part in the event. Returns `None` if there is no such
     /// object.
     pub fn related(&self) -> Option<&ObjectReference> {

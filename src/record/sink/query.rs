@@ -3,7 +3,6 @@
 use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::api_rules::namespace_of;
-use super::table;
 
 /// A query for events in a store. An empty query finds all events. Each method narrows the query
 /// down, and an empty text removes the method's condition.
@@ -160,9 +159,9 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events that were seen at this time or later. If an event was seen more
-    /// than once, its last time counts. Tables show the same time as `LAST SEEN`. The query does
-    /// not find an event that carries no time at all.
+    /// Narrows the query to events that were seen at this time or later, by [`Event::last_seen`].
+    /// Tables show the same time as `LAST SEEN`. The query does not find an event that carries no
+    /// time at all.
     ///
     /// # Examples
     ///
@@ -287,6 +286,6 @@ impl EventQuery {
             && is(reason, &event.reason)
             && (kind.is_empty() || kind.eq_ignore_ascii_case(&object.kind))
             && (namespace.is_empty() || namespace == namespace_of(event))
-            && since.is_none_or(|since| table::last_seen(event).is_some_and(|at| at >= since))
+            && since.is_none_or(|since| event.last_seen().is_some_and(|at| at >= since))
     }
 }

@@ -198,7 +198,7 @@ impl EventTable {
         }
         let mut events: Vec<&Event> = events.iter().collect();
         // kubectl sorts by the last timestamp alone, which events of the newer API lack.
-        events.sort_by_key(|event| last_seen(event));
+        events.sort_by_key(|event| event.last_seen());
         let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
         let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
         let events = events.into_iter().map(|event| described(event, self.now));
@@ -211,15 +211,6 @@ impl EventTable {
     fn layout(&self, indent: &'static str, padding: usize, type_at: usize) -> Layout {
         Layout { indent, padding, max_width: self.max_width, type_at: self.has_color.then_some(type_at) }
     }
-}
-
-/// Returns the time at which the event was last seen, or `None` if the event does not say.
-pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
-    let last = match event.series() {
-        Some(series) => series.last_observed_time,
-        None => event.last_timestamp,
-    };
-    last.or(event.first_timestamp).or(event.event_time())
 }
 
 /// The form of lines.
@@ -305,7 +296,7 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     let object = &event.involved_object;
     let kind = object.kind.to_lowercase();
     let target = if object.name.is_empty() { kind } else { format!("{kind}/{}", object.name) };
-    let last = age(last_seen(event), now);
+    let last = age(event.last_seen(), now);
     let count = event.series().map_or(event.count, |series| series.count);
     let seen = if count > 1 {
         let first = age(event.first_timestamp.or(event.event_time()), now);
@@ -326,10 +317,10 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
 /// - The message names the part of the object that the event is about.
 fn described(event: &Event, now: Timestamp) -> [String; 5] {
     let first = age(event.event_time().or(event.first_timestamp), now);
-    let again = |count: i32, last| format!("{} (x{count} over {first})", age(last, now));
+    let again = |count: i32| format!("{} (x{count} over {first})", age(event.last_seen(), now));
     let seen = match event.series() {
-        Some(series) => again(series.count, series.last_observed_time),
-        None if event.count > 1 => again(event.count, event.last_timestamp),
+        Some(series) => again(series.count),
+        None if event.count > 1 => again(event.count),
         None => first,
     };
     let component = &event.source.component;

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::event::EventSeries;
 use eventcast::record::LogFormat;
 use eventcast::testing::FakeClock;
 use eventcast::{BusOptions, EventBroadcaster, ObjectReference};
@@ -44,6 +45,23 @@ fn a_log_line_has_columns_as_events_watch_prints_them() {
             "<unknown>             Normal   Timeless  pod/web-0  ",
         ]
     );
+}
+
+/// An event that was counted elsewhere, as a controller that forwards events records it.
+#[test]
+fn a_log_line_dates_an_event_by_its_series() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let events = EventBroadcaster::builder()
+        .clock(clock.clock())
+        .scrub(|event| event.set_series(EventSeries::new(61, "2026-01-02T04:00:00.5Z".parse().unwrap())))
+        .build()
+        .unwrap();
+    let lines = Shared::default();
+    let into = lines.clone();
+    events.start_logging(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
+    record(&events, "web-0", "Unhealthy");
+    events.shutdown();
+    assert_eq!(*lines.lock().unwrap(), ["2026-01-02T04:00:00Z  Normal   Unhealthy  pod/web-0  message"]);
 }
 
 #[test]

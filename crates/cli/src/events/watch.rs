@@ -174,12 +174,8 @@ impl Printer {
 /// Returns the columns of an event, two blanks apart.
 fn columns(event: &Event, is_colored: bool) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
-    let (count, last) = match event.series() {
-        Some(series) => (series.count, series.last_observed_time),
-        None => (event.count, event.last_timestamp),
-    };
-    let last = last.or(event.first_timestamp).or(event.event_time());
-    let at = last.map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
+    let count = event.series().map_or(event.count, |series| series.count);
+    let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let slash = if object.name.is_empty() { "" } else { "/" };
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };

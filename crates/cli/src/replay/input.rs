@@ -156,7 +156,8 @@ impl Input {
             self.problem(place, "not an event: it has neither an object nor a reason");
             return Ok(());
         }
-        let Some(last) = time_of(&event) else {
+        // The store's own time is the last resort: it is the time of the first write.
+        let Some(last) = event.last_seen().or(event.metadata.creation_timestamp()) else {
             self.problem(place, "an event without a time");
             return Ok(());
         };
@@ -199,14 +200,4 @@ fn at_time(mut event: Event, at: Timestamp) -> Event {
     event.first_timestamp = Some(at);
     event.last_timestamp = Some(at);
     event
-}
-
-/// Returns when the event was last seen, or `None` if it has no time.
-fn time_of(event: &Event) -> Option<Timestamp> {
-    event
-        .last_timestamp
-        .or_else(|| event.series().and_then(|series| series.last_observed_time))
-        .or_else(|| event.event_time())
-        .or(event.first_timestamp)
-        .or_else(|| event.metadata.creation_timestamp())
 }

@@ -152,6 +152,26 @@ fn counts_can_be_expanded() {
     assert!(ended.stderr.contains("add up to more than 5000000 events"), "{}", ended.stderr);
 }
 
+/// An event whose last time and series differ, as a store has it that was written through both APIs.
+#[test]
+fn an_event_is_dated_by_its_series() {
+    let mut stored = event(0, "web-0", "probe failed", "Warning");
+    stored["eventTime"] = json!("2024-01-01T00:00:00.000000Z");
+    stored["series"] = json!({"count": 61, "lastObservedTime": "2024-01-01T01:00:00.000000Z"});
+    for stored in [stored.clone(), through_events_v1(&stored)] {
+        let input = lines(&[stored]);
+        let plain = figures(&[], &input);
+        assert_eq!((&plain["events"], &plain["occurrences"]), (&json!(1), &json!(61)));
+        assert_eq!(plain["last"], "2024-01-01T01:00:00Z");
+        let expanded = figures(&["--expand"], &input);
+        assert_eq!(expanded["events"], 61);
+        assert_eq!(
+            (&expanded["first"], &expanded["last"]),
+            (&json!("2024-01-01T00:00:00Z"), &json!("2024-01-01T01:00:00Z"))
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_named_and_left_out() {
     let mut no_time = event(0, "a", "m", "Normal");

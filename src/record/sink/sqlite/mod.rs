@@ -140,7 +140,7 @@ pub use stats::{SqliteChanges, SqliteSinkStats};
 ///   `involvedObjectName`, `involvedObjectUid`, `involvedObjectApiVersion`,
 ///   `involvedObjectResourceVersion` and `involvedObjectFieldPath`.
 /// - `rest`: the fields that few events have (labels and the like), as JSON.
-/// - `lastSeen`: the time when the event was last seen, whichever field says so.
+/// - `lastSeen`: the time when the event was last seen ([`Event::last_seen`]).
 /// - `expires`: the time from which the event counts as expired. The row stays until a write
 ///   removes it.
 ///

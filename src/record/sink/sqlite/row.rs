@@ -8,7 +8,6 @@ use rusqlite::{CachedStatement, Row, params};
 use serde::{Deserialize, Serialize};
 
 use crate::record::event::{Event, EventSeries, ObjectReference, Text, Timestamp};
-use crate::record::sink::table;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The names of the columns, in the order in which [`event_of`] and [`write()`] number them.
@@ -158,7 +157,7 @@ pub(super) fn write(
         expires,
         event.metadata.namespace.as_str(),
         event.metadata.name.as_str(),
-        table::last_seen(event).map(micros),
+        event.last_seen().map(micros),
         event.type_.as_str(),
         event.reason.as_str(),
         object.kind.as_str(),
