@@ -42,8 +42,6 @@ struct Series {
     /// The first event of the series, with the count of all.
     event: Event,
     hash: u64,
-    /// Whether the last write was given up, so that the next event is written at once.
-    is_behind: bool,
     /// The number of events that are counted here and in no write.
     held: u64,
     /// The offset of the first of these.
@@ -167,7 +165,6 @@ impl SeriesMemory {
             key,
             event: event.clone(),
             hash,
-            is_behind: false,
             held: 0,
             held_from: 0,
             seen: now,
@@ -197,7 +194,6 @@ impl SeriesMemory {
         series.event.set_series(counted(&series.event, event));
         series.seen = now;
         let is_now = is_first
-            || series.is_behind
             || match options.get_update() {
                 SeriesUpdate::AsClientGo => false,
                 SeriesUpdate::Every(time) => now >= series.written.saturating_add(time),
@@ -274,7 +270,7 @@ impl SeriesMemory {
         let Some(series) = self.at_mut(place) else { return };
         let events = std::mem::take(&mut series.held);
         let offset = if events > 0 { series.held_from } else { newest };
-        (series.is_behind, series.written) = (false, now);
+        series.written = now;
         let (key, event, due) = (series.key.clone(), series.event.clone(), series.due.take());
         self.held.remove(&(offset, place));
         if let Some(due) = due {
@@ -317,13 +313,6 @@ impl SeriesMemory {
     pub(crate) fn rename(&mut self, key: &CorrelationKey, name: &Text) {
         if let Some(series) = self.find(key) {
             series.event.metadata.name = name.clone();
-        }
-    }
-
-    /// Notes that a write was given up. The next event of the series is then written at once.
-    pub(crate) fn give_up(&mut self, key: &CorrelationKey) {
-        if let Some(series) = self.find(key) {
-            series.is_behind = true;
         }
     }
 

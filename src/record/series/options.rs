@@ -54,8 +54,11 @@ pub struct SeriesOptions {
 
 object_only!(SeriesOptions);
 
-/// A choice of the repeats that are written at once. The others are counted, and a later write
-/// tells the store.
+/// A choice of the repeats that are written immediately. The others are counted, and a later write
+/// carries their count.
+///
+/// A write that the store refuses, or that runs out of attempts, changes nothing about this. The
+/// next write happens when it would have happened otherwise, and carries the count of all.
 ///
 /// # Examples
 ///

@@ -9,9 +9,9 @@ use eventcast::record::{SeriesOptions, SeriesUpdate};
 use eventcast::sink::{JsonLinesSink, MemorySinkOptions};
 use eventcast::{Event, EventBroadcaster, EventSource, MemorySink, SinkError};
 
-use crate::support::{LONG, assert_balanced, clock, pod};
+use crate::support::{LONG, assert_balanced, clock, pod, until};
 
-use super::{answering, line};
+use super::{answering, as_client_go, line};
 
 #[test]
 fn a_series_ends_at_the_end_of_its_silence() {
@@ -81,10 +81,9 @@ fn a_recording_that_stops_writes_what_is_held() {
     assert_balanced(&line.recording.stats());
 }
 
-/// A store that refuses costs the events that the write stood for, and the next event is written at
-/// once.
+/// A store that refuses costs the events that the write stood for. The next write has their count.
 #[test]
-fn a_write_that_is_given_up_is_counted_and_begun_anew() {
+fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {
         Some(EventSeries { count: 5, .. }) => Err(SinkError::rejected("not this one")),
         _ => Ok(()),
@@ -98,11 +97,67 @@ fn a_write_that_is_given_up_is_counted_and_begun_anew() {
     assert_eq!((stats.created, stats.updated, stats.rejected), (1, 1, 3));
     line.record(0, 2, "a");
     line.record(0, 3, "a");
-    assert_eq!(line.calls()[2..], ["0:01 patch a x5 0:01", "0:02 patch a x6 0:02"]);
+    assert_eq!(line.calls()[2..], ["0:01 patch a x5 0:01"]);
     let stats = line.events.shutdown().recordings.remove(0);
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated, stats.rejected), (1, 3, 3));
-    assert_eq!(line.calls()[4..], ["0:03 patch a x7 0:03"]);
+    assert_eq!(line.calls()[3..], ["0:03 patch a x7 0:03"]);
+}
+
+/// A store that does not let the program patch, or whose errors are not worth another attempt. The
+/// recording asks it as often as client-go does, and not once for each event.
+#[test]
+fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
+    let refusals: [fn() -> SinkError; 3] = [
+        || SinkError::rejected("patch is not allowed"),
+        || SinkError::already_exists("it exists"),
+        || SinkError::retry("busy"),
+    ];
+    for refusal in refusals {
+        refused_at_each_tick(refusal, SeriesOptions::default(), [(31, 3), (61, 3)]);
+        refused_at_each_tick(refusal, as_client_go(), [(30, 0), (60, 0)]);
+    }
+}
+
+/// Records an event each minute for a store that refuses every repeat, and asserts that the store
+/// is asked at these times alone, and at the end.
+fn refused_at_each_tick(refusal: fn() -> SinkError, options: SeriesOptions, ticks: [(u64, u64); 2]) {
+    let mut line = answering(options, move |event| event.series().map_or(Ok(()), |_| Err(refusal())));
+    let mut expected = vec!["0:03 create a".to_owned(), "1:03 patch a x2 1:03".to_owned()];
+    for minute in 0..65 {
+        if let Some(&(_, second)) = ticks.iter().find(|(tick, _)| *tick == minute) {
+            line.at(minute, second);
+            let call = format!("{minute}:{second:02} patch a x{minute} {}:03", minute - 1);
+            until(|| line.calls().contains(&call));
+            expected.push(call);
+        }
+        line.record(minute, 3, "a");
+    }
+    expected.push("64:03 patch a x65 64:03".to_owned());
+    let stats = line.events.shutdown().recordings.remove(0);
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.updated), (1, 0));
+    let mut calls = line.calls();
+    // Several attempts at one write are equal.
+    calls.dedup();
+    assert_eq!(calls, expected, "{}, {options:?}", refusal());
+}
+
+/// At most one write in the time that the options set, whatever the store answers.
+#[test]
+fn a_refusal_does_not_shorten_the_time_between_two_writes() {
+    let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(60)));
+    let mut line = answering(options, |event| match event.series() {
+        None => Ok(()),
+        Some(_) => Err(SinkError::rejected("patch is not allowed")),
+    });
+    for second in [1, 2, 3, 30, 61] {
+        line.record(0, second, "a");
+    }
+    line.expect(1, 2, 3);
+    line.record(1, 3, "a");
+    assert_eq!(line.calls(), ["0:01 create a", "0:02 patch a x2 0:02", "1:02 patch a x5 1:01"]);
+    assert_eq!(line.end()[3..], ["1:03 patch a x6 1:03"]);
 }
 
 /// The store refuses the first event. The next one finds nothing to patch, and is created with the

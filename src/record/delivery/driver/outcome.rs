@@ -203,9 +203,6 @@ impl Driver {
         let Write { event, ticket } = write;
         self.decided += ticket.in_hand;
         self.lose(reason, &event, &ticket, error);
-        if let Some((key, _)) = self.pending.key(at) {
-            self.series.give_up(key);
-        }
         self.pending.finish(at, None);
     }
 
