@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 
-use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
+use eventcast::EventSink;
+use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind};
 use tempfile::tempdir;
 
 use crate::lines::{FILE, create, event, files, files_in, line, pairs, two_lines};
@@ -142,15 +143,141 @@ fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
 
 /// This is also the state after a rotation that could not open the new file.
 #[test]
-fn a_file_that_another_program_moved_is_written_until_it_is_full() {
+fn a_file_that_another_program_moved_is_followed_by_a_new_one() {
     let folder = tempdir().unwrap();
     let sink = JsonLinesSink::with_options(folder.path().join(FILE), two_lines(2)).unwrap();
     create(&sink, "a");
     fs::rename(folder.path().join(FILE), folder.path().join("events.jsonl.1")).unwrap();
+    create(&sink, "b c");
+    assert_eq!(files(&folder), pairs([(FILE, "b c"), ("events.jsonl.1", "a")]));
+    // The new file has room for two lines of its own.
+    create(&sink, "d");
+    assert_eq!(files(&folder), pairs([(FILE, "d"), ("events.jsonl.1", "b c"), ("events.jsonl.2", "a")]));
+    assert_eq!((sink.stats().lines, sink.stats().rotations, sink.stats().reopens), (4, 1, 1));
+}
+
+/// A program that rotates logs by itself renames the file, compresses it, and deletes it.
+#[test]
+fn no_line_goes_to_a_file_that_was_renamed_and_deleted() {
+    let folder = tempdir().unwrap();
+    let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
+    let sink = JsonLinesSink::open(&file).unwrap();
+    for round in ["a b", "c d", "e f"] {
+        create(&sink, round);
+        assert_eq!(files(&folder), pairs([(FILE, round)]));
+        fs::rename(&file, &moved).unwrap();
+        fs::remove_file(&moved).unwrap();
+    }
+    assert_eq!((sink.stats().lines, sink.stats().reopens), (6, 2));
+}
+
+/// The rotating program may also create the next file, with the owner and the mode that it wants.
+#[cfg(unix)]
+#[test]
+fn a_file_in_place_of_the_sink_s_own_is_continued() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempdir().unwrap();
+    let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
+    let sink = JsonLinesSink::open(&file).unwrap();
+    create(&sink, "a");
+    fs::rename(&file, &moved).unwrap();
+    fs::write(&file, event("other", 1).to_json() + "\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    create(&sink, "b c");
+    assert_eq!(files(&folder), pairs([(FILE, "other b c"), ("moved", "a")]));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!((sink.stats().reopens, sink.stats().failed_rotations), (1, 0));
+}
+
+/// Nothing else tells the sink that its new file should be as private as the one before it.
+#[cfg(unix)]
+#[test]
+fn a_file_that_the_sink_creates_anew_has_the_permissions_of_the_one_before_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempdir().unwrap();
+    let file = folder.path().join(FILE);
+    let sink = JsonLinesSink::open(&file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(&file).unwrap();
+    create(&sink, "a");
+    assert_eq!(files(&folder), pairs([(FILE, "a")]));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A reader that joins the two files must find the first line of the second one.
+#[test]
+fn a_torn_line_in_a_moved_file_is_ended_there() {
+    let folder = tempdir().unwrap();
+    let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
+    fs::write(&file, "{\"torn").unwrap();
+    let sink = JsonLinesSink::open(&file).unwrap();
+    fs::rename(&file, &moved).unwrap();
+    create(&sink, "a");
+    assert_eq!(fs::read_to_string(&moved).unwrap(), "{\"torn\n");
+    assert_eq!(files_in(&fs::read_to_string(&file).unwrap()), "a");
+}
+
+#[test]
+fn reopen_continues_the_file_at_the_path() {
+    let folder = tempdir().unwrap();
+    let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
+    let sink = JsonLinesSink::with_options(&file, two_lines(2)).unwrap();
+    create(&sink, "a");
+    fs::rename(&file, &moved).unwrap();
+    sink.clone().reopen().unwrap();
+    assert_eq!(files(&folder), pairs([(FILE, ""), ("moved", "a")]));
+    create(&sink, "b c");
+    // Another program copies the file and cuts it to zero. Afterwards there is room for two lines.
+    File::create(&file).unwrap();
+    sink.reopen().unwrap();
+    create(&sink, "d e");
+    assert_eq!(files(&folder), pairs([(FILE, "d e"), ("moved", "a")]));
+    let stats = sink.stats();
+    assert_eq!((stats.lines, stats.rotations, stats.failed_rotations, stats.reopens), (5, 0, 0, 2));
+    assert!(stats.to_string().ends_with(", reopens 2"), "{stats}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reopen_that_fails_keeps_the_file() {
+    let folder = tempdir().unwrap();
+    let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
+    let sink = JsonLinesSink::open(&file).unwrap();
+    create(&sink, "a");
+    fs::rename(&file, &moved).unwrap();
+    fs::create_dir(&file).unwrap();
+    let error = sink.reopen().unwrap_err().to_string();
+    assert!(error.starts_with("cannot open ") && error.ends_with(": not a regular file"), "{error}");
     create(&sink, "b");
-    assert_eq!(files(&folder), pairs([("events.jsonl.1", "a b")]));
-    create(&sink, "c");
-    assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "a b")]));
+    assert_eq!(files_in(&fs::read_to_string(&moved).unwrap()), "a b");
+    assert_eq!((sink.stats().reopens, sink.stats().failed_rotations), (0, 2));
+
+    let pipe = JsonLinesSink::new(Vec::new());
+    pipe.reopen().unwrap();
+    assert_eq!(pipe.stats().reopens, 0);
+}
+
+/// Without its folder the sink can write nowhere, so it acknowledges nothing.
+#[cfg(unix)]
+#[test]
+fn a_line_without_a_place_is_refused_until_there_is_one() {
+    let folder = tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let sink = JsonLinesSink::open(inner.join(FILE)).unwrap();
+    create(&sink, "a");
+    fs::remove_dir_all(&inner).unwrap();
+    for failed in 1..=2 {
+        let error = sink.create(&event("b", 1)).unwrap_err();
+        assert_eq!(error.kind(), SinkErrorKind::Unavailable);
+        assert_eq!((sink.stats().lines, sink.stats().failed_rotations), (1, failed));
+    }
+    fs::create_dir(&inner).unwrap();
+    create(&sink, "b");
+    assert_eq!(files_in(&fs::read_to_string(inner.join(FILE)).unwrap()), "b");
+    assert_eq!((sink.stats().lines, sink.stats().reopens), (2, 1));
 }
 
 #[cfg(unix)]

@@ -10,6 +10,7 @@ mod blocking;
 mod contract;
 mod error;
 mod filter;
+mod identity;
 mod json_lines;
 mod memory;
 mod needed_thread;

@@ -5,9 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::record::sink::identity::Identity;
+
 /// A file that is open for appending.
 pub(super) struct Opened {
     pub(super) file: File,
+    pub(super) identity: Identity,
     /// The file's size in bytes.
     pub(super) size: u64,
     /// Whether the file ends in the middle of a line.
@@ -22,30 +25,40 @@ pub(super) fn open(path: &Path) -> io::Result<Opened> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-    let size = file.metadata()?.len();
+    let found = file.metadata()?;
+    let (identity, size) = (Identity::of(&found), found.len());
     let mut last = [b'\n'];
     if size > 0 {
         file.seek(SeekFrom::Start(size - 1))?;
         file.read_exact(&mut last)?;
     }
-    Ok(Opened { file, size, is_torn: last != [b'\n'] })
+    Ok(Opened { file, identity, size, is_torn: last != [b'\n'] })
 }
 
-/// Puts the file at `path` aside, keeps this number of such files, and opens a new one.
+/// Opens a file for appending. If it does not exist, creates it with the permissions of `old`.
+pub(super) fn succeed(path: &Path, old: &File) -> io::Result<Opened> {
+    let is_new = !path.try_exists()?;
+    let opened = open(path)?;
+    if is_new {
+        // The process owns the file that it has just created, so this fails only where files have
+        // no permissions.
+        let _ = old.metadata().and_then(|found| opened.file.set_permissions(found.permissions()));
+    }
+    Ok(opened)
+}
+
+/// Puts the file `old`, which is at `path`, aside, keeps this number of such files, and opens a new
+/// one.
 ///
-/// If a step fails, no file is lost, and a later call does the rest:
+/// If a step fails, no file is lost:
 ///
-/// - If a file could not be moved to the next number, the number below is free. The later call
-///   moves only the files up to that number, so it removes none.
-/// - If the new file could not be opened, there is no file at `path`. The later call only opens it.
-pub(super) fn rotate(path: &Path, keep: u32) -> io::Result<Opened> {
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return open(path),
-        Err(error) => return Err(error),
-    };
-    // Another program may have put something else there, which is not the sink's to move.
-    if !found.is_file() {
+/// - If a file could not be moved to the next number, the number below is free. A later call moves
+///   only the files up to that number, so it removes none.
+/// - If the new file could not be opened, there is no file at `path`, as if another program had
+///   moved it.
+pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {
+    // Another program may have put a link to the file there, which is not the sink's to move.
+    if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     if keep == 0 {
@@ -55,11 +68,7 @@ pub(super) fn rotate(path: &Path, keep: u32) -> io::Result<Opened> {
     }
     make_room(path, keep)?;
     fs::rename(path, numbered(path, 1))?;
-    let opened = open(path)?;
-    // The process owns the file that it has just created, so this fails only where files have no
-    // permissions.
-    let _ = opened.file.set_permissions(found.permissions());
-    Ok(opened)
+    succeed(path, old)
 }
 
 /// Moves the rotated files to the next number, up to the first number that is free. If none is

@@ -1,14 +1,15 @@
 //! Events as lines of JSON, in a file or in any other output.
 //!
-//! `files` opens and rotates the files. The lines are written here, so that a line that was broken
-//! off does not damage the next one.
+//! `files` opens and rotates the files. `output` writes the lines, and follows a file that another
+//! program has moved.
 
 mod files;
 mod options;
+mod output;
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use crate::sync::{Arc, Mutex};
 
 use super::{EventSink, SinkError, WriteOrder};
 
-use files::Opened;
+use output::{Output, Rotation};
 
 pub use options::JsonLinesOptions;
 
@@ -68,10 +69,17 @@ pub use options::JsonLinesOptions;
 /// - The sink resolves links when it opens the file. The rotated files are beside the real file.
 /// - The first file has the permissions that the process gives to new files. A rotated one passes
 ///   its permissions on to the next file.
-/// - If another program renames the file, the sink writes to the renamed file until its next
-///   rotation. A program that copies the file and cuts it to zero does no harm.
-/// - If another program removes the file, the sink goes on writing to the removed file, and these
-///   lines are lost. Rename it instead.
+/// - The sink compares the file at its path with its own before each line, by device and inode. If
+///   another program has renamed or removed the file, the sink opens the path anew and writes the
+///   line there, so tools that rotate logs can rename the file, and delete it later. A file that
+///   the sink creates has the permissions of the one before it. [`reopen`](Self::reopen) does the
+///   same on request, and [`stats`](Self::stats) counts both.
+/// - If the path cannot be opened anew, the sink keeps writing to a renamed file. For a removed
+///   file it refuses the line as [unavailable](SinkError::unavailable), so the recording tries
+///   again. Only a line that is written at the very moment of the removal can be lost.
+/// - Systems other than Unix do not tell files apart. There the sink only notices that no file is
+///   at its path.
+/// - A program that copies the file and cuts it to zero does no harm.
 /// - If two processes append to one file of a local disk, no line is lost, as long as neither of
 ///   them rotates and no write is cut short, as by a full disk.
 ///
@@ -141,21 +149,27 @@ pub struct JsonLinesStats {
     pub bytes: u64,
     /// The number of times that the sink began a new file because the last one was full.
     pub rotations: u64,
-    /// The number of attempts to do so that failed. While they fail, the file grows beyond its
-    /// limit.
+    /// The number of attempts to begin a new file, or to open the path anew, that failed. While
+    /// they fail, the file grows beyond its limit, or stays where another program has moved it.
     pub failed_rotations: u64,
     /// The reason why the last of these attempts failed, escaped. The field stays set when a later
     /// attempt succeeds.
     pub last_rotation_failure: Option<String>,
+    /// The number of times that the sink opened its path anew, because its file was no longer
+    /// there, or because of [`reopen`](JsonLinesSink::reopen).
+    pub reopens: u64,
 }
 
 impl fmt::Display for JsonLinesStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lines, bytes, rotations, failed_rotations, last_rotation_failure } = self;
+        let Self { lines, bytes, rotations, failed_rotations, last_rotation_failure, reopens } = self;
         write!(
             f,
             "lines {lines}, bytes {bytes}, rotations {rotations}, failed rotations {failed_rotations}"
         )?;
+        if *reopens > 0 {
+            write!(f, ", reopens {reopens}")?;
+        }
         match last_rotation_failure {
             // The text may have come from a file.
             Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
@@ -196,7 +210,7 @@ impl JsonLinesSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(output: impl Write + Send + 'static) -> Self {
-        Self::from_output(Output { out: Box::new(output), is_torn: false, size: 0, rotation: None })
+        Self::from_output(Output::new(Box::new(output)))
     }
 
     /// Creates a sink that appends to a file, which grows without end. Creates the file if it does
@@ -262,12 +276,12 @@ impl JsonLinesSink {
         options.check()?;
         let path = path.as_ref();
         let fail = |error| BuildError::file(path, error);
-        let Opened { file, size, is_torn } = files::open(path).map_err(fail)?;
+        let opened = files::open(path).map_err(fail)?;
         // The process may go to another folder later, and a link stays where it is.
         let path = path.canonicalize().map_err(fail)?;
         let rotation =
-            options.get_max_bytes().map(|max_bytes| Rotation { path, max_bytes, keep: options.get_keep() });
-        Ok(Self::from_output(Output { out: Box::new(file), is_torn, size, rotation }))
+            options.get_max_bytes().map(|max_bytes| Rotation { max_bytes, keep: options.get_keep() });
+        Ok(Self::from_output(Output::of_file(path, opened, rotation)))
     }
 
     fn from_output(output: Output) -> Self {
@@ -290,6 +304,43 @@ impl JsonLinesSink {
     /// ```
     pub fn stats(&self) -> JsonLinesStats {
         self.shared.stats.lock().clone()
+    }
+
+    /// Opens the sink's path anew, and continues the file that is there, or creates one. A program
+    /// calls this method when a tool that rotates logs asks it to, usually by `SIGHUP`. The sink
+    /// does the same by itself before a line if its file is no longer at the path.
+    ///
+    /// A sink that was made by [`new`](Self::new) has no path, and the method does nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open). The sink then keeps its file.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for a write that another thread has begun.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-reopen-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.jsonl");
+    /// use eventcast::sink::JsonLinesSink;
+    /// use eventcast::{Event, EventSink};
+    ///
+    /// let sink = JsonLinesSink::open(&path)?;
+    /// std::fs::rename(&path, folder.join("monday.jsonl"))?;
+    /// sink.reopen()?;
+    /// sink.create(&Event::default())?;
+    /// assert_eq!(std::fs::read_to_string(&path)?.lines().count(), 1);
+    /// assert_eq!(sink.stats().reopens, 1);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("logrotate", "SIGHUP"))]
+    pub fn reopen(&self) -> Result<(), BuildError> {
+        self.shared.output.lock().reopen(&self.shared.stats)
     }
 
     fn append(&self, event: &Event) -> Result<Event, SinkError> {
@@ -321,125 +372,5 @@ impl EventSink for JsonLinesSink {
 impl fmt::Debug for JsonLinesSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JsonLinesSink").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
-
-/// The output, and its end.
-struct Output {
-    out: Box<dyn Write + Send>,
-    /// Whether the output may end in the middle of a line.
-    is_torn: bool,
-    /// The size of the file in bytes, or what was written to another output.
-    size: u64,
-    rotation: Option<Rotation>,
-}
-
-/// The time when a file is full, and the files that are kept.
-struct Rotation {
-    path: PathBuf,
-    /// The largest size in bytes.
-    max_bytes: u64,
-    /// The number of rotated files.
-    keep: u32,
-}
-
-impl Output {
-    fn append(&mut self, mut line: String, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
-        if self.is_full(line.len() as u64) {
-            self.rotate(stats);
-        }
-        if self.is_torn {
-            line.insert(0, '\n');
-        }
-        self.write(&line, stats)?;
-        stats.lock().lines += 1;
-        Ok(())
-    }
-
-    /// Returns whether a line of this length does not fit into the file.
-    fn is_full(&self, line: u64) -> bool {
-        let size = self.size.saturating_add(line).saturating_add(u64::from(self.is_torn));
-        self.size > 0 && self.rotation.as_ref().is_some_and(|rotation| size > rotation.max_bytes)
-    }
-
-    /// Begins a new file, or counts a failure to do so.
-    fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
-        // Without an end, a reader of several files would join a torn line and the first line of
-        // the new file.
-        let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
-        let Some(Rotation { path, keep, .. }) = &self.rotation else { return };
-        match ended.and_then(|()| files::rotate(path, *keep)) {
-            Ok(Opened { file, size, is_torn }) => {
-                (self.out, self.size, self.is_torn) = (Box::new(file), size, is_torn);
-                stats.lock().rotations += 1;
-            }
-            Err(error) => {
-                let mut stats = stats.lock();
-                stats.failed_rotations += 1;
-                stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
-            }
-        }
-    }
-
-    /// Writes a text that ends with a newline, and flushes the output.
-    fn write(&mut self, text: &str, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
-        // Set meanwhile, because the output may panic.
-        let was_torn = std::mem::replace(&mut self.is_torn, true);
-        let (written, result) = write_all(&mut *self.out, text.as_bytes());
-        self.size += written as u64;
-        stats.lock().bytes += written as u64;
-        let result = result.and_then(|()| self.out.flush());
-        self.is_torn = result.is_err() && (was_torn || written > 0);
-        result
-    }
-}
-
-/// Writes all bytes, in one call if the output takes them all. Returns also how many the output has
-/// taken.
-fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
-    let mut written = 0;
-    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        match out.write(rest) {
-            Ok(0) => return (written, Err(ErrorKind::WriteZero.into())),
-            Ok(more) => written = written.saturating_add(more),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return (written, Err(error)),
-        }
-    }
-    (written.min(bytes.len()), Ok(()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{JsonLinesStats, Mutex, Output, Rotation};
-    use std::io::{self, Write};
-    use std::path::PathBuf;
-
-    /// An output on a full disk.
-    struct Full;
-
-    impl Write for Full {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::StorageFull.into())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// A rename needs no room, so it could succeed on a full disk. A reader of both files would
-    /// then join the torn line and the first line of the new file.
-    #[test]
-    fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {
-        let rotation = Rotation { path: PathBuf::from("/nowhere/events.jsonl"), max_bytes: 1, keep: 1 };
-        let mut output = Output { out: Box::new(Full), is_torn: true, size: 7, rotation: Some(rotation) };
-        let stats = Mutex::new(JsonLinesStats::default());
-        let error = output.append("{}\n".to_owned(), &stats).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(output.is_torn);
-        let stats = stats.lock();
-        assert_eq!((stats.lines, stats.rotations, stats.failed_rotations), (0, 0, 1));
-        assert_eq!(stats.last_rotation_failure.as_deref(), Some("no storage space"));
     }
 }

@@ -13,12 +13,9 @@ use std::time::SystemTime;
 
 use rusqlite::Connection;
 
-use super::error::{SqliteError, SqliteErrorKind as Kind};
+use crate::record::sink::identity::Identity;
 
-/// The identity of the file at a path: device and inode on Unix, the same for every file on other
-/// systems. Windows does not let anybody remove an open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+use super::error::{SqliteError, SqliteErrorKind as Kind};
 
 /// The database, the log and its index beside it, as they were when they were opened.
 #[derive(Debug)]
@@ -53,38 +50,24 @@ enum Left {
     LogOfAnother,
 }
 
-impl Identity {
-    fn of(found: &Metadata) -> Self {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt as _;
-            Self(found.dev(), found.ino())
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = found;
-            Self(0, 0)
-        }
-    }
+/// Returns the identity of a file, even if it is empty. Returns `None` if there is no file, or none
+/// that the process may see.
+pub(super) fn identity(path: &Path) -> Option<Identity> {
+    Identity::at(path).ok().flatten()
+}
 
-    /// Returns the identity of a file, even if it is empty. Returns `None` if there is no file.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|found| Self::of(&found))
-    }
-
-    /// Returns the identity of a file that is not empty, because a database that is open never is
-    /// empty. Returns `None` if the file is empty or does not exist.
-    fn of_database(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Self::of(&found))
-    }
+/// Returns the identity of a file that is not empty, because a database that is open never is
+/// empty. Returns `None` if the file is empty or does not exist.
+fn of_database(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Identity::of(&found))
 }
 
 impl Files {
     /// Records which files lie at a path.
     pub(super) fn at(path: &Path) -> Self {
         let real = real(path);
-        let [log, index] = ["-wal", "-shm"].map(|end| Identity::at(&beside(&real, end)));
-        Self { path: path.to_owned(), database: Identity::of_database(path), real, log, index }
+        let [log, index] = ["-wal", "-shm"].map(|end| identity(&beside(&real, end)));
+        Self { path: path.to_owned(), database: of_database(path), real, log, index }
     }
 
     /// Returns whether each of the three files was there, and the database is the one that was
@@ -95,9 +78,9 @@ impl Files {
 
     /// Returns whether the same three files still are at the path.
     pub(super) fn are_there(&self) -> bool {
-        Identity::of_database(&self.path) == self.database
-            && Identity::at(&beside(&self.real, "-wal")) == self.log
-            && Identity::at(&beside(&self.real, "-shm")) == self.index
+        of_database(&self.path) == self.database
+            && identity(&beside(&self.real, "-wal")) == self.log
+            && identity(&beside(&self.real, "-shm")) == self.index
     }
 
     /// Prepares the path for a new store, after files of the old one have been removed or moved.
@@ -124,9 +107,9 @@ impl Files {
                 if size(&beside(&self.real, "-wal")) > 0 {
                     return moved("its log is still in use");
                 }
-                for (end, identity) in [("-wal", self.log), ("-shm", self.index)] {
+                for (end, opened) in [("-wal", self.log), ("-shm", self.index)] {
                     let path = beside(&self.real, end);
-                    if Identity::at(&path) == identity {
+                    if identity(&path) == opened {
                         // If the file stays, opening the path finds it.
                         let _ = fs::remove_file(path);
                     }
@@ -137,14 +120,14 @@ impl Files {
     }
 
     fn left(&self) -> Left {
-        let database = Identity::of_database(&self.path);
+        let database = of_database(&self.path);
         let log = beside(&self.real, "-wal");
-        if database == self.database && Identity::at(&log).is_none() {
-            let has_index = Identity::at(&beside(&self.real, "-shm")) == self.index;
+        if database == self.database && identity(&log).is_none() {
+            let has_index = identity(&beside(&self.real, "-shm")) == self.index;
             return if has_index { Left::AllButLog } else { Left::Nothing };
         }
         let is_elsewhere = self.path.exists() && real(&self.path) != self.real;
-        if database == self.database || is_elsewhere || Identity::at(&log) != self.log {
+        if database == self.database || is_elsewhere || identity(&log) != self.log {
             return Left::Nothing;
         }
         match database {

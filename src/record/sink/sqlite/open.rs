@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::record::event::Timestamp;
 
 use super::error::{SqliteError, SqliteErrorKind as Kind, kind_of};
-use super::files::{Files, Identity, Still, size_of_log};
+use super::files::{Files, Still, identity, size_of_log};
 use super::options::{SqliteSinkOptions, SqliteSynchronous};
 use super::schema::IndexError;
 use super::{Reader, schema, write};
@@ -56,7 +56,7 @@ pub(super) fn read_write(
     let path = absolute(path)?;
     options.check().map_err(|error| SqliteError::option(&path, error))?;
     create(&path)?;
-    let opened = Identity::at(&path);
+    let opened = identity(&path);
     let found = look(&path)?;
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

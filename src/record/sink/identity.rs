@@ -1,0 +1,37 @@
+//! The identity of a file, by which a store notices that somebody has moved its file.
+
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// The identity of a file: device and inode on Unix, the same for every file on other systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    pub(super) fn of(found: &Metadata) -> Self {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            Self(found.dev(), found.ino())
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = found;
+            Self(0, 0)
+        }
+    }
+
+    /// Returns the identity of the file at a path, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let the process see whether there is a file.
+    pub(super) fn at(path: &Path) -> io::Result<Option<Self>> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(Some(Self::of(&found))),
+            Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

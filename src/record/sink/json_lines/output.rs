@@ -1,0 +1,243 @@
+//! The output of a sink that writes lines.
+//!
+//! A line that was broken off does not damage the next one. A file that another program has moved
+//! or removed is followed by the file at its path.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+
+use crate::error::BuildError;
+use crate::escape::escape;
+use crate::record::sink::SinkError;
+use crate::record::sink::identity::Identity;
+use crate::sync::{Arc, Mutex};
+
+use super::JsonLinesStats;
+use super::files::{self, Opened};
+
+/// The output, and its end.
+pub(super) struct Output {
+    out: Box<dyn Write + Send>,
+    /// Whether the output may end in the middle of a line.
+    is_torn: bool,
+    /// The size of the file in bytes, or what was written to another output.
+    size: u64,
+    /// The file that `out` writes to. `None` for another output.
+    place: Option<Place>,
+}
+
+/// A file and the path at which it was opened.
+struct Place {
+    path: PathBuf,
+    file: Arc<File>,
+    identity: Identity,
+    rotation: Option<Rotation>,
+}
+
+/// The time when a file is full, and the files that are kept.
+pub(super) struct Rotation {
+    /// The largest size in bytes.
+    pub(super) max_bytes: u64,
+    /// The number of rotated files.
+    pub(super) keep: u32,
+}
+
+impl Place {
+    /// Returns whether the file is still at its path.
+    fn is_there(&self) -> bool {
+        match Identity::at(&self.path) {
+            Ok(found) => found == Some(self.identity),
+            // Nothing can be said about the path.
+            Err(_) => self.has_name(),
+        }
+    }
+
+    /// Returns whether the file has a name, so that somebody can find the lines in it.
+    fn has_name(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            self.file.metadata().is_ok_and(|found| found.nlink() > 0)
+        }
+        #[cfg(not(unix))]
+        false
+    }
+}
+
+impl Output {
+    pub(super) fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out, is_torn: false, size: 0, place: None }
+    }
+
+    pub(super) fn of_file(path: PathBuf, opened: Opened, rotation: Option<Rotation>) -> Self {
+        let Opened { file, identity, size, is_torn } = opened;
+        let file = Arc::new(file);
+        let place = Place { path, file: file.clone(), identity, rotation };
+        Self { out: Box::new(file), is_torn, size, place: Some(place) }
+    }
+
+    /// Appends a line that ends with a newline.
+    pub(super) fn append(
+        &mut self,
+        mut line: String,
+        stats: &Mutex<JsonLinesStats>,
+    ) -> Result<(), SinkError> {
+        if self.follow(stats)? && self.is_full(line.len() as u64) {
+            self.rotate(stats);
+        }
+        if self.is_torn {
+            line.insert(0, '\n');
+        }
+        self.write(&line, stats)?;
+        stats.lock().lines += 1;
+        Ok(())
+    }
+
+    /// Returns whether a line of this length does not fit into the file.
+    fn is_full(&self, line: u64) -> bool {
+        let size = self.size.saturating_add(line).saturating_add(u64::from(self.is_torn));
+        let rotation = self.place.as_ref().and_then(|place| place.rotation.as_ref());
+        self.size > 0 && rotation.is_some_and(|rotation| size > rotation.max_bytes)
+    }
+
+    /// Opens the path anew if the file is no longer there. Returns whether the file is at the path
+    /// now. If it is not, the file still has another name.
+    ///
+    /// # Errors
+    ///
+    /// The file has no name, and the path cannot be opened.
+    fn follow(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<bool, SinkError> {
+        if self.place.as_ref().is_none_or(Place::is_there) {
+            return Ok(true);
+        }
+        match self.reopen(stats) {
+            Ok(()) => Ok(true),
+            Err(_) if self.place.as_ref().is_some_and(Place::has_name) => Ok(false),
+            Err(error) => Err(SinkError::unavailable(error)),
+        }
+    }
+
+    /// Opens the path anew. After a failure the output is what it was before.
+    pub(super) fn reopen(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<(), BuildError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        // Without an end, a reader of several files would join a torn line and the first line of
+        // the other file. If this write fails, the other file begins with the end.
+        if self.is_torn && place.has_name() {
+            let _ = self.write("\n", stats);
+        }
+        let Some(place) = &self.place else { return Ok(()) };
+        match files::succeed(&place.path, &place.file) {
+            Ok(opened) => {
+                let is_torn = self.is_torn;
+                self.take(opened);
+                self.is_torn |= is_torn;
+                stats.lock().reopens += 1;
+                Ok(())
+            }
+            Err(error) => {
+                note_failure(&error, stats);
+                Err(BuildError::file(&place.path, error))
+            }
+        }
+    }
+
+    /// Writes to this file from now on.
+    fn take(&mut self, opened: Opened) {
+        let Opened { file, identity, size, is_torn } = opened;
+        let file = Arc::new(file);
+        (self.out, self.size, self.is_torn) = (Box::new(file.clone()), size, is_torn);
+        if let Some(place) = &mut self.place {
+            (place.file, place.identity) = (file, identity);
+        }
+    }
+
+    /// Begins a new file, or counts a failure to do so.
+    fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
+        // Without an end, a reader of several files would join a torn line and the first line of
+        // the new file.
+        let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
+        let Some(Place { path, file, rotation: Some(rotation), .. }) = &self.place else { return };
+        match ended.and_then(|()| files::rotate(path, rotation.keep, file)) {
+            Ok(opened) => {
+                self.take(opened);
+                stats.lock().rotations += 1;
+            }
+            Err(error) => note_failure(&error, stats),
+        }
+    }
+
+    /// Writes a text that ends with a newline, and flushes the output.
+    fn write(&mut self, text: &str, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
+        // Set meanwhile, because the output may panic.
+        let was_torn = std::mem::replace(&mut self.is_torn, true);
+        let (written, result) = write_all(&mut *self.out, text.as_bytes());
+        self.size += written as u64;
+        stats.lock().bytes += written as u64;
+        let result = result.and_then(|()| self.out.flush());
+        self.is_torn = result.is_err() && (was_torn || written > 0);
+        result
+    }
+}
+
+fn note_failure(error: &io::Error, stats: &Mutex<JsonLinesStats>) {
+    let mut stats = stats.lock();
+    stats.failed_rotations += 1;
+    stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
+}
+
+/// Writes all bytes, in one call if the output takes them all. Returns also how many the output has
+/// taken.
+fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        match out.write(rest) {
+            Ok(0) => return (written, Err(ErrorKind::WriteZero.into())),
+            Ok(more) => written = written.saturating_add(more),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (written, Err(error)),
+        }
+    }
+    (written.min(bytes.len()), Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JsonLinesStats, Mutex, Output, Rotation, files};
+    use crate::record::sink::SinkErrorKind;
+    use std::fs;
+    use std::io::{self, Write};
+
+    /// An output on a full disk.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A rename needs no room, so it could succeed on a full disk. A reader of both files would
+    /// then join the torn line and the first line of the new file.
+    #[test]
+    fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        fs::write(&path, "{\"torn\"").unwrap();
+        let opened = files::open(&path).unwrap();
+        let mut output = Output::of_file(path, opened, Some(Rotation { max_bytes: 1, keep: 1 }));
+        output.out = Box::new(Full);
+        let stats = Mutex::new(JsonLinesStats::default());
+        let error = output.append("{}\n".to_owned(), &stats).unwrap_err();
+        assert_eq!(error.kind(), SinkErrorKind::Unavailable);
+        assert!(output.is_torn);
+        let stats = stats.lock();
+        assert_eq!((stats.lines, stats.rotations, stats.failed_rotations), (0, 0, 1));
+        assert_eq!(stats.last_rotation_failure.as_deref(), Some("no storage space"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
