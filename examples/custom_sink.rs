@@ -77,9 +77,9 @@ impl AsyncEventSink for StoreSink {
         self.send(event, true).await
     }
 
-    /// Replaces the whole event. A recording calls this for a repeat too, because there is no
-    /// `patch` here.
-    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// Replaces the whole event. A recording calls this for a repeat. The store must not create an
+    /// event that it does not have.
+    async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.send(event, false).await
     }
 }

@@ -80,7 +80,7 @@ impl EventSink for Away {
         Err(SinkError::retry("the store is being restarted"))
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.create(event)
     }
 }

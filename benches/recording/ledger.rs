@@ -71,7 +71,7 @@ impl EventSink for Ledger {
         self.write(event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.write(event)
     }
 }

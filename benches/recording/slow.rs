@@ -72,9 +72,9 @@ impl EventSink for PerCall {
         self.0.create(event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         Self::wait();
-        self.0.update(event)
+        self.0.patch(event)
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -181,7 +181,7 @@ impl<'a> Loss<'a> {
     ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
     ///         Err(SinkError::rejected("the archive is closed"))
     ///     }
-    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event)
     ///     }
     /// }

@@ -152,7 +152,7 @@ impl RecordingStats {
     ///         Err(SinkError::rejected("the archive is closed"))
     ///     }
     ///
-    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event)
     ///     }
     /// }

@@ -111,7 +111,7 @@ impl EventSink for Echo {
         self.update(event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         if event.involved_object.name == LOST {
             wait_in_a_lock();
             return Err(SinkError::retry("busy"));

@@ -209,7 +209,7 @@ impl EventSink for Wild {
         self.0.create(event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.0.update(event)
     }
 

@@ -227,7 +227,7 @@ impl EventSink for Lossy {
         if names.len() == 1 { Err(SinkError::retry("the connection was closed")) } else { answer }
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.store.update(event)
     }
 }

@@ -129,7 +129,7 @@ impl EventSink for CallsBack {
         Ok(event.clone())
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         Ok(event.clone())
     }
 }

@@ -215,7 +215,7 @@ impl EventSink for Refuses {
         Err(SinkError::rejected(event.message.to_string()))
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.create(event)
     }
 }

@@ -1,5 +1,6 @@
 //! Stores with asynchronous clients, behind `Blocking`, on several runtimes.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -153,6 +154,74 @@ fn with_futures_nothing_is_lost() {
     assert!(client.join().unwrap() >= 40);
 }
 
+/// A store that rejects the first creation of every second event, as an admission webhook may that
+/// starts at the same time.
+struct Gate {
+    store: MemorySink,
+    seen: Mutex<BTreeSet<String>>,
+}
+
+impl AsyncEventSink for Gate {
+    async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        let object = event.involved_object.name.to_string();
+        let is_odd = object.ends_with(['1', '3', '5', '7', '9']);
+        if self.seen.lock().unwrap().insert(object) && is_odd {
+            return Err(SinkError::rejected("not now"));
+        }
+        self.store.create(event)
+    }
+
+    async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.store.patch(event)
+    }
+}
+
+/// Each event is in the store because a creation put it there, and the statistics say so.
+#[test]
+fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
+    let store = MemorySink::new();
+    let sink = Gate { store: store.clone(), seen: Mutex::default() };
+    let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
+    let recording =
+        events.start_recording_to_sink(Blocking::new(sink, |future| smol::block_on(future))).unwrap();
+    for _ in 0..2 {
+        (0..40).for_each(|pod| record(&events, &format!("web-{pod}"), "Started"));
+        // An event and its repeat must not share a write.
+        events.flush(LONG).unwrap();
+    }
+    assert!(events.shutdown().complete);
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.recreated, stats.rejected), (40, 20, 20), "{stats}");
+    assert_all_stored(&store);
+}
+
+/// Recordings never replace an event, so a sink need not be able to.
+#[test]
+fn a_sink_without_an_update_rejects_one() {
+    struct Least;
+
+    impl EventSink for Least {
+        fn create(&self, event: &Event) -> Result<Event, SinkError> {
+            Ok(event.clone())
+        }
+
+        fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+            Ok(event.clone())
+        }
+    }
+
+    let gate = Gate { store: MemorySink::new(), seen: Mutex::default() };
+    let sinks: [Box<dyn EventSink>; 2] =
+        [Box::new(Least), Box::new(Blocking::new(gate, |future| smol::block_on(future)))];
+    for sink in sinks {
+        let error = sink.update(&event("a")).unwrap_err();
+        assert_eq!(error.to_string(), "rejected: this sink does not replace events");
+        let answers = sink.apply(&mut [SinkOp::Update(event("a")), SinkOp::Create(event("b"))]);
+        assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
+        assert_eq!(answers[1].as_ref().unwrap().name, "b");
+    }
+}
+
 /// A store that answers by the name of the event: it panics, never answers, or echoes.
 #[derive(Debug)]
 struct ByName;
@@ -168,7 +237,7 @@ impl AsyncEventSink for ByName {
     }
 
     /// Not an `async fn`, so it panics before there is a future.
-    fn update(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
+    fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
         assert_ne!(event.metadata.name, "panic", "before the future");
         self.create(event)
     }
@@ -180,7 +249,7 @@ fn a_panic_in_a_batch_is_that_events_own() {
     let answers = sink.apply(&mut [
         SinkOp::Create(event("a")),
         SinkOp::Create(event("panic")),
-        SinkOp::Update(event("panic")),
+        SinkOp::Patch(event("panic")),
         SinkOp::Patch(event("b")),
     ]);
     assert_eq!(answers[0].as_ref().unwrap(), &Stored::from(event("a")));
@@ -245,7 +314,7 @@ impl AsyncEventSink for Journal {
         Ok(event.clone())
     }
 
-    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.create(event).await
     }
 

@@ -361,7 +361,7 @@ impl EventBroadcasterBuilder {
     ///         Err(SinkError::retry("not now"))
     ///     }
     ///
-    ///     fn update(&self, _: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, _: &Event) -> Result<Event, SinkError> {
     ///         Err(SinkError::retry("not now"))
     ///     }
     /// }

@@ -28,7 +28,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
 ///         Err(SinkError::unavailable("connection refused"))
 ///     }
-///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
 ///         self.create(event)
 ///     }
 /// }

@@ -9,7 +9,7 @@ use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
-use super::contract::SinkOp;
+use super::contract::{NO_UPDATE, SinkOp};
 use super::error::SinkError;
 use super::needed_thread::NeededThread;
 use super::order::WriteOrder;
@@ -35,7 +35,7 @@ use super::order::WriteOrder;
 ///         Ok(event.clone())
 ///     }
 ///
-///     async fn update(&self, _: &Event) -> Result<Event, SinkError> {
+///     async fn patch(&self, _: &Event) -> Result<Event, SinkError> {
 ///         Err(SinkError::not_found("expired"))
 ///     }
 /// }
@@ -43,7 +43,7 @@ use super::order::WriteOrder;
 /// let sink = Blocking::new(Client, |future| smol::block_on(future));
 /// let event = Event::default();
 /// assert_eq!(sink.create(&event)?, event);
-/// assert_eq!(sink.update(&event).unwrap_err().to_string(), "not found: expired");
+/// assert_eq!(sink.patch(&event).unwrap_err().to_string(), "not found: expired");
 /// # Ok::<(), SinkError>(())
 /// ```
 pub trait AsyncEventSink: Send + Sync + 'static {
@@ -59,14 +59,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// use eventcast::sink::AsyncEventSink;
     /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
     /// # struct Client(MemorySink);
-    /// #
     /// # impl AsyncEventSink for Client {
     /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
     /// #         self.0.create(event)
     /// #     }
-    /// #
-    /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
-    /// #         self.0.update(event)
+    /// #     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.patch(event)
     /// #     }
     /// # }
     ///
@@ -79,7 +77,42 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Replaces the stored event of this name, as [`EventSink::update`] does.
+    /// Changes the stored event of this name, as [`EventSink::patch`] does. The method must not
+    /// create an event that is missing.
+    ///
+    /// # Errors
+    ///
+    /// As of [`EventSink::patch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{AsyncEventSink, SinkErrorKind};
+    /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
+    /// # struct Client(MemorySink);
+    /// # impl AsyncEventSink for Client {
+    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.create(event)
+    /// #     }
+    /// #     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.patch(event)
+    /// #     }
+    /// # }
+    ///
+    /// let client = Client(MemorySink::new());
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let error = smol::block_on(client.patch(&event)).unwrap_err();
+    /// assert_eq!(error.kind(), SinkErrorKind::NotFound);
+    /// let mut again = smol::block_on(client.create(&event))?;
+    /// again.count = 2;
+    /// assert_eq!(smol::block_on(client.patch(&again))?.count, 2);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
+    fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
+
+    /// Replaces the stored event of this name, as [`EventSink::update`] does. Recordings never call
+    /// this method. The default implementation rejects the event.
     ///
     /// # Errors
     ///
@@ -91,12 +124,13 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// use eventcast::sink::AsyncEventSink;
     /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
     /// # struct Client(MemorySink);
-    /// #
     /// # impl AsyncEventSink for Client {
     /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
     /// #         self.0.create(event)
     /// #     }
-    /// #
+    /// #     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         self.0.patch(event)
+    /// #     }
     /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
     /// #         self.0.update(event)
     /// #     }
@@ -110,43 +144,9 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// assert_eq!(smol::block_on(client.update(&stored))?.reason, "Stopped");
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
-    fn update(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
-
-    /// Changes the stored event of this name, as [`EventSink::patch`] does. The default
-    /// implementation calls [`update`](Self::update).
-    ///
-    /// # Errors
-    ///
-    /// As of [`EventSink::patch`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::AsyncEventSink;
-    /// # use eventcast::{Event, EventSink, MemorySink, SinkError};
-    /// # struct Client(MemorySink);
-    /// #
-    /// # impl AsyncEventSink for Client {
-    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
-    /// #         self.0.create(event)
-    /// #     }
-    /// #
-    /// #     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
-    /// #         self.0.update(event)
-    /// #     }
-    /// # }
-    ///
-    /// let client = Client(MemorySink::new());
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// let mut again = smol::block_on(client.create(&event))?;
-    /// again.count = 2;
-    /// // This client has no `patch`, so `update` does it.
-    /// assert_eq!(smol::block_on(client.patch(&again))?.count, 2);
-    /// # Ok::<(), eventcast::SinkError>(())
-    /// ```
-    fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
-        self.update(event)
+    fn update(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
+        let _ = event;
+        std::future::ready(Err(SinkError::rejected(NO_UPDATE)))
     }
 
     /// Returns the order in which a recording should give the store its writes, as
@@ -166,7 +166,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         Ok(event.clone())
     ///     }
     ///
@@ -218,7 +218,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         Ok(event.clone())
     ///     }
     ///
@@ -275,7 +275,7 @@ impl SinkOp {
     ///         Err(SinkError::unavailable("the disk is full"))
     ///     }
     ///
-    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         Ok(event.clone())
     ///     }
     /// }

@@ -70,7 +70,7 @@ use super::order::WriteOrder;
 ///         Ok(event.clone())
 ///     }
 ///
-///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
 ///         self.create(event).await
 ///     }
 /// }
@@ -124,7 +124,7 @@ where
     ///         answer.map_err(|_| SinkError::unavailable("no answer in time"))
     ///     }
     ///
-    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event).await
     ///     }
     /// }

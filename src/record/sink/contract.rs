@@ -11,7 +11,10 @@ use super::error::{SinkError, SinkErrorKind};
 use super::needed_thread::NeededThread;
 use super::order::WriteOrder;
 
-/// A store for events.
+/// The cause with which a sink without an `update` rejects one.
+pub(super) const NO_UPDATE: &str = "this sink does not replace events";
+
+/// A store for events. A store that implements `create` and `patch` is one.
 ///
 /// The workers of a recording call the sink: one thread, unless
 /// [`workers`](crate::record::RecordingBuilder::workers) asks for more. Threads that record,
@@ -46,7 +49,7 @@ use super::order::WriteOrder;
 ///         Ok(event.clone())
 ///     }
 ///
-///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
 ///         println!("again: {}", event.to_json());
 ///         Ok(event.clone())
 ///     }
@@ -80,8 +83,46 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Replaces the stored event of this name, and returns the event as stored. Recordings do not
-    /// call this method themselves.
+    /// Changes the count, the last time and the message of the stored event of this name, and
+    /// returns the event as stored. If `event` has an event time, a series and no count, changes
+    /// the series alone.
+    ///
+    /// `event` is the whole event as it should be after the change, so a store may also replace the
+    /// stored event. It must not create one that is missing: the recording creates it, and counts
+    /// it as created. A store that inserts here what is missing would contradict the statistics,
+    /// and bring back events that it had rejected. A log, which appends whatever it gets, may do
+    /// the same as for [`create`](Self::create).
+    ///
+    /// A store that wants the bytes that client-go would send makes an
+    /// [`EventPatch`](crate::event::EventPatch) of the event.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SinkError::not_found`] if the store has no event of this name, because the event
+    /// has expired, or was never created. A recording then creates the event. [`SinkError`]
+    /// describes the other errors.
+    #[doc(alias = "Patch")]
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::{Event, EventSink, MemorySink};
+    ///
+    /// let sink = MemorySink::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// assert_eq!(sink.patch(&event).unwrap_err().kind(), SinkErrorKind::NotFound);
+    ///
+    /// let mut again = sink.create(&event)?;
+    /// again.count = 2;
+    /// assert_eq!(sink.patch(&again)?.count, 2);
+    /// # Ok::<(), eventcast::SinkError>(())
+    /// ```
+    fn patch(&self, event: &Event) -> Result<Event, SinkError>;
+
+    /// Replaces the stored event of this name, and returns the event as stored. Recordings never
+    /// call this method, so a sink can leave it out. The default implementation rejects the event.
     ///
     /// # Errors
     ///
@@ -103,40 +144,9 @@ pub trait EventSink: Send + Sync + 'static {
     /// assert_eq!(sink.len(), 1);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
-    fn update(&self, event: &Event) -> Result<Event, SinkError>;
-
-    /// Changes the count, the last time and the message of the stored event of this name, and
-    /// returns the event as stored. If `event` has an event time, a series and no count, changes
-    /// the series alone.
-    ///
-    /// `event` is the whole event as it should be after the change. A store that wants the bytes
-    /// that client-go would send makes an [`EventPatch`](crate::event::EventPatch) of the event.
-    /// The default implementation calls [`update`](Self::update).
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SinkError::not_found`] if the store has no event of this name, because the event
-    /// has expired. A recording then creates the event. [`SinkError`] describes the other errors.
-    #[doc(alias = "Patch")]
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::{Event, EventSink, MemorySink};
-    ///
-    /// let sink = MemorySink::new();
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// assert_eq!(sink.patch(&event).unwrap_err().kind(), SinkErrorKind::NotFound);
-    ///
-    /// let mut again = sink.create(&event)?;
-    /// again.count = 2;
-    /// assert_eq!(sink.patch(&again)?.count, 2);
-    /// # Ok::<(), eventcast::SinkError>(())
-    /// ```
-    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.update(event)
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        let _ = event;
+        Err(SinkError::rejected(NO_UPDATE))
     }
 
     /// Returns the order in which a recording should give the sink its writes, if the recording
@@ -225,7 +235,7 @@ pub trait EventSink: Send + Sync + 'static {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event)
     ///     }
     ///
@@ -262,13 +272,13 @@ pub trait EventSink: Send + Sync + 'static {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         Ok(event.clone())
     ///     }
     /// }
     ///
     /// // The first one panics.
-    /// let mut batch = [SinkOp::Create(Event::default()), SinkOp::Update(Event::default())];
+    /// let mut batch = [SinkOp::Create(Event::default()), SinkOp::Patch(Event::default())];
     /// let answers = Picky.apply(&mut batch);
     /// assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "rejected: the sink panicked: no reason");
     /// assert!(answers[1].is_ok());

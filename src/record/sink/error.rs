@@ -153,7 +153,7 @@ impl SinkError {
     ///         Err(SinkError::rejected("this event is too large"))
     ///     }
     ///
-    ///     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event)
     ///     }
     /// }

@@ -135,7 +135,7 @@ impl<A: EventSink, B: EventSink> Tee<A, B> {
     /// #         Err(SinkError::unavailable("the disk is full"))
     /// #     }
     /// #
-    /// #     fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     /// #         self.create(event)
     /// #     }
     /// # }

@@ -131,7 +131,7 @@ impl EventSink for Lossy {
         answer.map_err(|error| if self.says_which { error } else { SinkError::already_exists("taken") })
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.note(&SinkOp::Update(event.clone()));
         self.store.update(event)
     }

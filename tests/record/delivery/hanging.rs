@@ -163,7 +163,7 @@ impl EventSink for SlowAtFirst {
         unreachable!("a recording calls `apply`")
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.create(event)
     }
 

@@ -168,7 +168,7 @@ fn what_a_recording_holds_goes_one_by_one() {
             self.0.create(event)
         }
 
-        fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        fn patch(&self, event: &Event) -> Result<Event, SinkError> {
             self.0.update(event)
         }
     }

@@ -388,7 +388,7 @@ impl eventcast::EventSink for Renaming {
         self.0.create(&event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.0.update(event)
     }
 }

@@ -33,7 +33,7 @@ impl EventSink for Forgetful {
         })
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.store.update(event)
     }
 }

@@ -31,7 +31,7 @@ impl EventSink for Batches {
         self.store.create(event)
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.store.update(event)
     }
 
@@ -312,7 +312,7 @@ impl EventSink for Farewell {
         Ok(event.clone())
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         Ok(event.clone())
     }
 }

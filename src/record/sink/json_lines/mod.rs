@@ -358,7 +358,11 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Appends the whole event again. A patch does the same.
+    /// Appends the whole event again. An update does the same.
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.append(event)
+    }
+
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.append(event)
     }
