@@ -1,10 +1,10 @@
 //! Events for logs: one line each, and, with the feature `tracing`, one structured record each.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::bus::{Delivery, WatchHandle};
 use crate::error::WatchError;
-use crate::escape::{escape, escape_message};
+use crate::escape::{escape, escape_message, needs_escape};
 use crate::record::event::Event;
 
 use super::EventBroadcaster;
@@ -32,9 +32,16 @@ pub enum LogFormat {
     /// - The message is without blanks and newlines at its ends.
     #[default]
     Columns,
-    /// The form of client-go's logs, with the namespace, and with the uid and the field path if
-    /// they are not empty:
-    /// `Event(Pod/default/web-0 uid=7f3a): type: 'Warning' reason: 'BackOff' restarting`.
+    /// The line that client-go's `StartLogging` writes, with the object as a Go value:
+    /// `Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web-0", UID:"7f3a",
+    /// APIVersion:"v1", ResourceVersion:"41", FieldPath:""}): type: 'Warning' reason: 'BackOff'
+    /// restarting`, all on one line.
+    ///
+    /// The texts of the object are quoted by Go's rules, such as `\x1b` for an escape character.
+    /// client-go writes the type, the reason and the message as they are, and here they are
+    /// escaped like everywhere else.
+    ///
+    /// For the fields of client-go's `StartStructuredLogging`, use `start_structured_logging`.
     #[doc(alias = "StartLogging")]
     Klog,
 }
@@ -97,7 +104,12 @@ impl EventBroadcaster {
     /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
     /// events.new_recorder("kubelet").event(&pod, EventType::Warning, "BackOff", "restarting");
     /// events.shutdown();
-    /// assert_eq!(lines.recv()?, "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting");
+    /// assert_eq!(
+    ///     lines.recv()?,
+    ///     "Event(v1.ObjectReference{Kind:\"Pod\", Namespace:\"default\", Name:\"web-0\", UID:\"\", \
+    ///      APIVersion:\"\", ResourceVersion:\"\", FieldPath:\"\"}): \
+    ///      type: 'Warning' reason: 'BackOff' restarting"
+    /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start_logging_as(
@@ -175,14 +187,49 @@ fn write_columns(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
 
 fn write_klog(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
     let Event { involved_object: object, type_, reason, message, .. } = event;
-    write!(f, "Event({object}")?;
-    for (name, value) in [("uid", &object.uid), ("fieldPath", &object.field_path)] {
-        if !value.is_empty() {
-            write!(f, " {name}={}", escape(value))?;
-        }
+    let fields = [
+        ("Kind", &object.kind),
+        ("Namespace", &object.namespace),
+        ("Name", &object.name),
+        ("UID", &object.uid),
+        ("APIVersion", &object.api_version),
+        ("ResourceVersion", &object.resource_version),
+        ("FieldPath", &object.field_path),
+    ];
+    let mut before = "Event(v1.ObjectReference{";
+    for (name, value) in fields {
+        write!(f, "{before}{name}:")?;
+        write_quoted(f, value)?;
+        before = ", ";
     }
     let (type_, reason, message) = (escape(type_), escape(reason), escape_message(message));
-    write!(f, "): type: '{type_}' reason: '{reason}' {message}")
+    write!(f, "}}): type: '{type_}' reason: '{reason}' {message}")
+}
+
+/// Writes a string as Go's verb `%#v` does. Also escapes each character that [`escape`] escapes:
+/// Go leaves a few of these, such as variation selectors, as they are.
+fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            '\u{7}' => f.write_str("\\a")?,
+            '\u{8}' => f.write_str("\\b")?,
+            '\u{c}' => f.write_str("\\f")?,
+            '\n' => f.write_str("\\n")?,
+            '\r' => f.write_str("\\r")?,
+            '\t' => f.write_str("\\t")?,
+            '\u{b}' => f.write_str("\\v")?,
+            '\0'..' ' | '\u{7f}' => write!(f, "\\x{:02x}", u32::from(c))?,
+            // For Go, a blank that is not ASCII cannot be printed.
+            _ if needs_escape(c) || c != ' ' && c.is_whitespace() => match u32::from(c) {
+                code @ ..0x1_0000 => write!(f, "\\u{code:04x}")?,
+                code => write!(f, "\\U{code:08x}")?,
+            },
+            _ => f.write_char(c)?,
+        }
+    }
+    f.write_char('"')
 }
 
 #[cfg(feature = "tracing")]

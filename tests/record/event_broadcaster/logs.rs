@@ -64,8 +64,10 @@ fn a_log_line_dates_an_event_by_its_series() {
     assert_eq!(*lines.lock().unwrap(), ["2026-01-02T04:00:00Z  Normal   Unhealthy  pod/web-0  message"]);
 }
 
+/// client-go passes `Event(%#v): type: '%v' reason: '%v' %v` to its log, so the object is a Go value
+/// with all seven fields, and its strings are quoted by Go's rules.
 #[test]
-fn a_log_line_of_klogs_form_names_the_whole_object() {
+fn a_log_line_of_klogs_form_is_client_go_s() {
     let events = EventBroadcaster::new().unwrap();
     let lines = Shared::default();
     let into = lines.clone();
@@ -73,19 +75,42 @@ fn a_log_line_of_klogs_form_names_the_whole_object() {
         events.start_logging_as(LogFormat::Klog, move |line| into.lock().unwrap().push(line.to_owned()));
     assert_eq!(logging.unwrap().stats().name, "logging");
     let recorder = events.new_recorder("tester");
-    let mut web = pod("web-0").in_namespace("default");
-    recorder.event(&web, Warning, "BackOff", "restarting 100 %d {}");
-    web.uid = "7f3a".into();
-    web.field_path = "spec.containers{web}".into();
-    recorder.event(&web, Normal, "Started", "");
+    let mut foo = pod("foo").in_namespace("baz");
+    (foo.uid, foo.api_version) = ("bar".into(), "v1".into());
+    recorder.event(&foo, Normal, "Killed", "some other verbose message: 1 %d {}");
+    foo.field_path = "spec.containers[2]".into();
+    recorder.event(&foo, Warning, "Started", "some verbose message: 1");
+    foo.resource_version = "41".into();
+    recorder.event(&foo, Normal, "Started", "");
     recorder.event(ObjectReference::default(), Normal, "Odd", "about nothing");
+    let odd = "\"\\ \u{7}\u{8}\u{c}\n\r\t\u{b}\u{1b}\u{7f}\u{9b}\u{a0}\u{200b}\u{e0001}'größe 网\u{301}";
+    recorder.event(ObjectReference::new(odd, ""), Normal, "Odd", "quoted");
     events.shutdown();
+    let object =
+        r#"v1.ObjectReference{Kind:"Pod", Namespace:"baz", Name:"foo", UID:"bar", APIVersion:"v1", "#;
+    let nothing = r#"Namespace:"", Name:"", UID:"", APIVersion:"", ResourceVersion:"", FieldPath:""}"#;
+    let quoted = r#""\"\\ \a\b\f\n\r\t\v\x1b\x7f\u009b\u00a0\u200b\U000e0001'größe 网"#;
     assert_eq!(
         *lines.lock().unwrap(),
         [
-            "Event(Pod/default/web-0): type: 'Warning' reason: 'BackOff' restarting 100 %d {}",
-            "Event(Pod/default/web-0 uid=7f3a fieldPath=spec.containers{web}): type: 'Normal' reason: 'Started' ",
-            "Event(): type: 'Normal' reason: 'Odd' about nothing",
+            format!(
+                "Event({object}ResourceVersion:\"\", FieldPath:\"\"}}): type: 'Normal' reason: 'Killed' some other \
+                 verbose message: 1 %d {{}}"
+            ),
+            format!(
+                "Event({object}ResourceVersion:\"\", FieldPath:\"spec.containers[2]\"}}): type: 'Warning' reason: \
+                 'Started' some verbose message: 1"
+            ),
+            format!(
+                "Event({object}ResourceVersion:\"41\", FieldPath:\"spec.containers[2]\"}}): type: 'Normal' reason: \
+                 'Started' "
+            ),
+            format!(
+                "Event(v1.ObjectReference{{Kind:\"\", {nothing}): type: 'Normal' reason: 'Odd' about nothing"
+            ),
+            format!(
+                "Event(v1.ObjectReference{{Kind:{quoted}\u{301}\", {nothing}): type: 'Normal' reason: 'Odd' quoted"
+            ),
         ]
     );
 }
@@ -110,10 +135,14 @@ fn a_hostile_event_cannot_reach_a_log() {
         lines.recv().unwrap(),
         format!("1970-01-01T00:00:00Z  Normal   {shown}  {kind}/{shown}  {shown}")
     );
+    // Within the quotes of the reference, Go's rules.
+    let quoted = r"\x1b[2J\x1b[1;1H\u009b31mpwned\rEvent(\b\x7f\u202etxet\u2028next\nEvent(";
     assert_eq!(
         klog_lines.recv().unwrap(),
         format!(
-            "Event({shown}/{shown}/{shown} uid={shown} fieldPath={shown}): type: 'Normal' reason: '{shown}' {shown}"
+            "Event(v1.ObjectReference{{Kind:\"{quoted}\", Namespace:\"{quoted}\", Name:\"{quoted}\", \
+             UID:\"{quoted}\", APIVersion:\"\", ResourceVersion:\"\", FieldPath:\"{quoted}\"}}): \
+             type: 'Normal' reason: '{shown}' {shown}"
         )
     );
 }
