@@ -6,6 +6,7 @@ use std::time::Duration;
 use eventcast::EventType::{Normal, Warning};
 use eventcast::event::EventField;
 use eventcast::record::{EventBroadcasterBuilder, LossReason};
+use eventcast::sink::MemorySinkOptions;
 use eventcast::testing::FakeClock;
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, EventSink, EventSource, MemorySink, ObjectReference,
@@ -199,6 +200,34 @@ fn scrub_comes_before_the_action() {
     assert_eq!(*seen.lock().unwrap(), [(Some(Timestamp::from(clock.clock().now())), 0, String::new())]);
     let event = watcher.events().next().unwrap();
     assert_eq!((&*event.reason, &**event.action()), ("Scrubbed", "Scrubbed"));
+}
+
+/// Where an API server takes an event about an object without a namespace.
+#[test]
+fn stores_take_cluster_scoped_events_in_the_namespaces_in_which_a_server_does() {
+    let stored_in = |is_timed: bool, namespace: &'static str| {
+        let clock = clock();
+        let events = EventBroadcaster::builder().clock(clock.clock()).event_time(is_timed).build().unwrap();
+        let strict = MemorySinkOptions::default().events_v1_rules(true);
+        let stores = [MemorySink::new(), MemorySink::with_options(strict).unwrap()];
+        let recordings = stores.clone().map(|store| events.start_recording_to_sink(store).unwrap());
+        let recorder = events.new_recorder(web()).cluster_scoped_namespace(namespace);
+        for _ in 0..2 {
+            recorder.normal(ObjectReference::new("Node", "node-1"), "Ready", "up");
+        }
+        events.shutdown();
+        let found = stores.map(|store| match &store.events()[..] {
+            [] => false,
+            [event] => event.metadata.namespace == namespace && event.involved_object.namespace.is_empty(),
+            more => panic!("{more:?}"),
+        });
+        assert_eq!(found, recordings.map(|recording| recording.stats().rejected == 0));
+        assert_eq!(found[0], found[1]);
+        found[0]
+    };
+    let namespaces = ["default", "kube-system", "shop"];
+    assert_eq!(namespaces.map(|namespace| stored_in(false, namespace)), [true, false, false]);
+    assert_eq!(namespaces.map(|namespace| stored_in(true, namespace)), [true, true, false]);
 }
 
 #[test]

@@ -35,6 +35,28 @@ fn names(fake: &FakeRecorder) -> Vec<String> {
     fake.take().into_iter().map(|event| event.metadata.name.into()).collect()
 }
 
+/// The reference stays as it is, and an object with a namespace has its own.
+#[test]
+fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
+    let (fake, _) = fake();
+    let node = ObjectReference::new("Node", "node-1");
+    let plain = fake.recorder();
+    let system = plain.clone().cluster_scoped_namespace("kube-system");
+    let again = system.clone().cluster_scoped_namespace(String::new());
+    for recorder in [&plain, &system, &again] {
+        recorder.normal(&node, "Ready", "");
+        recorder.draft(&node, Warning, "NotReady").record();
+        recorder.for_object(&node).past_eventf(Timestamp::UNIX_EPOCH, Normal, "Ready", format_args!(""));
+        recorder.normal(pod(), "Started", "");
+    }
+    let events = fake.take();
+    let namespaces: Vec<_> = events.iter().map(|event| event.metadata.namespace.as_str()).collect();
+    let (default, system) =
+        (["default", "default", "default", "baz"], ["kube-system", "kube-system", "kube-system", "baz"]);
+    assert_eq!(namespaces, [default, system, default].concat());
+    assert!(events.chunks(4).all(|events| events[..3].iter().all(|event| event.involved_object == node)));
+}
+
 #[test]
 fn an_event_has_all_that_client_go_gives_it() {
     let (fake, _) = fake();

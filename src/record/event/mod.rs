@@ -30,7 +30,7 @@ mod wire_fields;
 pub use core_v1::{Event, EventSeries, EventType, EventTypeError};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
-pub(crate) use parts::{EventParts, complete};
+pub(crate) use parts::{DEFAULT_NAMESPACE, EventParts, complete};
 pub use patch::EventPatch;
 pub(crate) use patch::changed_series;
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};

@@ -16,7 +16,8 @@ use super::text::Text;
 use super::timed;
 use super::timestamp::Timestamp;
 
-const DEFAULT_NAMESPACE: Text = Text::from_static("default");
+/// The namespace of an event about an object without one, if nobody has chosen another.
+pub(crate) const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 
 /// The parts of an event that its caller gives. The recorder adds the others.
 pub(crate) struct EventParts {
@@ -40,10 +41,17 @@ impl EventParts {
 
     /// Returns the event, which happened once and has no name yet. Until [`complete`] makes the
     /// name, `first_timestamp` holds the name's number, and only `last_timestamp` the event's time.
+    /// The event of an object without a namespace is in `cluster_namespace`.
     #[inline]
-    pub(crate) fn into_event(self, name_number: u64, now: Timestamp, source: &EventSource) -> Event {
+    pub(crate) fn into_event(
+        self,
+        name_number: u64,
+        now: Timestamp,
+        source: &EventSource,
+        cluster_namespace: &Text,
+    ) -> Event {
         let namespace = match &self.involved_object.namespace {
-            namespace if namespace.is_empty() => DEFAULT_NAMESPACE,
+            namespace if namespace.is_empty() => cluster_namespace.clone(),
             namespace => namespace.clone(),
         };
         Event {

@@ -7,6 +7,7 @@ use crate::error::PublishError;
 use crate::record::event::Event;
 use crate::sync::{Arc, Mutex};
 
+#[derive(Clone)]
 pub(super) enum Destination {
     Bus(Publisher<Event>),
     Fake(Arc<FakeQueue>),

@@ -6,7 +6,8 @@ use crate::bus::Publisher;
 use crate::clock::Clock;
 use crate::error::PublishError;
 use crate::record::event::{
-    Event, EventField, EventParts, EventSource, EventType, ObjectReference, Text, Timestamp, name, timed,
+    DEFAULT_NAMESPACE, Event, EventField, EventParts, EventSource, EventType, ObjectReference, Text,
+    Timestamp, name, timed,
 };
 use crate::sync::Arc;
 
@@ -26,7 +27,8 @@ use super::recorded::Recorded;
 ///
 /// - The name `<object>.<time in hexadecimal>`, unique in this process. If this is not a valid
 ///   name, the event gets one that looks like a random UUID.
-/// - The namespace of its object, or `default`.
+/// - The namespace of its object. If the object has none: `default`, or the namespace that
+///   [`cluster_scoped_namespace`](Self::cluster_scoped_namespace) sets.
 /// - The current time, as its first and last timestamp.
 /// - A count of one.
 /// - The source, also as `reporting_controller` and `reporting_instance`.
@@ -58,11 +60,14 @@ pub struct Recorder {
     shared: Arc<RecorderState>,
 }
 
+#[derive(Clone)]
 struct RecorderState {
     queue: Destination,
     source: EventSource,
     /// The part of the source because of which an API server would refuse every event.
     fault: Option<EventField>,
+    /// The namespace of events about objects without one.
+    cluster_namespace: Text,
     context: Arc<RecorderContext>,
 }
 
@@ -81,7 +86,8 @@ impl Recorder {
             source = timed::with_instance(source);
             fault = timed::wrong_source(&source);
         }
-        Self { shared: Arc::new(RecorderState { queue, source, fault, context }) }
+        let cluster_namespace = DEFAULT_NAMESPACE;
+        Self { shared: Arc::new(RecorderState { queue, source, fault, cluster_namespace, context }) }
     }
 
     /// Creates a recorder that records nothing and counts its calls, for programs that run without
@@ -100,6 +106,42 @@ impl Recorder {
     pub fn disabled() -> Self {
         let context = Arc::new(RecorderContext::with_clock(Clock::system()));
         Self::on(Destination::Disabled, EventSource::default(), context)
+    }
+
+    /// Sets the namespace of events about objects that have none, such as nodes and cluster-scoped
+    /// custom resources. Returns the recorder. Its other clones keep their namespace. The default,
+    /// also for an empty text, is `default`.
+    ///
+    /// The reference to the object stays as it is, without a namespace, so `kubectl describe` finds
+    /// the event. A store may restrict the choice:
+    ///
+    /// - An API server, [`MemorySink`](crate::MemorySink) and `SqliteSink` accept such an event in
+    ///   `default`. If the event has an
+    ///   [event time](crate::record::EventBroadcasterBuilder::event_time), they also accept
+    ///   `kube-system`. They reject every other namespace.
+    /// - A sink of your own may accept any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    ///
+    /// let events = EventBroadcaster::builder().event_time(true).build()?;
+    /// let store = MemorySink::new();
+    /// events.start_recording_to_sink(store.clone())?;
+    /// let recorder = events.new_recorder("node-controller").cluster_scoped_namespace("kube-system");
+    /// recorder.normal(ObjectReference::new("Node", "node-1"), "Ready", "after 3 s");
+    /// events.shutdown();
+    /// let event = &store.events()[0];
+    /// assert_eq!(event.metadata.namespace, "kube-system");
+    /// assert_eq!(event.involved_object.namespace, "");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cluster_scoped_namespace(self, namespace: impl Into<Text>) -> Self {
+        let namespace = namespace.into();
+        let mut state = Arc::unwrap_or_clone(self.shared);
+        state.cluster_namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+        Self { shared: Arc::new(state) }
     }
 
     /// Records an event.
@@ -322,11 +364,11 @@ impl Recorder {
     /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, unless a
     /// `scrub` function sees the event first.
     pub(super) fn publish(&self, parts: EventParts) -> Recorded {
-        let RecorderState { queue, source, context, .. } = &*self.shared;
+        let RecorderState { queue, source, cluster_namespace, context, .. } = &*self.shared;
         let changes = context.changes(&parts.message);
         let now = context.clock.now().into();
         let number = name::number(&context.clock, &parts.involved_object.name, now);
-        let event = parts.into_event(number, now, source);
+        let event = parts.into_event(number, now, source, cluster_namespace);
         match queue {
             Destination::Bus(publisher) if !changes => self.outcome(publisher.try_publish(event)),
             _ => self.publish_changed(event),
