@@ -29,9 +29,9 @@ impl AsyncEventSink for Remote {
         self.store.create(event)
     }
 
-    async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         sleep(Duration::from_millis(1)).await;
-        self.store.update(event)
+        self.store.patch(event)
     }
 
     fn needed_thread(&self) -> Option<NeededThread> {
@@ -165,7 +165,7 @@ fn a_sink_around_others_needs_their_threads() {
         fn create(&self, event: &Event) -> Result<Event, SinkError> {
             Ok(event.clone())
         }
-        fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        fn patch(&self, event: &Event) -> Result<Event, SinkError> {
             Ok(event.clone())
         }
         fn needed_thread(&self) -> Option<NeededThread> {

@@ -46,7 +46,7 @@ impl NeededThread {
     ///         Ok(event.clone())
     ///     }
     ///
-    ///     async fn update(&self, event: &Event) -> Result<Event, SinkError> {
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event).await
     ///     }
     ///

@@ -15,6 +15,8 @@ mod api_server;
 mod cluster;
 mod events_v1;
 mod faults;
+mod kubectl;
+mod log;
 mod operator;
 mod recordings;
 mod references;
