@@ -102,7 +102,7 @@ pub fn to_memory(
         let pod = &pods[number as usize % pods.len()];
         recorder.event(pod, EventType::Warning, "BackOff", message(number))
     };
-    let elapsed = flow(events, record, || recording.stats().handled());
+    let elapsed = flow(events, record, || recording.stats().watcher.delivered);
     let stats = recording.stats();
     assert_eq!(sink.stats().created, stats.created);
     assert_eq!(stats.created + stats.updated, events);

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "recorder")]
+use std::{future::poll_fn, pin::pin, task::Poll};
 
 /// Runs user code and catches its panic. Returns `None` if the code panicked.
 pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
@@ -28,4 +30,15 @@ fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }
+}
+
+/// Runs a future to its end. Returns the text of the panic if the future panicked.
+#[cfg(feature = "recorder")]
+pub(crate) async fn catch_panic_in<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = pin!(future);
+    poll_fn(|context| match catch_panic_message(|| future.as_mut().poll(context)) {
+        Ok(progress) => progress.map(Ok),
+        Err(text) => Poll::Ready(Err(text)),
+    })
+    .await
 }

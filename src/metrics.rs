@@ -170,7 +170,6 @@ mod recorder {
         ("eventcast_correlator_events_total", "Events that the correlator has decided about, by decision."),
         ("eventcast_correlator_aggregated_total", "Events folded into one for a group."),
         ("eventcast_correlator_evicted_total", "What the correlator forgot to make room."),
-        ("eventcast_correlator_summaries_total", "Summaries of what the spam filter skipped."),
     ];
 
     pub(super) fn describe() {
@@ -273,7 +272,6 @@ mod recorder {
             counter!("eventcast_correlator_aggregated_total", "correlator" => name())
                 .absolute(self.aggregated);
             counter!("eventcast_correlator_evicted_total", "correlator" => name()).absolute(self.evicted);
-            counter!("eventcast_correlator_summaries_total", "correlator" => name()).absolute(self.summaries);
         }
     }
 }

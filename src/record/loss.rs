@@ -89,6 +89,9 @@ impl fmt::Display for LossReason {
 
 /// One or more events that were lost together, as `on_loss` receives them.
 ///
+/// A loss at a sink is what the store did not know at that time. A later write of the same stored
+/// event may carry the count, and the statistics then no longer count these events as lost.
+///
 /// `Display` and `Debug` show the place, the number of events, the reason of the loss, the object
 /// and the reason of the first event, and the cause. They do not show the event's message, which
 /// may hold data that does not belong in a log.

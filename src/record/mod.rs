@@ -31,7 +31,7 @@
 //! | `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
-//! | `CounterCell::filtered`, `CounterCell::summaries`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
+//! | `CounterCell::filtered`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
 //! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
 //! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //!

@@ -17,9 +17,15 @@ use crate::record::event::Timestamp;
 /// may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another one of the same key that has yet to be written, or be held
-///   by its [series](crate::record::RecordingBuilder::series). The counted event is then delivered
-///   already, and gets its outcome with that write.
+/// - An event may be counted on another one of the same key that has yet to be written, or be held:
+///   by its [series](crate::record::RecordingBuilder::series), because the
+///   [spam filter](crate::correlator::SpamFilter) stopped it, or because of
+///   [`update_every`](crate::record::RecordingBuilder::update_every). The counted event is then
+///   delivered already, and gets its outcome with the write that carries it.
+///
+/// `already_existed`, `rejected`, `exhausted` and `abandoned` may fall. A count includes all
+/// occurrences before it, so when the store accepts a later write of the same stored event, the
+/// events that were given up before count as updated and coalesced instead.
 ///
 /// # Examples
 ///
@@ -51,8 +57,9 @@ pub struct RecordingStats {
     pub created: u64,
     /// Events that were counted on a stored event.
     pub updated: u64,
-    /// Events that the spam filter held back. If an equal event passes later, its count includes
-    /// them. Until then, nothing in the store shows them.
+    /// Events that the spam filter stopped before any equal event had passed, so that the store
+    /// has no event of theirs. If an equal event passes later, its count includes them. A repeat of
+    /// an event that the store has is not among them: a later write carries its count.
     pub skipped: u64,
     /// Events given up because the sink already had an event of this name.
     pub already_existed: u64,
@@ -69,7 +76,7 @@ pub struct RecordingStats {
     pub recreated: u64,
     /// The part of `created` and `updated` that reached the store together with a later event of
     /// the same stored event, in one write. A sink that is slow or unavailable makes this number
-    /// grow, and so do the repeats that a series holds back.
+    /// grow, and so do the repeats that are held back or were refused before.
     pub coalesced: u64,
     /// The part of all delivered events that was folded into an event for a group of similar ones.
     pub aggregated: u64,

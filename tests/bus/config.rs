@@ -225,13 +225,13 @@ mod recorder {
         assert_round_trip(&aggregation);
 
         let filter: SpamFilter = read(
-            "burst = 5\nqps = 0.5\nexempt_warnings = true\nsummaries = true",
-            r#"{"burst":5,"qps":0.5,"exempt_warnings":true,"summaries":true}"#,
+            "burst = 5\nqps = 0.5\nexempt_warnings = true",
+            r#"{"burst":5,"qps":0.5,"exempt_warnings":true}"#,
         );
-        let set = SpamFilter::default().burst(5).qps(0.5).exempt_warnings(true).summaries(true);
+        let set = SpamFilter::default().burst(5).qps(0.5).exempt_warnings(true);
         assert_eq!(filter, set);
         assert_eq!((filter.get_burst(), filter.get_qps().to_string()), (5, "0.5".to_owned()));
-        assert_eq!([filter.get_exempt_warnings(), filter.get_summaries()], [true, true]);
+        assert!(filter.get_exempt_warnings());
         assert_round_trip(&filter);
 
         let options = toml::from_str::<CorrelatorOptions>(

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
-use eventcast::sink::MemorySinkOptions;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, Text};
 
@@ -51,6 +50,11 @@ fn created(correlation: Correlation) -> Event {
 
 fn updated(correlation: Correlation) -> Event {
     let Correlation::Update { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+fn held(correlation: Correlation) -> Event {
+    let Correlation::Held { event, .. } = correlation else { panic!("{correlation:?}") };
     event
 }
 
@@ -122,95 +126,67 @@ fn groups_of_one_moment_can_have_names_of_their_own() {
     }
 }
 
+/// A repeat that finds the budget used up is held with the count that the store lacks. An event
+/// that the store does not have is skipped, however often it is recorded.
 #[test]
-fn a_summary_tells_of_what_was_skipped() {
-    for with_key in [false, true] {
-        let mut options = filtering(|filter| filter.qps(1.0).summaries(true));
+fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
+    for (with_key, with_groups) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut options = filtering(|filter| filter.qps(1.0));
         if with_key {
             options = options.spam_key(|event| event.involved_object.name.clone());
         }
-        let (clock, correlator) = correlator(options);
-        let mut name = Text::default();
-        for (round, skipped) in [3, 1, 5].into_iter().enumerate() {
-            if round == 0 {
-                created(correlator.correlate(&event("m")));
-            }
-            for _ in 0..skipped {
-                assert!(matches!(correlator.correlate(&event("m")), Correlation::Skip(_)));
-            }
-            clock.advance(Duration::from_secs(10));
-            let Correlation::Summarized { summary, event: decision } = correlator.correlate(&event("m"))
-            else {
-                panic!("no summary");
-            };
-            let summary = if round == 0 { created(*summary) } else { updated(*summary) };
-            let plural = if skipped == 1 { "" } else { "s" };
-            assert_eq!(summary.message, *format!("{skipped} event{plural} suppressed"));
-            assert_eq!(
-                (&*summary.reason, summary.count),
-                ("EventsSuppressed", i32::try_from(round).unwrap() + 1)
-            );
-            assert_eq!(summary.involved_object, event("m").involved_object);
-            assert_eq!((summary.source, summary.type_), (event("m").source, "Normal".into()));
-            if round == 0 {
-                name = summary.metadata.name.clone();
-                assert!(name.starts_with("web-0."));
-            }
-            assert_eq!(summary.metadata.name, name);
-            // The event has the same contents as without the summary: its count includes the
-            // skipped events.
-            assert!(updated(*decision).count > skipped);
+        if with_groups {
+            options = options.aggregate_key(|event| (event.reason.clone(), event.message.clone()));
         }
+        let (clock, correlator) = correlator(options);
+        let first = created(correlator.correlate_or_hold(&event("m")));
+        for count in 2..5 {
+            clock.advance(Duration::from_millis(100));
+            let mut again = event("m");
+            again.metadata.name = "web-0.2".into();
+            again.last_timestamp = Some(clock.clock().now().into());
+            let held = held(correlator.correlate_or_hold(&again));
+            assert_eq!((held.count, held.last_timestamp), (count, again.last_timestamp));
+            assert_eq!(held.metadata.name, first.metadata.name);
+            assert!(matches!(correlator.correlate_or_hold(&event("new")), Correlation::Skip(_)));
+        }
+        assert!(matches!(correlator.correlate(&event("m")), Correlation::Skip(_)), "it is not asked to hold");
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(updated(correlator.correlate_or_hold(&event("m"))).count, 6);
+        clock.advance(Duration::from_secs(10));
+        // From the first write on, the store has this one as well.
+        assert_eq!(updated(correlator.correlate_or_hold(&event("new"))).count, 4);
+        assert_eq!(held(correlator.correlate_or_hold(&event("new"))).count, 5);
         let stats = correlator.stats();
-        assert_eq!(stats.summaries, 3);
-        assert_eq!(stats.created, 1);
-        assert!(stats.to_string().ends_with(", summaries 3"), "{stats}");
-        assert_eq!(stats.created + stats.updated + stats.filtered, 1 + 3 + 1 + 5 + 3);
+        assert_eq!((stats.created, stats.updated, stats.filtered), (1, 2, 8), "{stats}");
     }
 }
 
 #[test]
-fn without_being_asked_there_is_no_summary() {
-    let (clock, correlator) = correlator(filtering(|filter| filter.qps(1.0)));
-    created(correlator.correlate(&event("m")));
-    assert!(matches!(correlator.correlate(&event("m")), Correlation::Skip(_)));
-    clock.advance(Duration::from_secs(10));
-    assert_eq!(updated(correlator.correlate(&event("m"))).count, 3);
-    assert_eq!(correlator.stats().summaries, 0);
+fn a_held_repeat_of_a_group_has_the_latest_message() {
+    for with_key in [false, true] {
+        let mut options = folding(|aggregation| aggregation).spam_filter(SpamFilter::default().burst(1));
+        if with_key {
+            options = options.aggregate_key(|event| (event.reason.clone(), event.message.clone()));
+        }
+        let (_, correlator) = correlator(options);
+        let first = created(correlator.correlate_or_hold(&event("a")));
+        let held = held(correlator.correlate_or_hold(&event("b")));
+        assert_eq!((held.count, &*held.message), (2, "(combined from similar events): b"));
+        assert_eq!(held.metadata.name, first.metadata.name);
+    }
 }
 
-/// A recording writes both the summary and the event, and its counters count only the event.
+/// An event that an answer of the store brings back is in the store.
 #[test]
-fn a_recording_stores_the_summary() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-    let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
-    let events = EventBroadcaster::builder()
-        .clock(clock.clock())
-        .correlator(filtering(|filter| filter.qps(1.0).summaries(true)))
-        .build()
-        .unwrap();
-    let recording = events.start_recording_to_sink(store.clone()).unwrap();
-    let recorder = events.new_recorder("kubelet");
-    let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
-    for _ in 0..4 {
-        recorder.event(&pod, eventcast::EventType::Normal, "BackOff", "restarting");
-    }
-    events.flush(Duration::from_secs(30)).unwrap();
-    clock.advance(Duration::from_secs(10));
-    recorder.event(&pod, eventcast::EventType::Normal, "BackOff", "restarting");
-    events.flush(Duration::from_secs(30)).unwrap();
-    let mut stored: Vec<(Text, Text, i32)> =
-        store.events().into_iter().map(|event| (event.reason, event.message, event.count)).collect();
-    stored.sort();
-    assert_eq!(
-        stored,
-        [
-            ("BackOff".into(), "restarting".into(), 5),
-            ("EventsSuppressed".into(), "3 events suppressed".into(), 1)
-        ]
-    );
-    let stats = recording.stats();
-    assert_eq!((stats.created, stats.updated, stats.skipped, stats.handled()), (1, 1, 3, 5));
+fn a_confirmed_event_is_held_although_the_correlator_had_forgotten_it() {
+    let (_, correlator) = correlator(filtering(|filter| filter).lru_cache_size(1));
+    let Correlation::Create { event: stored, key } = correlator.correlate_or_hold(&event("m")) else {
+        panic!()
+    };
+    assert!(matches!(correlator.correlate_or_hold(&event("other")), Correlation::Skip(_)));
+    correlator.confirm(key, &stored);
+    assert_eq!(held(correlator.correlate_or_hold(&event("m"))).count, 2);
 }
 
 /// 40 warnings about one object: the default budget lets 25 pass, and the hook gets the others.
@@ -270,7 +246,8 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
     }
     events.flush(Duration::from_secs(30)).unwrap();
     let stats = recording.stats();
-    assert_eq!((stats.created, stats.skipped, stats.rejected, stats.panics), (1, 3, 0, 3));
+    assert_eq!((stats.created, stats.updated, stats.skipped), (1, 3, 0));
+    assert_eq!((stats.rejected, stats.panics), (0, 3));
     assert_eq!((calls.load(Ordering::SeqCst), lost.load(Ordering::SeqCst)), (3, 0));
 }
 
@@ -317,15 +294,15 @@ fn without_stages_only_equal_events_are_counted() {
 #[test]
 fn all_of_it_can_be_configured() {
     let json = r#"{"aggregation": {"keep_metadata": true, "keep_stored_name": true, "own_names": true},
-        "spam_filter": {"exempt_warnings": true, "summaries": true}}"#;
+        "spam_filter": {"exempt_warnings": true}}"#;
     let options: CorrelatorOptions = serde_json::from_str(json).unwrap();
     let aggregation = options.get_aggregation().unwrap();
     let extras = |of: Aggregation| [of.get_keep_metadata(), of.get_keep_stored_name(), of.get_own_names()];
     assert_eq!(extras(aggregation), [true; 3]);
     let filter = options.get_spam_filter().unwrap();
-    assert!(filter.get_exempt_warnings() && filter.get_summaries());
+    assert!(filter.get_exempt_warnings());
     assert_eq!((aggregation.get_max_events(), filter.get_burst()), (10, 25));
     let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
     assert_eq!(extras(aggregation), [false; 3]);
-    assert!(!filter.get_exempt_warnings() && !filter.get_summaries());
+    assert!(!filter.get_exempt_warnings());
 }

@@ -335,7 +335,7 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_wait_in_a_circle() {
             let options = CorrelatorOptions::default()
                 .lru_cache_size(size as usize)
                 .aggregation(Aggregation::default().max_events(2))
-                .spam_filter(SpamFilter::default().burst(2).qps(1_000.0).summaries(true));
+                .spam_filter(SpamFilter::default().burst(2).qps(1_000.0));
             let own_keys = options
                 .clone()
                 .aggregate_key(|event| (event.reason.clone(), event.message.clone()))

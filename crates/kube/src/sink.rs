@@ -371,6 +371,12 @@ impl EventSink for KubernetesSink {
         self.runtime.needed_thread()
     }
 
+    /// Returns `None`: each write is a request to the server, so a count that the spam filter
+    /// stopped is written only at a flush and at the end.
+    fn refresh_every(&self) -> Option<Duration> {
+        None
+    }
+
     /// Performs a few operations at the same time, in no order. If one gets no answer in time, the
     /// sink does not send those that have not begun.
     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -212,11 +212,6 @@ impl Turn<'_> {
         (result, Debt { owed, victims, now })
     }
 
-    /// Returns the hash of the base.
-    pub(super) fn hash(&self) -> u64 {
-        self.uses.base
-    }
-
     pub(super) fn bucket(&mut self, make: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.entries.budgets.entry(self.uses.base, &mut self.uses, |_| true, make)
     }

@@ -19,7 +19,6 @@ struct CounterCell {
     updated: AtomicU64,
     aggregated: AtomicU64,
     filtered: AtomicU64,
-    summaries: AtomicU64,
     evicted: AtomicU64,
 }
 
@@ -40,10 +39,6 @@ impl CorrelatorCounters {
         });
     }
 
-    pub(super) fn summarized(&self) {
-        count(&self.cell().summaries);
-    }
-
     pub(super) fn evicted(&self, entries: u64) {
         if entries > 0 {
             // Relaxed: a count.
@@ -59,7 +54,6 @@ impl CorrelatorCounters {
             stats.updated += cell.updated.load(Ordering::Relaxed);
             stats.aggregated += cell.aggregated.load(Ordering::Relaxed);
             stats.filtered += cell.filtered.load(Ordering::Relaxed);
-            stats.summaries += cell.summaries.load(Ordering::Relaxed);
             stats.evicted += cell.evicted.load(Ordering::Relaxed);
         }
         stats

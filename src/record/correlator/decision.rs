@@ -19,10 +19,6 @@ use crate::record::event::Event;
 ///     match decision {
 ///         Correlation::Create { event, key } => correlator.confirm(key, &sink.create(&event)?),
 ///         Correlation::Update { event, key } => correlator.confirm(key, &sink.patch(&event)?),
-///         Correlation::Summarized { summary, event } => {
-///             store(sink, correlator, *summary)?;
-///             store(sink, correlator, *event)?;
-///         }
 ///         _ => {}
 ///     }
 ///     Ok(())
@@ -60,14 +56,15 @@ pub enum Correlation {
     },
     /// Do nothing. The event has been counted.
     Skip(SkipReason),
-    /// Do two things, because events of this budget were skipped before. Only
-    /// [`SpamFilter::summaries`](super::SpamFilter::summaries) leads to this answer.
-    Summarized {
-        /// The decision about the summary, the event that says how many were skipped. The summary
-        /// is to be created, or is an update of the summary before.
-        summary: Box<Correlation>,
-        /// The decision about the event that was correlated.
-        event: Box<Correlation>,
+    /// Do nothing now, because the budget is used up. The store has the event and does not know
+    /// this count yet. Only
+    /// [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this answer.
+    Held {
+        /// The event as it should be in the store in the end, as in [`Update`](Self::Update).
+        event: Event,
+        /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). Later answers
+        /// with an equal key replace this one.
+        key: CorrelationKey,
     },
 }
 
@@ -105,7 +102,7 @@ impl fmt::Display for SkipReason {
 /// The counters of what a correlator has decided so far, in events.
 ///
 /// While no call is running, `created` + `updated` + `filtered` is the number of events that were
-/// correlated. Summaries are not among them.
+/// correlated.
 ///
 /// # Examples
 ///
@@ -130,25 +127,19 @@ pub struct CorrelatorStats {
     /// Events that were folded into one that stands for a group, even if the spam filter then
     /// skipped them.
     pub aggregated: u64,
-    /// Events that the spam filter skipped.
+    /// Events that the spam filter skipped or held back.
     pub filtered: u64,
     /// Entries of the caches that were forgotten to make room. If this grows, counts start again
     /// from one, budgets are full again, and `lru_cache_size` is too small.
     pub evicted: u64,
-    /// Summaries of skipped events.
-    pub summaries: u64,
 }
 
 impl fmt::Display for CorrelatorStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { created, updated, aggregated, filtered, evicted, summaries } = self;
+        let Self { created, updated, aggregated, filtered, evicted } = self;
         write!(
             f,
             "created {created}, updated {updated}, aggregated {aggregated}, filtered {filtered}, evicted {evicted}"
-        )?;
-        if *summaries > 0 {
-            write!(f, ", summaries {summaries}")?;
-        }
-        Ok(())
+        )
     }
 }

@@ -101,8 +101,6 @@ pub(super) enum Kind {
     /// The event that stands for a group of similar events. These have the same base, reason and
     /// reporter, or the same text that the user's function returned.
     Group,
-    /// The summaries of a budget.
-    Summary,
     /// An event that no correlator decides about. Its first name is the key.
     Single,
 }
@@ -130,12 +128,6 @@ impl<'a> KeyRef<'a> {
     /// Returns the key of a group by the user's function. Its base says all.
     pub(super) fn custom_group(hash: u64) -> Self {
         Self { kind: Kind::Group, hash, fields: NO_FIELDS }
-    }
-
-    /// Returns the key of the summaries of a budget.
-    pub(super) fn summary(hash: u64) -> Self {
-        // Any number except the base's hash would do.
-        Self { kind: Kind::Summary, hash: hash.rotate_left(17), fields: NO_FIELDS }
     }
 
     pub(super) fn is(&self, key: &Key) -> bool {
@@ -236,7 +228,6 @@ impl fmt::Debug for CorrelationKey {
             (Kind::Event, _) => "Event",
             (Kind::Group, Base::Fields(_)) => "Aggregate",
             (Kind::Group, Base::Custom(_)) => "Custom",
-            (Kind::Summary, _) => "Summary",
             (Kind::Single, _) => "Single",
         };
         f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()

@@ -177,8 +177,59 @@ impl EventCorrelator {
     /// ```
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
-        let decision = self.decide(event);
+        let decision = self.decide(event, false);
         if matches!(decision, Correlation::Skip(_)) {
+            self.report_skip(event);
+        }
+        decision
+    }
+
+    /// Does what [`correlate`](Self::correlate) does, but answers with [`Correlation::Held`]
+    /// instead of [`Correlation::Skip`] if the store has the event, and only its new count is
+    /// missing there.
+    ///
+    /// Keep the newest held event of each key. Write it when you want the store to have the true
+    /// count, and at the end. A later answer with the same key replaces what you keep, because its
+    /// count includes all occurrences before it. A recording does the same.
+    ///
+    /// # Panics
+    ///
+    /// As [`correlate`](Self::correlate). The function for the message of a group runs for held
+    /// events too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink};
+    /// use std::collections::HashMap;
+    ///
+    /// let (correlator, store) = (EventCorrelator::new(CorrelatorOptions::default())?, MemorySink::new());
+    /// let mut held = HashMap::new();
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.count = 1;
+    /// for _ in 0..60 {
+    ///     match correlator.correlate_or_hold(&event) {
+    ///         Correlation::Create { event, key } => correlator.confirm(key, &store.create(&event)?),
+    ///         Correlation::Update { event, key } => {
+    ///             held.remove(&key);
+    ///             correlator.confirm(key, &store.patch(&event)?);
+    ///         }
+    ///         Correlation::Held { event, key } => drop(held.insert(key, event)),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// assert_eq!(store.events()[0].count, 25, "the budget is used up");
+    /// for (key, event) in held.drain() {
+    ///     correlator.confirm(key, &store.patch(&event)?);
+    /// }
+    /// assert_eq!(store.events()[0].count, 60);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn correlate_or_hold(&self, event: &Event) -> Correlation {
+        let decision = self.decide(event, true);
+        if matches!(decision, Correlation::Skip(_) | Correlation::Held { .. }) {
             self.report_skip(event);
         }
         decision
@@ -189,8 +240,9 @@ impl EventCorrelator {
         self.on_skip.as_ref().is_some_and(|hook| catch_panic(|| hook(event)).is_none())
     }
 
-    /// Does what [`correlate`](Self::correlate) does, without the hook for skipped events.
-    pub(crate) fn decide(&self, event: &Event) -> Correlation {
+    /// Decides about one event, without the hook for skipped events. `holds` says whether a repeat
+    /// of an event that has passed is held instead of skipped.
+    pub(crate) fn decide(&self, event: &Event, holds: bool) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let lookup = Lookup::of(event, now, self.caches.hasher());
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
@@ -198,15 +250,14 @@ impl EventCorrelator {
             None => Fold::ByFields,
             Some(texts) => Fold::Done(self.fold_custom(&lookup, &texts)),
         };
-        let (mut budget, Observed { is_folded, is_repeat, entry }) =
-            self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |turn| {
-                self.pass(&lookup, fold, turn)
-            });
-        let skip = || {
+        let (mut passes, observed) = self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |turn| {
+            self.pass(&lookup, fold, holds, turn)
+        });
+        let Observed { is_folded, is_repeat, is_known, is_noted, entry } = observed;
+        let Some(entry) = entry else {
             self.counters.decided(is_folded, false, is_repeat);
-            Correlation::Skip(SkipReason::SpamFilter)
+            return Correlation::Skip(SkipReason::SpamFilter);
         };
-        let Some(entry) = entry else { return skip() };
         let mut event = match &self.aggregator {
             Some(aggregator) if is_folded => aggregator.combined(event, now),
             _ => event.clone(),
@@ -214,18 +265,21 @@ impl EventCorrelator {
         let key = CorrelationKey(entry.carry_over_to(&mut event));
         // The user's function makes the key of the event as it would be stored.
         if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
-            budget = self.pass_custom(&lookup, filter, &event);
-            if matches!(budget, Budget::Exhausted) {
-                return skip();
-            }
+            passes = self.pass_custom(&lookup, filter, &event);
         }
-        self.counters.decided(is_folded, true, is_repeat);
-        let decision =
-            if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } };
-        match budget {
-            Budget::Resumed(summary) => self.summarized(&lookup, *summary, decision),
-            _ => decision,
+        self.counters.decided(is_folded, passes, is_repeat);
+        if !passes {
+            let is_held = holds && is_repeat && is_known;
+            return if is_held {
+                Correlation::Held { event, key }
+            } else {
+                Correlation::Skip(SkipReason::SpamFilter)
+            };
         }
+        if !is_noted {
+            self.with_base_of(&key, |turn| turn.find_event(&key.0).map(Seen::pass));
+        }
+        if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
 
     /// Remembers the store's answer to the decision with this key: the resource version, and the
@@ -324,14 +378,16 @@ impl EventCorrelator {
         self.with(key.0.base_hash, key.0.base_ref(), work)
     }
 
-    /// Runs the stages whose keys are made of the event's own fields.
-    fn pass(&self, lookup: &Lookup<'_>, fold: Fold, turn: &mut Turn<'_>) -> (Budget, Observed) {
+    /// Runs the stages whose keys are made of the event's own fields. Returns whether the event
+    /// passes the spam filter, as far as that is known by then.
+    fn pass(&self, lookup: &Lookup<'_>, fold: Fold, holds: bool, turn: &mut Turn<'_>) -> (bool, Observed) {
         let Lookup { event, hashes, now, .. } = *lookup;
-        let budget = match &self.filter {
-            Some(filter) if !filter.has_custom_key() => self.budget(lookup, filter, turn),
-            _ => Budget::Allowed,
+        let (passes, is_certain) = match &self.filter {
+            Some(filter) if filter.has_custom_key() => (true, false),
+            Some(filter) => (has_budget(lookup, filter, turn), true),
+            None => (true, true),
         };
-        let is_skipped = matches!(budget, Budget::Exhausted);
+        let notes = passes && is_certain;
         let folded = match (fold, &self.aggregator) {
             (Fold::Done(folded), _) => folded,
             (Fold::ByFields, None) => None,
@@ -339,39 +395,26 @@ impl EventCorrelator {
                 let key = KeyRef::group(lookup);
                 let group = turn.group(key, || Group::new(now));
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
-                is_folded.then(|| self.observe_group(lookup, key, turn))
+                is_folded.then(|| self.observe_group(lookup, key, notes, turn))
             }
         };
         let mut observed = folded.unwrap_or_else(|| {
             let EventEntry { key, seen } = turn.event(KeyRef::event(lookup));
-            let is_repeat = seen.count();
+            let (is_repeat, is_known) = (seen.count(), seen.has_passed());
             if !is_repeat {
                 seen.store(event);
             }
+            if notes {
+                seen.pass();
+            }
             // An event that is skipped costs no copies.
             let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored()) };
-            Observed { is_folded: false, is_repeat, entry: (!is_skipped).then(entry) }
+            let entry = (passes || holds && is_repeat && is_known).then(entry);
+            Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed(), entry }
         });
-        observed.entry = observed.entry.filter(|_| !is_skipped);
-        (budget, observed)
-    }
-
-    /// Runs the last stage.
-    fn budget(&self, lookup: &Lookup<'_>, filter: &BucketRules, turn: &mut Turn<'_>) -> Budget {
-        let bucket = turn.bucket(|| filter.full(lookup.now));
-        if filter.exempts(lookup.event) {
-            return Budget::Allowed;
-        }
-        match filter.take(bucket, lookup.now) {
-            None => Budget::Exhausted,
-            Some(0) => Budget::Allowed,
-            // The summary is counted like any event.
-            Some(skipped) => {
-                let key = KeyRef::summary(turn.hash());
-                let (is_repeat, summary) = self.observe_own(lookup, key, turn, Numbers::take);
-                Budget::Resumed(Box::new((skipped, is_repeat, summary)))
-            }
-        }
+        let is_wanted = passes || holds && observed.is_repeat && observed.is_known;
+        observed.entry = observed.entry.filter(|_| is_wanted);
+        (passes, observed)
     }
 
     /// Runs the first two stages with the keys that the user's function made. Returns `None` if the
@@ -383,69 +426,49 @@ impl EventCorrelator {
             let key = KeyRef::custom_group(hash);
             let group = turn.group(key, || Group::new(lookup.now));
             let is_folded = aggregator.folds(group, member, member_hash, lookup.now);
-            is_folded.then(|| self.observe_group(lookup, key, turn))
+            is_folded.then(|| self.observe_group(lookup, key, false, turn))
         })
     }
 
-    /// Runs the second stage for the event that stands for a group.
-    fn observe_group(&self, lookup: &Lookup<'_>, key: KeyRef<'_>, turn: &mut Turn<'_>) -> Observed {
-        let number = match &self.aggregator {
-            Some(aggregator) if aggregator.has_own_names() => Numbers::take,
-            _ => Numbers::share,
-        };
-        let (is_repeat, entry) = self.observe_own(lookup, key, turn, number);
-        Observed { is_folded: true, is_repeat, entry: Some(entry) }
-    }
-
-    /// Counts an event that the correlator makes itself, or names a new one. The name is made of
-    /// the moment, as in client-go, but is never one that a recorder has given to an event. Returns
-    /// whether it was counted.
-    fn observe_own(
+    /// Runs the second stage for the event that stands for a group. `notes` says whether the event
+    /// is known to pass the last stage. The event's name is made of the moment, as in client-go,
+    /// but is never one that a recorder has given to an event.
+    fn observe_group(
         &self,
         lookup: &Lookup<'_>,
         key: KeyRef<'_>,
+        notes: bool,
         turn: &mut Turn<'_>,
-        number: fn(&Numbers, u64, u64) -> u64,
-    ) -> (bool, ObservedEntry) {
+    ) -> Observed {
         let EventEntry { key, seen } = turn.event(key);
-        let is_repeat = seen.count();
+        let (is_repeat, is_known) = (seen.count(), seen.has_passed());
         if !is_repeat {
+            let has_own_names = self.aggregator.as_ref().is_some_and(Aggregator::has_own_names);
+            let number: fn(&Numbers, u64, u64) -> u64 =
+                if has_own_names { Numbers::take } else { Numbers::share };
             let object = &lookup.event.involved_object.name;
             let number = number(self.clock.numbers(), name::hash(object), lookup.now.name_number());
             seen.store_own(name::plain(object, number), lookup.now);
         }
-        (is_repeat, ObservedEntry { key: key.clone(), stored: Some(seen.stored()) })
+        if notes {
+            seen.pass();
+        }
+        let entry = Some(ObservedEntry { key: key.clone(), stored: Some(seen.stored()) });
+        Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed(), entry }
     }
 
     /// Runs the last stage with the user's key, which is made of the event as it would be stored.
-    fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> Budget {
-        let Some(budget) = filter.custom_key(result) else { return Budget::Allowed };
+    fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> bool {
+        let Some(budget) = filter.custom_key(result) else { return true };
         let hash = text_hash(&budget, self.caches.hasher());
-        self.with(hash, BaseRef::Custom(&budget), |turn| self.budget(lookup, filter, turn))
-    }
-
-    fn summarized(
-        &self,
-        lookup: &Lookup<'_>,
-        (skipped, is_repeat, entry): (u64, bool, ObservedEntry),
-        decision: Correlation,
-    ) -> Correlation {
-        self.counters.summarized();
-        let mut event = BucketRules::summary(lookup.event, skipped, lookup.now);
-        let key = CorrelationKey(entry.carry_over_to(&mut event));
-        let summary =
-            if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } };
-        Correlation::Summarized { summary: Box::new(summary), event: Box::new(decision) }
+        self.with(hash, BaseRef::Custom(&budget), |turn| has_budget(lookup, filter, turn))
     }
 }
 
-/// The verdict of the spam filter.
-enum Budget {
-    Allowed,
-    Exhausted,
-    /// Allowed again after events were skipped. A summary says how many: their number comes first,
-    /// then whether there was a summary before, and the summary's entry.
-    Resumed(Box<(u64, bool, ObservedEntry)>),
+/// Runs the last stage. Returns whether the event passes.
+fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, turn: &mut Turn<'_>) -> bool {
+    let bucket = turn.bucket(|| filter.full(lookup.now));
+    filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
 }
 
 /// The answer of the first stage, or the way to it.

@@ -6,18 +6,22 @@ use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Arc;
 
 /// The known state of an event that has been seen, as it should be in the store.
-pub(super) struct Seen(Stored);
+pub(super) struct Seen {
+    stored: Stored,
+    /// Whether an occurrence has passed the spam filter, so that the store has the event, or will.
+    has_passed: bool,
+}
 
 impl Seen {
     /// Returns the state of an event that has not been seen, which has a count of zero. An event
     /// that came with a count of zero or less therefore counts as new again.
     pub(super) fn nothing() -> Self {
-        Self(Stored::default())
+        Self { stored: Stored::default(), has_passed: false }
     }
 
     /// Counts one more occurrence if the event has been seen before. Returns whether it has.
     pub(super) fn count(&mut self) -> bool {
-        let count = &mut self.0.count;
+        let count = &mut self.stored.count;
         let is_repeat = *count > 0;
         if is_repeat {
             *count = count.saturating_add(1);
@@ -27,36 +31,47 @@ impl Seen {
 
     /// Returns the fields for the repeat that has just been counted.
     pub(super) fn stored(&self) -> Stored {
-        self.0.clone()
+        self.stored.clone()
+    }
+
+    /// Returns whether an occurrence has passed the spam filter.
+    pub(super) fn has_passed(&self) -> bool {
+        self.has_passed
+    }
+
+    /// Notes that an occurrence has passed the spam filter.
+    pub(super) fn pass(&mut self) {
+        self.has_passed = true;
     }
 
     /// Remembers an event as stored.
     pub(super) fn store(&mut self, event: &Event) {
-        self.0 = Stored::from(event);
+        self.stored = Stored::from(event);
     }
 
     /// Remembers the first occurrence of an event that the correlator made itself as stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
-        self.0 = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
+        self.stored = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
     }
 
     pub(super) fn name(&self) -> &Text {
-        &self.0.name
+        &self.stored.name
     }
 
     pub(super) fn rename(&mut self, name: Text) {
-        self.0.name = name;
+        self.stored.name = name;
     }
 
     /// Remembers what the store made of an event. If `keeps_name`, an event that has been seen
     /// keeps its name.
     pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {
-        let before = self.0.count;
+        let before = self.stored.count;
         // client-go never learns the name under which an event that stands for a group was stored.
-        let name = if keeps_name && before > 0 { &self.0.name } else { &stored.name }.clone();
+        let name = if keeps_name && before > 0 { &self.stored.name } else { &stored.name }.clone();
         // An answer may come after the next occurrence has been counted, and a count never
         // decreases.
-        self.0 = Stored {
+        self.has_passed = true;
+        self.stored = Stored {
             name,
             resource_version: stored.resource_version.clone(),
             count: before.max(stored.count),
@@ -66,10 +81,15 @@ impl Seen {
 }
 
 /// The answer of the second stage.
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Observed {
     pub(super) is_folded: bool,
     pub(super) is_repeat: bool,
-    /// `None` for an event that the last stage skips.
+    /// Whether an earlier occurrence has passed the spam filter.
+    pub(super) is_known: bool,
+    /// Whether the entry knows that this one or an earlier one has passed.
+    pub(super) is_noted: bool,
+    /// `None` for an event about which nothing is to be written.
     pub(super) entry: Option<ObservedEntry>,
 }
 

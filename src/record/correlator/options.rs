@@ -178,7 +178,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets a hook for every event that the spam filter skips. There is no hook by default.
+    /// Sets a hook for every event that the spam filter skips or holds back. There is no hook by
+    /// default.
     ///
     /// The hook gets the event as it came to the correlator. It runs on the thread that correlates,
     /// which is a recording's own thread if the options are a recording's, outside every lock of

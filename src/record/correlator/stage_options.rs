@@ -58,17 +58,24 @@ pub struct Aggregation {
 /// All reasons of that type share the budget, so a flood of one reason uses it up for the others.
 /// [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a budget of its own.
 ///
-/// With the default budget, 25 events pass at once, and then one in five minutes. All others are
-/// skipped: a sink never gets them. A recording counts them in
-/// [`skipped`](crate::stats::RecordingStats::skipped), and does not report them to `on_loss`. There
-/// are four ways to change this:
+/// With the default budget, 25 events pass at once, and then one in five minutes. What happens to
+/// the others depends on the store:
+///
+/// - If the store has the event, the recording holds its count back and writes it later: at a
+///   flush, at the end, after
+///   [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the next equal
+///   event that passes. This write uses no budget. The count and the last time in the store are
+///   then exact, and the events count as updated.
+/// - If no equal event has passed, the event is skipped: a sink never gets it. A recording counts
+///   it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to `on_loss`.
+///
+/// There are four ways to change this:
 ///
 /// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) switches the filter off, so
 ///   nothing is skipped.
 /// - [`burst`](Self::burst) and [`qps`](Self::qps) make the budget larger.
 /// - [`exempt_warnings`](Self::exempt_warnings) lets all warnings pass.
-/// - [`on_skip`](crate::CorrelatorOptions::on_skip) reports each event that is skipped, and
-///   [`summaries`](Self::summaries) writes their number to the sink.
+/// - [`on_skip`](crate::CorrelatorOptions::on_skip) reports each event that does not pass.
 ///
 /// # Examples
 ///
@@ -107,7 +114,6 @@ pub struct SpamFilter {
     #[serde(alias = "QPS")]
     pub(super) qps: f32,
     pub(super) exempt_warnings: bool,
-    pub(super) summaries: bool,
 }
 
 object_only!(Aggregation, SpamFilter);
@@ -126,7 +132,7 @@ impl Default for Aggregation {
 
 impl Default for SpamFilter {
     fn default() -> Self {
-        Self { burst: 25, qps: 1.0 / 300.0, exempt_warnings: false, summaries: false }
+        Self { burst: 25, qps: 1.0 / 300.0, exempt_warnings: false }
     }
 }
 
@@ -323,41 +329,6 @@ impl SpamFilter {
         self
     }
 
-    /// Sets whether the first event that passes after others were skipped brings a summary. A
-    /// summary is an event with the reason `EventsSuppressed` and a message such as
-    /// `7 events suppressed`. See [`Correlation::Summarized`](super::Correlation::Summarized).
-    /// Default false.
-    ///
-    /// Skipped events have no summary if no event of their budget passes later, or if their budget
-    /// is forgotten to make room.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
-    /// use eventcast::testing::FakeClock;
-    /// use eventcast::{CorrelatorOptions, Event};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    /// let filter = SpamFilter::default().burst(1).qps(1.0).summaries(true);
-    /// let options = CorrelatorOptions::default().spam_filter(filter).clock(clock.clock());
-    /// let correlator = EventCorrelator::new(options)?;
-    /// for _ in 0..3 {
-    ///     correlator.correlate(&Event::default());
-    /// }
-    /// clock.advance(Duration::from_secs(1));
-    /// let decision = correlator.correlate(&Event::default());
-    /// let Correlation::Summarized { summary, .. } = decision else { panic!() };
-    /// let Correlation::Create { event, .. } = *summary else { panic!() };
-    /// assert_eq!(event.message, "2 events suppressed");
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn summaries(mut self, writes: bool) -> Self {
-        self.summaries = writes;
-        self
-    }
-
     /// Returns the number of events that may come at once.
     pub fn get_burst(&self) -> u32 {
         self.burst
@@ -371,11 +342,6 @@ impl SpamFilter {
     /// Returns whether warnings always pass.
     pub fn get_exempt_warnings(&self) -> bool {
         self.exempt_warnings
-    }
-
-    /// Returns whether summaries of skipped events are written.
-    pub fn get_summaries(&self) -> bool {
-        self.summaries
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {

@@ -4,25 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::bus::WatchBuilder;
-use crate::error::{BuildError, WatchError};
 use crate::policy::OverflowPolicy;
-use crate::record::correlator::{CorrelatorOptions, EventCorrelator};
+use crate::record::correlator::CorrelatorOptions;
 use crate::record::event::Event;
-use crate::record::series::{SeriesMemory, SeriesOptions};
-use crate::record::sink::{EventSink, SinkError, WriteOrder};
-use crate::record::stats::RecordingStats;
-use crate::sync::{Arc, Mutex};
+use crate::record::series::SeriesOptions;
+use crate::record::sink::{SinkError, WriteOrder};
 
-use super::alerts::{Alerts, Outage, OutageHook};
-use super::breaker::CircuitBreaker;
-use super::driver::Driver;
-use super::handle::{RecordingHandle, Recordings};
-use super::pending::PendingWrites;
+use super::alerts::{Outage, OutageHook};
+use super::handle::Recordings;
 use super::retry::{RetryIf, RetryPolicy};
-use super::writers::Writers;
-
-/// The largest number of workers that a recording can be asked to have.
-const MAX_WORKERS: usize = 256;
 
 /// A builder for a recording that differs from the broadcaster's defaults. [`start`](Self::start)
 /// starts the recording.
@@ -48,23 +38,33 @@ const MAX_WORKERS: usize = 256;
 /// ```
 #[must_use = "nothing is recorded until `start`"]
 pub struct RecordingBuilder<'b> {
-    watch: WatchBuilder<'b, Event>,
-    correlator: CorrelatorOptions,
-    series: SeriesChoice,
-    retry: RetryPolicy,
-    retry_if: Option<RetryIf>,
-    on_outage: Option<OutageHook>,
-    workers: usize,
-    order: Option<WriteOrder>,
-    recordings: &'b Recordings,
+    pub(super) watch: WatchBuilder<'b, Event>,
+    pub(super) correlator: CorrelatorOptions,
+    pub(super) series: Choice<SeriesOptions>,
+    pub(super) update_every: Option<Duration>,
+    pub(super) refresh_every: Choice<Duration>,
+    pub(super) retry: RetryPolicy,
+    pub(super) retry_if: Option<RetryIf>,
+    pub(super) on_outage: Option<OutageHook>,
+    pub(super) workers: usize,
+    pub(super) order: Option<WriteOrder>,
+    pub(super) recordings: &'b Recordings,
 }
 
-/// How events that have an event time are counted.
+/// An option that may be off, and whose default depends on the sink.
 #[derive(Debug)]
-enum SeriesChoice {
-    /// As it suits the order of the writes.
+pub(super) enum Choice<T> {
     Default,
-    Set(Option<SeriesOptions>),
+    Set(Option<T>),
+}
+
+impl<T> Choice<T> {
+    pub(super) fn unwrap_or_else(self, default: impl FnOnce() -> Option<T>) -> Option<T> {
+        match self {
+            Self::Default => default(),
+            Self::Set(value) => value,
+        }
+    }
 }
 
 impl<'b> RecordingBuilder<'b> {
@@ -79,7 +79,9 @@ impl<'b> RecordingBuilder<'b> {
         Self {
             watch,
             correlator,
-            series: SeriesChoice::Default,
+            series: Choice::Default,
+            update_every: None,
+            refresh_every: Choice::Default,
             retry,
             retry_if: None,
             on_outage: None,
@@ -232,7 +234,70 @@ impl<'b> RecordingBuilder<'b> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn series(mut self, options: impl Into<Option<SeriesOptions>>) -> Self {
-        self.series = SeriesChoice::Set(options.into());
+        self.series = Choice::Set(options.into());
+        self
+    }
+
+    /// Sets the shortest time between two writes of one stored event, so that a count that grows
+    /// fast costs few writes. 1 ms or more. Default `None`: each repeat that the spam filter passes
+    /// is written.
+    ///
+    /// A repeat that follows too soon is counted and held. The last count is written when the time
+    /// is over. It is written earlier at a flush and at the end, and for the key that has the least
+    /// time left if the counts of more keys are held than
+    /// [`lru_cache_size`](CorrelatorOptions::lru_cache_size). An event that is held takes no space
+    /// in the queue. For events with an event time use
+    /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::testing::FakeClock;
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// // The clock stands still, so the time is never over.
+    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
+    /// let store = MemorySink::new();
+    /// let minute = Duration::from_secs(60);
+    /// let recording = events.recording().update_every(minute).start(store.clone())?;
+    /// let about_pod = events.new_recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
+    /// for _ in 0..20 {
+    ///     about_pod.warning("BackOff", "restarting");
+    /// }
+    /// events.shutdown();
+    /// // The end writes the last count.
+    /// assert_eq!(store.events()[0].count, 20);
+    /// assert!(recording.stats().written() <= 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "rate limit")]
+    pub fn update_every(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.update_every = time.into();
+        self
+    }
+
+    /// Sets how long a count is held at most that the spam filter stopped. 1 ms or more. With
+    /// `None` it is written only at a flush and at the end. By default the sink decides
+    /// ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let five_minutes = Duration::from_secs(300);
+    /// assert!(events.recording().refresh_every(five_minutes).start(MemorySink::new()).is_ok());
+    /// let error = events.recording().refresh_every(Duration::ZERO).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "refresh_every must be 1ms or more, got 0ns");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn refresh_every(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.refresh_every = Choice::Set(time.into());
         self
     }
 
@@ -349,90 +414,6 @@ impl<'b> RecordingBuilder<'b> {
         self.workers = workers;
         self
     }
-
-    /// Starts the recording's thread, and those that call the sink.
-    ///
-    /// # Errors
-    ///
-    /// - [`WatchError::Stopped`] if the broadcaster is closed.
-    /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::Thread`] if the system cannot start a thread.
-    /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
-    ///   incoming queue is full.
-    ///
-    /// # Blocking
-    ///
-    /// Only while the incoming queue is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::error::WatchError;
-    /// use eventcast::{EventBroadcaster, MemorySink};
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// assert!(events.recording().start(MemorySink::new()).is_ok());
-    /// events.shutdown();
-    /// assert!(matches!(events.recording().start(MemorySink::new()), Err(WatchError::Stopped)));
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
-        let Self { watch, correlator, series, retry, retry_if, on_outage, workers, order, recordings } = self;
-        let order = order.unwrap_or_else(|| sink.write_order());
-        retry.check()?;
-        let series = match series {
-            SeriesChoice::Default => Some(SeriesOptions::of(order)),
-            SeriesChoice::Set(options) => options,
-        };
-        series.as_ref().map_or(Ok(()), SeriesOptions::check)?;
-        let series = series.map(|options| options.within(sink.ttl()));
-        let needed = sink.needed_thread();
-        check_workers(workers, order)?;
-        let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
-        let stats = Arc::new(Mutex::new(RecordingStats::default()));
-        let watch = watch.spawn_bulk(|reader| {
-            let watch = reader.handle();
-            let name = watch.name().to_owned();
-            let writers =
-                Writers::new(sink, workers, &name, order, &reader.waker()).map_err(WatchError::Thread)?;
-            let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            // The recording is listed before it runs. A thread that sees what the recording does
-            // therefore finds it listed, even a shutdown at this moment.
-            recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
-            let began = recordings.clock.deadline(Duration::ZERO).unwrap_or_default();
-            let driver = Driver {
-                writers,
-                correlator,
-                series: SeriesMemory::new(series, began),
-                flushes: recordings.flushes.clone(),
-                pending: PendingWrites::new(order, workers),
-                breaker: CircuitBreaker::default(),
-                alerts: Alerts::new(on_outage),
-                is_ending: false,
-                name,
-                clock: recordings.clock.clone(),
-                retry,
-                retry_if,
-                tally: RecordingStats::default(),
-                stats,
-                losses,
-                decided: 0,
-                reader,
-            };
-            Ok(move || driver.run())
-        })?;
-        Ok(RecordingHandle { watch, stats, needed })
-    }
-}
-
-fn check_workers(workers: usize, order: WriteOrder) -> Result<(), BuildError> {
-    if order == WriteOrder::Bus && workers != 1 {
-        return Err(BuildError::new("workers", workers, "1 thread with WriteOrder::Bus"));
-    }
-    if !(1..=MAX_WORKERS).contains(&workers) {
-        return Err(BuildError::new("workers", workers, format_args!("1 to {MAX_WORKERS} threads")));
-    }
-    Ok(())
 }
 
 impl fmt::Debug for RecordingBuilder<'_> {
@@ -441,6 +422,8 @@ impl fmt::Debug for RecordingBuilder<'_> {
             .field("watch", &self.watch)
             .field("correlator", &self.correlator)
             .field("series", &self.series)
+            .field("update_every", &self.update_every)
+            .field("refresh_every", &self.refresh_every)
             .field("retry", &self.retry)
             .field("workers", &self.workers)
             .field("order", &self.order)

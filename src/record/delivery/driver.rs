@@ -31,6 +31,7 @@ use super::alerts::Alerts;
 use super::breaker::{BreakerState, CircuitBreaker};
 use super::flushes::Flushes;
 use super::pending::PendingWrites;
+use super::refused::RefusedCounts;
 use super::retry::{RetryIf, RetryPolicy};
 use super::writers::{BATCH, Writers};
 
@@ -52,9 +53,11 @@ pub(super) struct Driver {
     pub(super) correlator: EventCorrelator,
     /// The series in which events are counted that have an event time.
     pub(super) series: SeriesMemory,
-    /// The flushes that run. While there are any, the series hold nothing back.
+    /// The flushes that run. While there are any, nothing is held back.
     pub(super) flushes: Arc<Flushes>,
     pub(super) pending: PendingWrites,
+    /// The events that were given up and that a later write may yet carry.
+    pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
     pub(super) alerts: Alerts,
     /// Whether the end had begun when this round began.
@@ -89,7 +92,7 @@ impl Driver {
             }
             self.retry_due();
             let has_events = !is_over && self.read_events(&mut is_over);
-            self.write_series();
+            self.write_held();
             let has_given = self.give_work();
             let is_done = is_over && self.pending.is_empty() && self.series.offset().is_none();
             self.judge_store(is_done);
@@ -173,15 +176,16 @@ impl Driver {
         let due = match self.breaker_state() {
             BreakerState::Closed => self.pending.next_due(),
             // The probe has become due since the last look.
-            BreakerState::HalfOpen if !self.pending.is_empty() => return,
+            BreakerState::HalfOpen if self.pending.has_any() => return,
             // There is nothing to try.
             BreakerState::HalfOpen => None,
             BreakerState::Open(until) => until,
         };
         let silent = self.silence_begins();
-        let due = due.into_iter().chain(silent).chain(self.series.next_due()).min();
+        let held = self.series.next_due().into_iter().chain(self.pending.next_release());
+        let due = due.into_iter().chain(silent).chain(held).min();
         let takes = !is_over && !self.is_full();
-        let holds = self.series.offset().is_some();
+        let holds = self.series.offset().is_some() || self.pending.has_held();
         let is_awaited = || holds && self.flushes.is_running();
         self.reader.wait(due, takes, stage, || self.writers.has_answers() || is_awaited());
     }

@@ -18,7 +18,9 @@ mod driver;
 mod flushes;
 mod handle;
 mod pending;
+mod refused;
 mod retry;
+mod start;
 mod write;
 mod writers;
 

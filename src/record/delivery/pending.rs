@@ -7,15 +7,21 @@
 //! - It waits for its turn.
 //! - It waits for its next attempt.
 //! - It waits behind a write of the same key that the sink has.
+//! - It is held ([`hold`]).
 //!
 //! The keys are divided among the writers. Each writer has a lane, which holds its keys in the
 //! order in which they became pending. A writer gets its next batch only after it has answered the
 //! last one, so the writes of a key come to the sink one after the other, with counts that grow.
 //!
 //! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
-//! events, and a write that waits for its next attempt holds up the lane.
+//! events, and a write that waits for its next attempt holds up the lane. Only a write that is held
+//! is replaced.
 
-use std::collections::{BTreeSet, VecDeque};
+mod hold;
+mod holds;
+mod lane;
+
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -23,25 +29,16 @@ use hashbrown::HashTable;
 
 use super::write::{Batch, KeyIndex, Ticket, Write};
 use crate::record::correlator::CorrelationKey;
-use crate::record::event::{Event, Text};
+use crate::record::event::Text;
 use crate::record::sink::WriteOrder;
+
+use holds::Holds;
+use lane::{Entry, KeyState, Lane, NOWHERE};
+
+pub(super) use holds::Pace;
 
 /// The number of keys whose room is kept while nothing is pending.
 const KEPT: usize = 1024;
-
-/// A pending write takes at most this many bytes beside its event.
-const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 128);
-
-/// The place of a write in the order, and the place of its key. A summary has the offset of the
-/// event behind it.
-type Entry = (u64, IsEvent, KeyIndex);
-
-/// Whether a write is about an event, and not about a summary.
-type IsEvent = bool;
-
-fn entry(ticket: &Ticket, at: KeyIndex) -> Entry {
-    (ticket.offset, !ticket.is_summary, at)
-}
 
 pub(super) struct PendingWrites {
     order: WriteOrder,
@@ -59,38 +56,13 @@ pub(super) struct PendingWrites {
     probed: Entry,
     /// The number of writes in the lanes.
     ready: usize,
-}
-
-/// The writes of one writer. Those that are ready go out in the order of their offsets.
-#[derive(Default)]
-struct Lane {
-    /// The writes that became pending one after the other. An entry that is out of date has another
-    /// offset than its write, or its write is not ready.
-    new: VecDeque<Entry>,
-    /// The writes that have been put back.
-    again: BTreeSet<Entry>,
-    /// The lowest offset of the writes that the sink has. `None` if it has none.
-    sent: Option<u64>,
-}
-
-struct KeyState {
-    /// `None` only in a place without a key.
-    key: Option<CorrelationKey>,
-    /// The name by which the correlator knows the stored event.
-    name: Text,
-    /// The newest state that the sink has not been given.
-    pending: Option<Write>,
-    /// The time of the pending write's next attempt, if it waits for that. `None` if it is ready.
-    due: Option<Duration>,
-    /// Whether the sink has a write of this key.
-    is_sent: bool,
-    /// The next write of the same key. Only in the order of the bus, in which the writes of a key
-    /// end one after the other, so that the place is still that of the next write.
-    next: Option<KeyIndex>,
+    /// The number of keys without a write.
+    idle: usize,
+    holds: Holds,
 }
 
 impl PendingWrites {
-    pub(super) fn new(order: WriteOrder, lanes: usize) -> Self {
+    pub(super) fn new(order: WriteOrder, lanes: usize, pace: Pace) -> Self {
         Self {
             order,
             keys: Vec::new(),
@@ -99,26 +71,28 @@ impl PendingWrites {
             lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
             waiting: BTreeSet::new(),
             due: BTreeSet::new(),
-            probed: (0, false, 0),
+            probed: (0, 0),
             ready: 0,
+            idle: 0,
+            holds: Holds::new(pace),
         }
     }
 
     /// Returns whether the store has been told everything.
     pub(super) fn is_empty(&self) -> bool {
-        self.free.len() == self.keys.len()
+        self.free.len() + self.idle == self.keys.len()
     }
 
     /// Returns the number of writes that the store has yet to be told, those that the sink has
-    /// included.
+    /// included, and those that are held not.
     pub(super) fn len(&self) -> usize {
-        self.keys.len() - self.free.len()
+        self.keys.len() - self.free.len() - self.idle - self.holds.held.len()
     }
 
     /// Frees the room of many keys if none is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
-        if self.is_empty() && self.keys.capacity() > KEPT {
-            *self = Self::new(self.order, self.lanes.len());
+        if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
+            *self = Self::new(self.order, self.lanes.len(), self.holds.pace);
         }
     }
 
@@ -126,6 +100,11 @@ impl PendingWrites {
     pub(super) fn has_ready(&self) -> bool {
         // In the order of the bus, a write that waits for its next attempt holds up all others.
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
+    }
+
+    /// Returns whether there are writes that may be given to the sink, now or after a pause.
+    pub(super) fn has_any(&self) -> bool {
+        self.ready > 0 || !self.waiting.is_empty()
     }
 
     /// Returns the key, and the name by which the correlator knows the stored event.
@@ -136,9 +115,10 @@ impl PendingWrites {
 
     /// Returns the first offset whose event has no outcome yet. Returns `None` if all have one.
     pub(super) fn offset(&mut self) -> Option<u64> {
-        let mut first = self.waiting.first().map(|(offset, ..)| *offset);
+        let waiting = self.waiting.first().map(|(offset, _)| *offset);
+        let mut first = waiting.into_iter().chain(self.holds.first_event()).min();
         for lane in &mut self.lanes {
-            let firsts = [lane.sent, lane.next(&self.keys).map(|(offset, ..)| offset)];
+            let firsts = [lane.sent, lane.next(&self.keys).map(|(offset, _)| offset)];
             first = firsts.into_iter().chain([first]).flatten().min();
         }
         first
@@ -147,56 +127,84 @@ impl PendingWrites {
     // ── new writes ──
 
     /// Adds a new write. Returns the number of events whose room is free, because an earlier write
-    /// stands for them.
-    pub(super) fn admit(&mut self, key: CorrelationKey, write: Write) -> u64 {
+    /// stands for them, or because the write is held.
+    pub(super) fn admit(&mut self, key: CorrelationKey, write: Write, now: Duration) -> u64 {
+        let at = self.index_of(key, &write, now);
+        self.pass(at, write, now)
+    }
+
+    /// Returns the place of a key where the write belongs.
+    fn index_of(&mut self, key: CorrelationKey, write: &Write, now: Duration) -> KeyIndex {
         let keys = &self.keys;
         let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
-        if let Some(at) = found {
-            let is_same = write.event.metadata.name == self.keys[at as usize].name;
-            if self.order == WriteOrder::PerKey && is_same && write.ticket.is_update {
-                return self.replace(at, write);
-            }
-            // This write is one of its own, because of the order, or because the correlator has
-            // forgotten the stored event and begins another one.
-            self.unlist(at);
+        let Some(at) = found else { return self.add(key, write, None) };
+        let state = &self.keys[at as usize];
+        let is_same = write.event.metadata.name == state.name && write.ticket.is_update;
+        if is_same && (self.order == WriteOrder::PerKey || state.is_held() || state.is_idle()) {
+            return at;
         }
+        // This write is one of its own, because of the order, or because the correlator has
+        // forgotten the stored event and begins another one. A count that is held is written first.
+        self.release(at, now);
+        if self.keys[at as usize].is_idle() {
+            self.remove_idle(at);
+            return self.add(key, write, None);
+        }
+        self.unlist(at);
+        self.add(key, write, Some(at))
+    }
+
+    /// Adds a key, after an earlier place of it if there is one.
+    fn add(&mut self, key: CorrelationKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
         let name = write.event.metadata.name.clone();
-        let state = KeyState { key: Some(key), name, pending: None, due: None, is_sent: false, next: None };
+        let (key, pending, due) = (Some(key), None, None);
+        let state = KeyState { key, name, pending, due, is_sent: false, next: NOWHERE, hold: None };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
             // The index fits, because a watcher's queue holds at most 2^24 events, and a memory as
-            // many series.
+            // many series, held writes and keys.
             None => self.keys.push(state),
         }
-        if let Some(earlier) = found.filter(|_| self.order == WriteOrder::Bus) {
-            self.keys[earlier as usize].next = Some(at);
+        self.idle += 1;
+        if let Some(earlier) = earlier.filter(|_| self.order == WriteOrder::Bus) {
+            self.keys[earlier as usize].next = at;
+            self.move_quiet(earlier, at);
         }
         let keys = &self.keys;
         let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, CorrelationKey::hash);
         self.by_key.insert_unique(hash, at, hash_of);
-        self.replace(at, write)
+        at
     }
 
-    /// Replaces the pending write of a key, or adds it to the end of its lane.
+    /// Replaces the pending write of a key, or adds it to the end of its lane. A write that is held
+    /// goes out now, too.
     fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
-        let lane = self.lane_of(at);
+        let was_held = self.unhold(at);
         let state = &mut self.keys[at as usize];
-        if let Some(pending) = &mut state.pending {
-            return pending.absorb(write);
+        self.idle -= usize::from(state.is_idle());
+        let Some(pending) = &mut state.pending else {
+            state.pending = Some(write);
+            self.make_ready(at);
+            return 0;
+        };
+        let offset = write.ticket.offset;
+        let free = pending.absorb(write);
+        if was_held {
+            pending.ticket.offset = offset;
+            self.make_ready(at);
         }
-        let entry = entry(&write.ticket, at);
-        let Lane { new, again, .. } = &mut self.lanes[lane];
-        // A series that was held is older than what has come since.
-        if new.back().is_some_and(|last| *last > entry) {
-            again.insert(entry);
-        } else {
-            new.push_back(entry);
+        free
+    }
+
+    /// Adds the pending write of a key to the end of its lane.
+    fn make_ready(&mut self, at: KeyIndex) {
+        let lane = self.lane_of(at);
+        if let Some(write) = &self.keys[at as usize].pending {
+            self.lanes[lane].push((write.ticket.offset, at));
+            self.ready += 1;
         }
-        state.pending = Some(write);
-        self.ready += 1;
-        0
     }
 
     fn lane_of(&self, at: KeyIndex) -> usize {
@@ -215,9 +223,10 @@ impl PendingWrites {
         mut note: impl FnMut(&mut Ticket),
     ) {
         while batch.ops.len() < most && self.has_ready() {
-            let Some((.., at)) = self.lanes[lane].next(&self.keys) else { break };
+            let Some((_, at)) = self.lanes[lane].next(&self.keys) else { break };
             let Some(write) = self.take(at) else { break };
             self.keys[at as usize].is_sent = true;
+            self.note_sent(at);
             let (mut ticket, op) = write.into_op();
             note(&mut ticket);
             // The offsets grow, so the first one is the lowest.
@@ -237,7 +246,7 @@ impl PendingWrites {
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
         self.probed = ready.or_else(waiting)?;
-        let (.., at) = self.probed;
+        let (_, at) = self.probed;
         if ready.is_none() {
             self.retry(at);
         }
@@ -249,20 +258,14 @@ impl PendingWrites {
         let lane = self.lane_of(at);
         let state = &mut self.keys[at as usize];
         let write = state.pending.take()?;
-        let entry = entry(&write.ticket, at);
+        let entry = (write.ticket.offset, at);
         if let Some(due) = state.due.take() {
             self.waiting.remove(&entry);
             self.due.remove(&(due, at));
-            return Some(write);
+        } else if !self.unhold(at) {
+            self.ready -= 1;
+            self.lanes[lane].remove(entry);
         }
-        self.ready -= 1;
-        let Lane { new, again, .. } = &mut self.lanes[lane];
-        // Anywhere else than at the front, its entry is out of date from now on. A write that has
-        // been put back may have the same entry as one before it, so both places are looked at.
-        if new.front() == Some(&entry) {
-            new.pop_front();
-        }
-        again.remove(&entry);
         Some(write)
     }
 
@@ -276,15 +279,20 @@ impl PendingWrites {
     /// Ends the write that the sink had. `stored` holds the name and the version that the stored
     /// event has now, for the pending write of the key. `None` if the write was given up.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
+        self.note_settled(at);
         let state = &mut self.keys[at as usize];
         state.is_sent = false;
-        match (&mut state.pending, stored) {
-            (Some(pending), Some((name, version))) => {
-                state.name.clone_from(&name);
+        if let Some((name, version)) = stored {
+            state.name.clone_from(&name);
+            if let Some(pending) = &mut state.pending {
                 pending.follow(name, version);
             }
-            (Some(_), None) => {}
-            (None, _) => self.remove(at),
+        }
+        if state.is_idle() {
+            self.idle += 1;
+            if !self.is_quiet(at) {
+                self.remove_idle(at);
+            }
         }
     }
 
@@ -293,7 +301,8 @@ impl PendingWrites {
     /// pending one of its key, too.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
-        let (lane, entry) = (self.lane_of(at), entry(&write.ticket, at));
+        self.note_back(at);
+        let (lane, entry) = (self.lane_of(at), (write.ticket.offset, at));
         let state = &mut self.keys[at as usize];
         // The event may have got another name while the sink had the write.
         write.event.metadata.name.clone_from(&state.name);
@@ -312,8 +321,8 @@ impl PendingWrites {
     /// own. This takes as long as there are such writes.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
         let old = self.keys[at as usize].name.clone();
-        let mut next = Some(at);
-        while let Some(state) = next.and_then(|at| self.keys.get_mut(at as usize)) {
+        let mut next = at;
+        while let Some(state) = self.keys.get_mut(next as usize) {
             if state.name != old {
                 break;
             }
@@ -351,19 +360,24 @@ impl PendingWrites {
         for at in 0..self.keys.len() as KeyIndex {
             if let Some(write) = self.take(at) {
                 left.push(write);
-                if !self.keys[at as usize].is_sent {
-                    self.remove(at);
+                self.note_gone(at);
+                if self.keys[at as usize].is_idle() {
+                    self.idle += 1;
+                    self.remove_idle(at);
                 }
             }
         }
-        left.sort_by_key(|write| entry(&write.ticket, 0));
+        left.sort_by_key(|write| write.ticket.offset);
         left
     }
 
     // ── keys ──
 
-    fn remove(&mut self, at: KeyIndex) {
+    /// Removes a key without a write.
+    fn remove_idle(&mut self, at: KeyIndex) {
+        self.end_hold(at);
         self.unlist(at);
+        self.idle -= 1;
         self.keys[at as usize].key = None;
         self.free.push(at);
     }
@@ -377,26 +391,13 @@ impl PendingWrites {
     }
 }
 
-impl Lane {
-    /// Returns the write that goes out next. Returns `None` if none is ready.
-    fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
-        while let Some(&first) = self.new.front() {
-            let (.., at) = first;
-            let KeyState { pending, due, .. } = &keys[at as usize];
-            let write = pending.as_ref().filter(|_| due.is_none());
-            if write.is_some_and(|write| entry(&write.ticket, at) == first) {
-                break;
-            }
-            self.new.pop_front();
-        }
-        self.new.front().into_iter().chain(self.again.first()).min().copied()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::event::Event;
     use crate::record::series::SeriesWrite;
+
+    const PACE: Pace = Pace { update_every: None, refresh_every: None, capacity: 1 };
 
     fn admit(pending: &mut PendingWrites, name: &'static str, offset: u64) {
         let mut event = Event::default();
@@ -404,7 +405,7 @@ mod tests {
         let key = CorrelationKey::single(7, &event);
         let write = SeriesWrite { key, event, is_update: true, offset, events: 1, in_hand: 1 };
         let (key, write) = Write::of_series(write);
-        pending.admit(key, write);
+        pending.admit(key, write, Duration::ZERO);
     }
 
     fn taken(pending: &mut PendingWrites) -> Vec<(KeyIndex, Write)> {
@@ -418,7 +419,7 @@ mod tests {
     /// has. If that one comes back, the two become one, which is taken once.
     #[test]
     fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
-        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1, PACE);
         for (name, offset) in [("x", 4), ("y", 5)] {
             admit(&mut pending, name, offset);
         }
@@ -448,7 +449,7 @@ mod tests {
     /// first.
     #[test]
     fn a_write_of_older_events_comes_first() {
-        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1);
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1, PACE);
         for (name, offset) in [("new", 9), ("held", 3), ("newer", 10)] {
             admit(&mut pending, name, offset);
         }

@@ -1,6 +1,6 @@
 //! One write on its way to the store, and back.
 
-use crate::record::correlator::{Correlation, CorrelationKey};
+use crate::record::correlator::CorrelationKey;
 use crate::record::event::timed::is_timed;
 use crate::record::event::{Event, Text, Timestamp};
 use crate::record::series::SeriesWrite;
@@ -34,14 +34,12 @@ pub(super) struct Write {
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    /// The offset of the first event for which the write stands.
+    /// The offset by which the write has its place among the others: that of the first event for
+    /// which it stands, or of the last one that was counted while the write was held.
     pub(super) offset: u64,
-    /// The number of delivered events for which the write stands. 0 for a summary, which is not a
-    /// delivered event, because the outcomes add up to what was delivered. Also 0 for the last
-    /// write of a series that tells the store nothing new.
+    /// The number of delivered events for which the write stands. 0 for the last write of a series
+    /// that tells the store nothing new.
     pub(super) events: u64,
-    /// Whether the write is a summary.
-    pub(super) is_summary: bool,
     /// The number of these that still count against the watcher's queue.
     pub(super) in_hand: u64,
     /// Whether the first of these events is a new one, and counts as created.
@@ -69,19 +67,11 @@ pub(super) struct Ticket {
 }
 
 impl Write {
-    /// Returns the write that a decision asks for, with its key. Returns `None` if the decision
-    /// asks for none. `events` is 1, or 0 for a summary.
-    pub(super) fn of(decision: Correlation, offset: u64, events: u64) -> Option<(CorrelationKey, Self)> {
-        let (event, key, is_new) = match decision {
-            Correlation::Create { event, key } => (event, key, true),
-            Correlation::Update { event, key } => (event, key, false),
-            Correlation::Skip(_) | Correlation::Summarized { .. } => return None,
-        };
-        let (is_update, creates) = (!is_new, is_new);
-        let ticket =
-            Ticket { offset, events, in_hand: events, is_new, is_update, creates, ..Ticket::default() };
-        let is_summary = events == 0;
-        Some((key, Self { event, ticket: Ticket { is_summary, ..ticket } }))
+    /// Returns the write of one event: of a new one, or of a repeat.
+    pub(super) fn of(event: Event, offset: u64, is_new: bool) -> Self {
+        let (events, in_hand, is_update, creates) = (1, 1, !is_new, is_new);
+        let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
+        Self { event, ticket }
     }
 
     /// Returns the write that a series asks for, with its key.

@@ -1,15 +1,13 @@
 //! Stores with an asynchronous client.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::future::Future;
 use std::time::Duration;
 
-use crate::catch::catch_panic_message;
+use crate::catch::catch_panic_in;
 use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
-use super::contract::{NO_UPDATE, SinkOp};
+use super::contract::{NO_UPDATE, REFRESH_EVERY, SinkOp};
 use super::error::SinkError;
 use super::needed_thread::NeededThread;
 use super::order::WriteOrder;
@@ -195,6 +193,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         None
     }
 
+    /// Returns the time after which a recording should write a count that its spam filter stopped,
+    /// as [`EventSink::refresh_every`] does. Default 30 minutes.
+    fn refresh_every(&self) -> Option<Duration> {
+        Some(REFRESH_EVERY)
+    }
+
     /// Performs several operations in order, and returns one answer for each, as
     /// [`EventSink::apply`] does. The default implementation performs them one by one, and
     /// continues after one that fails or panics.
@@ -243,16 +247,6 @@ pub trait AsyncEventSink: Send + Sync + 'static {
             answers
         }
     }
-}
-
-/// Runs a future to its end. Returns the text of the panic if the future panicked.
-async fn catch_panic_in<T>(future: impl Future<Output = T>) -> Result<T, String> {
-    let mut future = pin!(future);
-    poll_fn(|context| match catch_panic_message(|| future.as_mut().poll(context)) {
-        Ok(progress) => progress.map(Ok),
-        Err(text) => Poll::Ready(Err(text)),
-    })
-    .await
 }
 
 impl SinkOp {
@@ -317,6 +311,10 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
 
     fn needed_thread(&self) -> Option<NeededThread> {
         (**self).needed_thread()
+    }
+
+    fn refresh_every(&self) -> Option<Duration> {
+        (**self).refresh_every()
     }
 
     fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {

@@ -185,6 +185,10 @@ where
         self.sink.ttl()
     }
 
+    fn refresh_every(&self) -> Option<Duration> {
+        self.sink.refresh_every()
+    }
+
     fn needed_thread(&self) -> Option<NeededThread> {
         self.sink.needed_thread()
     }

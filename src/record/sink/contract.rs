@@ -14,6 +14,9 @@ use super::order::WriteOrder;
 /// The cause with which a sink without an `update` rejects one.
 pub(super) const NO_UPDATE: &str = "this sink does not replace events";
 
+/// The default of [`EventSink::refresh_every`].
+pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
+
 /// A store for events. A store that implements `create` and `patch` is one.
 ///
 /// The workers of a recording call the sink: one thread, unless
@@ -200,6 +203,22 @@ pub trait EventSink: Send + Sync + 'static {
     /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
     fn needed_thread(&self) -> Option<NeededThread> {
         None
+    }
+
+    /// Returns the time after which a recording should write a count that its spam filter stopped,
+    /// if the recording does not say. With `None` such a count is written only at a flush and at
+    /// the end. Default 30 minutes. A store for which each write is expensive, such as an API
+    /// server, returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventSink, MemorySink};
+    ///
+    /// assert_eq!(MemorySink::new().refresh_every().unwrap().as_secs(), 30 * 60);
+    /// ```
+    fn refresh_every(&self) -> Option<Duration> {
+        Some(REFRESH_EVERY)
     }
 
     /// Performs several operations in order, and returns one answer for each: what the store has
@@ -430,6 +449,10 @@ macro_rules! forward {
 
             fn needed_thread(&self) -> Option<NeededThread> {
                 (**self).needed_thread()
+            }
+
+            fn refresh_every(&self) -> Option<Duration> {
+                (**self).refresh_every()
             }
 
             fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {

@@ -132,6 +132,10 @@ where
         self.sink.needed_thread()
     }
 
+    fn refresh_every(&self) -> Option<Duration> {
+        self.sink.refresh_every()
+    }
+
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.one(event, |sink| sink.update(event))
     }

@@ -327,6 +327,11 @@ impl<A: EventSink, B: EventSink> EventSink for Tee<A, B> {
         }
     }
 
+    /// The time of the first sink, whose answers count.
+    fn refresh_every(&self) -> Option<Duration> {
+        self.first.refresh_every()
+    }
+
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.one(SinkOp::Update(event.clone()), |first| first.update(event))
     }

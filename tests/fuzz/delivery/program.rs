@@ -52,7 +52,7 @@ impl Options {
         let fold = fold.own_names(!self.is_determined());
         let filter = |burst| {
             let filter = SpamFilter::default().burst(burst).qps(qps);
-            filter.summaries(true).exempt_warnings(self.exempt_warnings)
+            filter.exempt_warnings(self.exempt_warnings)
         };
         CorrelatorOptions::default()
             .lru_cache_size(self.cache.unwrap_or(4096))
@@ -63,6 +63,11 @@ impl Options {
     /// Returns whether every event is counted on a stored event of its own key.
     pub fn counts_each(&self) -> bool {
         self.fold.is_none() && self.burst.is_none()
+    }
+
+    /// Returns whether the spam filter stops events.
+    pub fn holds(&self) -> bool {
+        self.burst.is_some()
     }
 
     /// Returns whether every decision can be told from the events alone.
@@ -182,9 +187,8 @@ fn options() -> impl Strategy<Value = Options> {
         if is_timed {
             (queue_len, incoming_len) = (10_000, 10_000);
         }
-        // Two groups, or summaries, of one moment may have one name. Only the stored event tells
-        // them apart then.
-        let says_which = says_which || fold.is_some() || burst.is_some();
+        // Two groups of one moment may have one name. Only the stored event tells them apart then.
+        let says_which = says_which || fold.is_some();
         Options {
             order,
             workers,

@@ -13,8 +13,6 @@ use super::program::{Answer, Options};
 
 /// The beginning of the message of an event that stands for a group.
 const GROUP: &str = "(combined from similar events): ";
-/// The reason of a summary of skipped events.
-const SUMMARY: &str = "EventsSuppressed";
 /// The reason of an event that another writer stored.
 const FOREIGN: &str = "Foreign";
 /// The time limit of an operation that hangs. Only a fault of the test takes this long.
@@ -27,14 +25,9 @@ pub struct Subject(String);
 impl Subject {
     pub fn of(event: &Event) -> Self {
         let object = &event.involved_object;
-        let message =
-            if event.message.starts_with(GROUP) || is_summary(event) { "*" } else { &*event.message };
+        let message = if is_group(event) { "*" } else { &*event.message };
         Self(format!("{}/{} {} {} {message}", object.namespace, object.name, event.type_, event.reason))
     }
-}
-
-pub fn is_summary(event: &Event) -> bool {
-    event.reason == SUMMARY
 }
 
 pub fn is_group(event: &Event) -> bool {

@@ -116,35 +116,6 @@ fn the_least_recently_used_is_forgotten() {
     }
 }
 
-/// A decision may add two entries to one cache: one for the event, and one for a summary of skipped
-/// events. Two entries are then evicted, so a full cache holds no more than its size.
-#[test]
-fn two_entries_of_one_decision_evict_two() {
-    const SIZE: usize = 4;
-    let filter = SpamFilter::default().burst(1).qps(1.0).summaries(true);
-    let rig =
-        Rig::new(CorrelatorOptions::default().aggregation(None).spam_filter(filter).lru_cache_size(SIZE));
-    let correlate = |reason: u64| rig.correlator.correlate(&event(&reason.to_string(), "m"));
-    let mut added = 0;
-    // In each round, one event passes, the next ones are skipped, and after a second one passes
-    // with a summary.
-    for round in 0..20 {
-        let reason = |number: u64| 10 * round + number;
-        for number in 0..3 {
-            correlate(reason(number));
-        }
-        rig.step(1);
-        let decision = correlate(reason(3));
-        assert!(matches!(decision, Correlation::Summarized { .. }), "{decision:?}");
-        rig.step(1);
-        // The four events are new to the cache. So is the summary, which other events have replaced
-        // since the last round.
-        added += 5;
-        let evicted = rig.correlator.stats().evicted;
-        assert_eq!(evicted, added - SIZE as u64, "round {round}");
-    }
-}
-
 /// client-go adds an entry for the message of each folded event, and would have forgotten the other
 /// object by now.
 #[test]

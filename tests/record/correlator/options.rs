@@ -41,7 +41,7 @@ fn options_are_plain_data() {
         concat!(
             r#"{"lru_cache_size":4096,"aggregation":{"max_events":10,"max_interval":"10m","keep_metadata":false,"#,
             r#""keep_stored_name":false,"own_names":false},"spam_filter":{"burst":25,"qps":0.0033333334,"#,
-            r#""exempt_warnings":false,"summaries":false}}"#
+            r#""exempt_warnings":false}}"#
         )
     );
     let read = |json: &str| serde_json::from_str::<CorrelatorOptions>(json);

@@ -1,6 +1,7 @@
 //! Errors, and the text in them.
 
 use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventcast::correlator::SpamFilter;
@@ -144,9 +145,12 @@ fn every_answer_counts_for_the_next_patch() {
 fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     let clock = clock();
     let events = broadcaster(&clock);
+    let filtered = Arc::new(Mutex::new(0));
+    let count = filtered.clone();
     let options = CorrelatorOptions::default()
         .clock(support::clock().clock())
         .lru_cache_size(1)
+        .on_skip(move |_| *count.lock().unwrap() += 1)
         .spam_filter(SpamFilter::default().burst(1).qps(1.0));
     let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
     for seconds in [0, 1, 0] {
@@ -155,7 +159,8 @@ fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
         clock.advance(Duration::from_secs(seconds));
     }
     let stats = recording.stats();
-    assert_eq!((stats.created, stats.skipped, stats.updated, stats.evicted), (1, 1, 1, 0));
+    assert_eq!((stats.created, stats.skipped, stats.updated, stats.evicted), (1, 0, 2, 0));
+    assert_eq!(*filtered.lock().unwrap(), 1);
     record(&events, "b", "Started");
     events.flush(LONG).unwrap();
     // These are a group, an event and a budget.

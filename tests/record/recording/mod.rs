@@ -6,6 +6,8 @@ mod end;
 mod options;
 mod outcomes;
 mod panics;
+mod refused_counts;
+mod skipped_counts;
 
 use eventcast::testing::FakeClock;
 use eventcast::{EventBroadcaster, SinkError};

@@ -56,9 +56,6 @@ pub(crate) struct CorrelatorArgs {
     /// Never skip a Warning.
     #[arg(long)]
     exempt_warnings: bool,
-    /// Add an event that says how many were skipped.
-    #[arg(long)]
-    summaries: bool,
 }
 
 impl CorrelatorArgs {
@@ -69,11 +66,8 @@ impl CorrelatorArgs {
             .keep_metadata(self.keep_metadata)
             .keep_stored_name(self.keep_stored_name)
             .own_names(self.own_names);
-        let filter = SpamFilter::default()
-            .burst(self.burst)
-            .qps(self.qps)
-            .exempt_warnings(self.exempt_warnings)
-            .summaries(self.summaries);
+        let filter =
+            SpamFilter::default().burst(self.burst).qps(self.qps).exempt_warnings(self.exempt_warnings);
         CorrelatorOptions::default()
             .lru_cache_size(self.lru_cache_size)
             .aggregation((!self.no_aggregation).then_some(aggregation))

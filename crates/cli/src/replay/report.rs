@@ -47,9 +47,6 @@ fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     row("updated", stats.updated, "counted on stored events")?;
     row("filtered", stats.filtered, "too many of one source about one object")?;
     row("aggregated", stats.aggregated, "of all these: folded with similar ones")?;
-    if stats.summaries > 0 {
-        row("summaries", stats.summaries, "events that say how many were skipped")?;
-    }
     let calls = outcome.calls();
     row("API calls", calls, &format!("saved: {:.1} %", 100.0 - percent(calls, events)))?;
     if stats.evicted > 0 {

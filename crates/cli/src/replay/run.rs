@@ -42,10 +42,10 @@ impl Outcome {
         self.stats.created + self.stats.updated + self.stats.filtered
     }
 
-    /// Returns the number of writes to the store: one for each event that is not skipped, and one
-    /// for each summary.
+    /// Returns the number of writes to the store: one for each event that is not skipped. A
+    /// recording also writes the count of each stored event whose repeats were skipped, at the end.
     pub(crate) fn calls(&self) -> u64 {
-        self.stats.created + self.stats.updated + self.stats.summaries
+        self.stats.created + self.stats.updated
     }
 }
 
@@ -63,11 +63,7 @@ pub(crate) fn run(
         clock.set(system_time(*at));
         let tally = keys.entry(key_of(event)).or_default();
         tally.events += 1;
-        let mut decision = correlator.correlate(event);
-        if let Correlation::Summarized { summary, event } = decision {
-            store(&correlator, *summary, &mut writes);
-            decision = *event;
-        }
+        let decision = correlator.correlate(event);
         match &decision {
             Correlation::Create { .. } => tally.created += 1,
             Correlation::Update { .. } => tally.updated += 1,

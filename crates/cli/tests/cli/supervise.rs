@@ -238,8 +238,10 @@ fn a_flood_is_held_back_and_the_books_balance() {
     let ended = program.end();
     let line = ended.stdout.lines().last().unwrap();
     let figure = accounting(line.strip_prefix("accounting: ").expect("the last line"));
-    // Each type has a budget of 25 events, and gets no further one within 5 minutes.
-    assert_eq!(figure("stored") + figure("counted"), 50, "{line}");
+    // Each type has a budget of 25 events, and gets no further one within 5 minutes. The end writes
+    // the counts of the others, except of an event that is new after that.
+    let more = figure("published").checked_sub(50).expect("the budget is used up");
+    assert!(figure("filtered") < more, "{line}");
     assert_eq!(figure("published"), ended.logged(&[]));
 }
 

@@ -28,7 +28,7 @@ fn the_documented_filter_silences_the_lines_of_kube() {
         fmt::layer().with_ansi(false).with_writer(file).with_filter(EnvFilter::new(filter))
     };
     let silenced = format!("info,{DIRECTIVE}");
-    tracing_subscriber::registry().with(layer("all", "info")).with(layer("silenced", &silenced)).init();
+    tracing_subscriber::registry().with(vec![layer("all", "info"), layer("silenced", &silenced)]).init();
 
     let cluster = Cluster::fake();
     let sink = cluster.sink();

@@ -15,7 +15,6 @@ mod api_server;
 mod cluster;
 mod events_v1;
 mod faults;
-mod kubectl;
 mod log;
 mod operator;
 mod recordings;

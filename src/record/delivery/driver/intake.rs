@@ -43,7 +43,9 @@ impl Driver {
     pub(super) fn is_full(&self) -> bool {
         // A series that ends takes no room of the queue. If the store does not keep up with those
         // that make room for others, events wait.
-        let most = self.reader.capacity().saturating_add(self.series.capacity() as u64);
+        // The same is true of the writes that are held.
+        let held = (self.series.capacity() + self.pending.capacity()) as u64;
+        let most = self.reader.capacity().saturating_add(held);
         self.reader.is_full() || self.pending.len() as u64 >= most
     }
 
@@ -51,41 +53,48 @@ impl Driver {
     /// counts in fields that such an event does not have.
     fn count(&mut self, event: &Event, offset: u64, now: Duration) {
         if !is_timed(event) {
-            return self.correlate(event, offset);
+            return self.correlate(event, offset, now);
         }
         self.decided += u64::from(self.series.count(event, offset, now));
-        self.admit_series();
+        self.admit_series(now);
     }
 
-    fn admit_series(&mut self) {
+    fn admit_series(&mut self, now: Duration) {
         while let Some(write) = self.series.next_write() {
             let (key, write) = Write::of_series(write);
-            self.decided += self.pending.admit(key, write);
+            self.decided += self.pending.admit(key, write, now);
         }
     }
 
-    /// Asks for the writes of series for which it is time: all that are held if the recording is to
-    /// end, or if somebody flushes.
-    pub(super) fn write_series(&mut self) {
+    /// Releases the writes for which it is time: all that are held if the recording is to end, or
+    /// if somebody flushes.
+    pub(super) fn write_held(&mut self) {
         let now = self.moment_after(Duration::ZERO);
         self.series.tick(now);
+        self.pending.release_due(now);
         if self.is_ending || self.flushes.is_running() {
             self.series.write_held(now);
+            self.pending.release_all(now);
         }
-        self.admit_series();
+        self.admit_series(now);
     }
 
-    fn correlate(&mut self, event: &Event, offset: u64) {
-        match catch_panic_message(|| self.correlator.decide(event)) {
-            Ok(Correlation::Summarized { summary, event }) => {
-                self.admit(*summary, offset, 0);
-                self.admit(*event, offset, 1);
+    fn correlate(&mut self, event: &Event, offset: u64, now: Duration) {
+        match catch_panic_message(|| self.correlator.decide(event, true)) {
+            Ok(Correlation::Create { event, key }) => {
+                self.decided += self.pending.admit(key, Write::of(event, offset, true), now);
             }
-            Ok(decision) => {
-                if matches!(decision, Correlation::Skip(_)) {
-                    self.tally.panics += u64::from(self.correlator.report_skip(event));
-                }
-                self.admit(decision, offset, 1);
+            Ok(Correlation::Update { event, key }) => {
+                self.decided += self.pending.admit(key, Write::of(event, offset, false), now);
+            }
+            Ok(Correlation::Held { event: state, key }) => {
+                self.report_skip(event);
+                self.decided += self.pending.hold(key, Write::of(state, offset, false), now);
+            }
+            Ok(Correlation::Skip(_)) => {
+                self.report_skip(event);
+                self.tally.skipped += 1;
+                self.decided += 1;
             }
             Err(text) => {
                 self.tally.panics += 1;
@@ -97,12 +106,7 @@ impl Driver {
         }
     }
 
-    fn admit(&mut self, decision: Correlation, offset: u64, events: u64) {
-        if let Some((key, write)) = Write::of(decision, offset, events) {
-            self.decided += self.pending.admit(key, write);
-        } else {
-            self.tally.skipped += events;
-            self.decided += events;
-        }
+    fn report_skip(&mut self, event: &Event) {
+        self.tally.panics += u64::from(self.correlator.report_skip(event));
     }
 }

@@ -6,7 +6,7 @@ use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Timestamp, name};
 use crate::record::loss::{Loss, LossReason};
 use crate::record::sink::{SinkError, SinkErrorKind, Stored};
-use crate::record::stats::SinkFailure;
+use crate::record::stats::{RecordingStats, SinkFailure};
 
 use super::super::write::{Batch, KeyIndex, Ticket, Write, times};
 use super::{Driver, LONG_CALL};
@@ -59,6 +59,7 @@ impl Driver {
         self.tally.updated += ticket.events.saturating_sub(1);
         self.tally.coalesced += ticket.events.saturating_sub(1);
         self.tally.recreated += u64::from(creates && !ticket.is_new && ticket.events > 0);
+        self.recount(at);
         let version = stored.resource_version.clone();
         let name = match self.pending.key(at) {
             Some((key, name)) if key.is_single() => self.series.confirm(key, name, stored),
@@ -66,6 +67,16 @@ impl Driver {
             None => stored.name,
         };
         self.pending.finish(at, Some((name, version)));
+    }
+
+    /// Counts the events again that were given up, and that a write has now carried.
+    fn recount(&mut self, at: KeyIndex) {
+        let Some((key, name)) = self.pending.key(at) else { return };
+        for (reason, events) in self.refused.take(key, name).into_iter().flatten() {
+            *outcome(&mut self.tally, reason) -= events;
+            self.tally.updated += events;
+            self.tally.coalesced += events;
+        }
     }
 
     fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
@@ -175,10 +186,13 @@ impl Driver {
         } else {
             let object = &write.event.involved_object.name;
             let name = name::fresh(&self.clock, object, self.clock.now().into());
-            match self.pending.key(at) {
-                Some((key, _)) if key.is_single() => self.series.rename(key, &name),
-                Some((key, decided)) => self.correlator.rename(key, decided, &name),
-                None => {}
+            if let Some((key, decided)) = self.pending.key(at) {
+                self.refused.rename(key, decided, &name);
+                if key.is_single() {
+                    self.series.rename(key, &name);
+                } else {
+                    self.correlator.rename(key, decided, &name);
+                }
             }
             self.pending.rename(at, &name);
             write.rename(name);
@@ -203,26 +217,22 @@ impl Driver {
         let Write { event, ticket } = write;
         self.decided += ticket.in_hand;
         self.lose(reason, &event, &ticket, error);
+        if let Some((key, name)) = self.pending.key(at) {
+            self.refused.add(key, name, reason, ticket.events);
+        }
         self.pending.finish(at, None);
     }
 
-    /// Counts and reports the loss of a write. A summary is not a delivered event, but is reported
-    /// like any other. A write that stands for no event is not reported.
+    /// Counts and reports the loss of a write. A write that stands for no event is not reported.
     pub(super) fn lose(&mut self, reason: LossReason, event: &Event, ticket: &Ticket, error: SinkError) {
         let events = ticket.events;
-        *match reason {
-            LossReason::AlreadyExists => &mut self.tally.already_existed,
-            LossReason::Exhausted => &mut self.tally.exhausted,
-            LossReason::Abandoned => &mut self.tally.abandoned,
-            _ => &mut self.tally.rejected,
-        } += events;
+        *outcome(&mut self.tally, reason) += events;
         if reason != LossReason::Abandoned {
             // The sink's own code may format the error, and may panic.
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
-        let told = events.max(u64::from(ticket.is_summary));
-        if told > 0 {
-            let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(told).because(&error);
+        if events > 0 {
+            let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events).because(&error);
             self.losses.tell(&loss);
         }
         self.discard(error);
@@ -231,7 +241,7 @@ impl Driver {
     /// Gives up everything except what the sink is working on, because a shutdown by deadline has
     /// given up.
     pub(super) fn abandon(&mut self) {
-        self.write_series();
+        self.write_held();
         for Write { event, ticket } in self.pending.drain() {
             self.decided += ticket.in_hand;
             let error = SinkError::retry("the shutdown's deadline passed before it could be written");
@@ -245,5 +255,15 @@ impl Driver {
         if catch_panic(|| drop(error)).is_none() {
             self.tally.panics += 1;
         }
+    }
+}
+
+/// Returns the counter of the events that were given up for this reason.
+fn outcome(tally: &mut RecordingStats, reason: LossReason) -> &mut u64 {
+    match reason {
+        LossReason::AlreadyExists => &mut tally.already_existed,
+        LossReason::Exhausted => &mut tally.exhausted,
+        LossReason::Abandoned => &mut tally.abandoned,
+        _ => &mut tally.rejected,
     }
 }

@@ -1,0 +1,69 @@
+//! What is known about the keys whose writes are held.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::write::KeyIndex;
+use crate::error::BuildError;
+
+/// The shortest time that an option can have.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The times between the writes of a key.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Pace {
+    /// The shortest time from one write to the next. `None` if each repeat is written.
+    pub(in super::super) update_every: Option<Duration>,
+    /// The time after which a count is written that the spam filter stopped. `None` if it is
+    /// written only at a flush and at the end.
+    pub(in super::super) refresh_every: Option<Duration>,
+    /// The number of keys whose writes are held, and the number of keys whose last write is
+    /// remembered for `update_every`.
+    pub(in super::super) capacity: usize,
+}
+
+impl Pace {
+    pub(in super::super) fn check(&self) -> Result<(), BuildError> {
+        for (name, time) in [("update_every", self.update_every), ("refresh_every", self.refresh_every)] {
+            if let Some(time) = time.filter(|time| *time < SHORTEST) {
+                let allowed = format_args!("{SHORTEST:?} or more");
+                return Err(BuildError::new(name, format_args!("{time:?}"), allowed));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known about a key whose writes are held, or may have to be.
+#[derive(Default)]
+pub(super) struct Hold {
+    /// The time when the pending write is released. `None` if it is not held.
+    pub(super) until: Option<Duration>,
+    /// The time until which no further write may go out. `None` if one may go out now.
+    pub(super) quiet: Option<Duration>,
+    /// The offset of the first event that was held for the pending write, and for the write that
+    /// the sink has.
+    pub(super) pending_since: Option<u64>,
+    pub(super) sent_since: Option<u64>,
+}
+
+/// The keys with a [`Hold`].
+pub(super) struct Holds {
+    pub(super) pace: Pace,
+    /// The held writes, by the time when they are released.
+    pub(super) held: BTreeSet<(Duration, KeyIndex)>,
+    /// The keys whose next write may have to wait, by the time until which.
+    pub(super) quiet: BTreeSet<(Duration, KeyIndex)>,
+    /// The first events of writes that were held and have no answer yet.
+    pub(super) since: BTreeSet<(u64, KeyIndex)>,
+}
+
+impl Holds {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self { pace, held: BTreeSet::new(), quiet: BTreeSet::new(), since: BTreeSet::new() }
+    }
+
+    pub(super) fn first_event(&self) -> Option<u64> {
+        self.since.first().map(|(offset, _)| *offset)
+    }
+}

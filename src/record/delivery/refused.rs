@@ -1,0 +1,59 @@
+//! The events that were given up, by key, for as long as a later write may carry their count.
+
+use std::collections::HashMap;
+
+use crate::record::correlator::CorrelationKey;
+use crate::record::event::Text;
+use crate::record::loss::LossReason;
+
+/// Events that were given up, by stored event. A count includes all occurrences before it, so the
+/// next write of the same event that the store accepts makes up for them.
+pub(super) struct RefusedCounts {
+    recent: HashMap<CorrelationKey, Refused>,
+    /// The entries that were the recent ones before these. They go when there are new ones.
+    older: HashMap<CorrelationKey, Refused>,
+    /// The number of recent entries at most.
+    capacity: usize,
+}
+
+struct Refused {
+    /// The name of the stored event.
+    name: Text,
+    counts: Vec<(LossReason, u64)>,
+}
+
+impl RefusedCounts {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { recent: HashMap::new(), older: HashMap::new(), capacity }
+    }
+
+    /// Adds events of a write that was given up.
+    pub(super) fn add(&mut self, key: &CorrelationKey, name: &Text, reason: LossReason, events: u64) {
+        let mut counts = self.take(key, name).unwrap_or_default();
+        match counts.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, count)) => *count += events,
+            None => counts.push((reason, events)),
+        }
+        if self.recent.len() >= self.capacity {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(key.clone(), Refused { name: name.clone(), counts });
+    }
+
+    /// Takes the events that were given up, if the stored event is still the one with this name.
+    /// Otherwise the correlator has begun another one, whose count does not include them.
+    pub(super) fn take(&mut self, key: &CorrelationKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
+        if self.recent.is_empty() && self.older.is_empty() {
+            return None;
+        }
+        let refused = self.recent.remove(key).or_else(|| self.older.remove(key))?;
+        (refused.name == *name).then_some(refused.counts)
+    }
+
+    /// Gives a stored event another name.
+    pub(super) fn rename(&mut self, key: &CorrelationKey, old: &Text, new: &Text) {
+        if let Some(counts) = self.take(key, old) {
+            self.recent.insert(key.clone(), Refused { name: new.clone(), counts });
+        }
+    }
+}

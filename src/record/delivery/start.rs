@@ -1,0 +1,110 @@
+//! The start of a recording.
+
+use std::time::Duration;
+
+use crate::error::{BuildError, WatchError};
+use crate::record::correlator::EventCorrelator;
+use crate::record::series::{SeriesMemory, SeriesOptions};
+use crate::record::sink::{EventSink, WriteOrder};
+use crate::record::stats::RecordingStats;
+use crate::sync::{Arc, Mutex};
+
+use super::alerts::Alerts;
+use super::breaker::CircuitBreaker;
+use super::builder::RecordingBuilder;
+use super::driver::Driver;
+use super::handle::RecordingHandle;
+use super::pending::{Pace, PendingWrites};
+use super::refused::RefusedCounts;
+use super::writers::Writers;
+
+/// The largest number of workers that a recording can be asked to have.
+const MAX_WORKERS: usize = 256;
+
+impl RecordingBuilder<'_> {
+    /// Starts the recording's thread, and those that call the sink.
+    ///
+    /// # Errors
+    ///
+    /// - [`WatchError::Stopped`] if the broadcaster is closed.
+    /// - [`WatchError::Invalid`] if an option is out of range.
+    /// - [`WatchError::Thread`] if the system cannot start a thread.
+    /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
+    ///   incoming queue is full.
+    ///
+    /// # Blocking
+    ///
+    /// Only while the incoming queue is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::WatchError;
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// assert!(events.recording().start(MemorySink::new()).is_ok());
+    /// events.shutdown();
+    /// assert!(matches!(events.recording().start(MemorySink::new()), Err(WatchError::Stopped)));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
+        let Self { watch, correlator, retry, retry_if, on_outage, workers, recordings, .. } = self;
+        let order = self.order.unwrap_or_else(|| sink.write_order());
+        retry.check()?;
+        let series = self.series.unwrap_or_else(|| Some(SeriesOptions::of(order)));
+        series.as_ref().map_or(Ok(()), SeriesOptions::check)?;
+        let series = series.map(|options| options.within(sink.ttl()));
+        let needed = sink.needed_thread();
+        check_workers(workers, order)?;
+        let capacity = correlator.get_lru_cache_size();
+        let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
+        let pace = Pace { update_every: self.update_every, refresh_every, capacity };
+        pace.check()?;
+        let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
+        let stats = Arc::new(Mutex::new(RecordingStats::default()));
+        let watch = watch.spawn_bulk(|reader| {
+            let watch = reader.handle();
+            let name = watch.name().to_owned();
+            let writers =
+                Writers::new(sink, workers, &name, order, &reader.waker()).map_err(WatchError::Thread)?;
+            let (stats, losses) = (stats.clone(), recordings.losses.clone());
+            // The recording is listed before it runs. A thread that sees what the recording does
+            // therefore finds it listed, even a shutdown at this moment.
+            recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
+            let began = recordings.clock.deadline(Duration::ZERO).unwrap_or_default();
+            let driver = Driver {
+                writers,
+                correlator,
+                series: SeriesMemory::new(series, began),
+                flushes: recordings.flushes.clone(),
+                pending: PendingWrites::new(order, workers, pace),
+                refused: RefusedCounts::new(capacity),
+                breaker: CircuitBreaker::default(),
+                alerts: Alerts::new(on_outage),
+                is_ending: false,
+                name,
+                clock: recordings.clock.clone(),
+                retry,
+                retry_if,
+                tally: RecordingStats::default(),
+                stats,
+                losses,
+                decided: 0,
+                reader,
+            };
+            Ok(move || driver.run())
+        })?;
+        Ok(RecordingHandle { watch, stats, needed })
+    }
+}
+
+fn check_workers(workers: usize, order: WriteOrder) -> Result<(), BuildError> {
+    if order == WriteOrder::Bus && workers != 1 {
+        return Err(BuildError::new("workers", workers, "1 thread with WriteOrder::Bus"));
+    }
+    if !(1..=MAX_WORKERS).contains(&workers) {
+        return Err(BuildError::new("workers", workers, format_args!("1 to {MAX_WORKERS} threads")));
+    }
+    Ok(())
+}
