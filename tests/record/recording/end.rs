@@ -174,23 +174,27 @@ fn abandoned_events_are_told_in_their_order() {
         }
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    // The correlator calls the function at the end of each decision. The event is then pending.
+    let (decided_tx, decided) = mpsc::channel();
+    let options = eventcast::CorrelatorOptions::default().spam_key(move |event| {
+        let _ = decided_tx.send(());
+        event.involved_object.name.clone()
+    });
+    let recording = events.recording().correlator(options).start(sink).unwrap();
+    let decide = |reason: &str| {
+        record(&events, "web-0", reason);
+        decided.recv_timeout(LONG).unwrap();
+    };
     // Three events wait together, and are then stored. Later ones take their slots in another
     // order.
-    for reason in ["Held-1", "A", "B", "C"] {
-        record(&events, "web-0", reason);
-    }
+    ["Held-1", "A", "B", "C"].into_iter().for_each(decide);
     held.recv_timeout(LONG).unwrap();
-    until(|| recording.stats().watcher.offered == 4);
     go.send(()).unwrap();
     events.flush(LONG).unwrap();
-    record(&events, "web-0", "Held-2");
+    decide("Held-2");
     held.recv_timeout(LONG).unwrap();
     let reasons = ["D", "E", "F", "G", "H"];
-    for reason in reasons {
-        record(&events, "web-0", reason);
-    }
-    until(|| recording.stats().watcher.offered == 10);
+    reasons.into_iter().for_each(decide);
     assert!(!events.shutdown_timeout(Duration::ZERO).complete);
     let told = reasons.map(|_| losses.recv_timeout(LONG).unwrap());
     assert_eq!(told, reasons.map(|reason| (LossReason::Abandoned, reason.to_owned())));
