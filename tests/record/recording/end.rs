@@ -76,7 +76,8 @@ fn a_sink_that_hangs_holds_up_neither_others_nor_a_deadline() {
     drop(gate);
     assert!(hung.join(LONG));
     let stats = hung.stats();
-    assert_eq!((stats.created, stats.abandoned, stats.watcher.dropped.abandoned), (1, 2, 0));
+    // Chance decides whether the recording or its queue has the two others at the deadline.
+    assert_eq!((stats.created, stats.abandoned + stats.watcher.dropped.abandoned), (1, 2));
     assert_balanced(&stats);
 }
 
