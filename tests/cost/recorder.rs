@@ -109,7 +109,7 @@ struct Echo(Arc<Mutex<Vec<u64>>>);
 
 impl EventSink for Echo {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.update(event)
+        self.patch(event)
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {

@@ -76,7 +76,8 @@ impl<T> IncomingQueue<T> {
     fn fulfil(&self, duty: Duty, is_control: bool, is_sent: bool) {
         match duty {
             Duty::Nothing if !is_control || !self.dispatch.is_direct() => {}
-            // Only the dispatcher carries out a control entry, and a refused entry needs no delivery.
+            // Only the dispatcher carries out a control entry, and a refused entry needs no
+            // delivery.
             Duty::Deliver if !is_control && is_sent => self.dispatch.deliver(),
             // While the reader pulls, a control entry would wait for the reader. No fence: a
             // dispatcher that lends at this moment looks after its nap.

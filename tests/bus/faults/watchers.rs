@@ -150,7 +150,7 @@ fn what_is_offered_to_a_watcher_that_goes_meanwhile_is_let_go_at_once() {
         until(|| unread.stats().offered == 2);
         until(|| live.count() == 2);
         let stats = bus.stats();
-        let goes = stats.watchers.iter().find(|watcher| watcher.name == "goes").unwrap();
+        let goes = stats.departed_by_name.iter().find(|watcher| watcher.name == "goes").unwrap();
         assert_eq!((goes.offered, goes.dropped.stopped, goes.queued), (1, 1, 0), "{goes}");
         drop(unread);
         assert!(bus.shutdown().complete);

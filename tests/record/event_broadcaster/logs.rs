@@ -64,8 +64,8 @@ fn a_log_line_dates_an_event_by_its_series() {
     assert_eq!(*lines.lock().unwrap(), ["2026-01-02T04:00:00Z  Normal   Unhealthy  pod/web-0  message"]);
 }
 
-/// client-go passes `Event(%#v): type: '%v' reason: '%v' %v` to its log, so the object is a Go value
-/// with all seven fields, and its strings are quoted by Go's rules.
+/// client-go passes `Event(%#v): type: '%v' reason: '%v' %v` to its log, so the object is a Go
+/// value with all seven fields, and its strings are quoted by Go's rules.
 #[test]
 fn a_log_line_of_klogs_form_is_client_go_s() {
     let events = EventBroadcaster::new().unwrap();

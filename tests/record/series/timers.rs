@@ -81,8 +81,8 @@ fn a_recording_that_stops_writes_what_is_held() {
     assert_balanced(&line.recording.stats());
 }
 
-/// A store that refuses costs the events that the write stood for, until the next write, which comes
-/// when it would have come anyway, carries their count.
+/// A store that refuses costs the events that the write stood for, until the next write, which
+/// comes when it would have come anyway, carries their count.
 #[test]
 fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {

@@ -148,7 +148,8 @@ fn counts_can_be_expanded() {
     assert!(ended.stderr.contains("add up to more than 5000000 events"), "{}", ended.stderr);
 }
 
-/// An event whose last time and series differ, as a store has it that was written through both APIs.
+/// An event whose last time and series differ, as a store has it that was written through both
+/// APIs.
 #[test]
 fn an_event_is_dated_by_its_series() {
     let mut stored = event(0, "web-0", "probe failed", "Warning");

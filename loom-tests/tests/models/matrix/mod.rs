@@ -107,10 +107,11 @@ impl<S: 'static, R: 'static> Row<S, R> {
         // The end has begun, so this shutdown waits for it.
         let report = ended.map(|bus| {
             let mut report = bus.shutdown();
-            // A report shows the bus at its end, and the other thread may have gone on. The bus
+            assert!(report.threads_ended);
+            // A report shows the bus at its end, and the other thread may have continued. The bus
             // accepts nothing after that end.
             let stats = bus.stats();
-            assert!(!report.complete || report.bus.accepted == stats.accepted);
+            assert_eq!(report.bus.accepted, stats.accepted);
             report.bus = stats;
             report
         });
@@ -136,7 +137,7 @@ fn settled(stats: impl Fn() -> WatcherStats) -> WatcherStats {
 pub(crate) fn models() -> Vec<Model> {
     /// A row's name, its title in the table, and the function that explores it.
     type Named = (&'static str, &'static str, fn(End));
-    let rows: [Named; 21] = [
+    let rows: [Named; 22] = [
         ("try_publish", "`try_publish`", publishing::try_publish),
         ("publish", "`publish` that waits", publishing::publish_that_waits),
         ("publish_timeout", "`publish_timeout`", publishing::publish_timeout),
@@ -155,6 +156,7 @@ pub(crate) fn models() -> Vec<Model> {
         ("flush", "`flush`", watching::flush),
         ("flush_async", "`flush_async`", watching::flush_async),
         ("handler", "a handler at work", user_code::a_handler_at_work),
+        ("handler_registered", "a handler that is registered", user_code::a_handler_that_is_registered),
         ("handler_panic", "a handler that panics", user_code::a_handler_that_panics),
         ("filter_panic", "a filter that panics", user_code::a_filter_that_panics),
         ("filter_drop", "a filter whose `Drop` calls back", user_code::a_filter_whose_drop_calls_back),

@@ -42,6 +42,39 @@ pub(super) fn a_handler_at_work(end: End) {
     .against(end);
 }
 
+/// A handler is registered, and an event is published behind the registration, while the bus ends.
+/// A handler that gives up before the dispatcher comes to its registration has its event counted as
+/// abandoned.
+pub(super) fn a_handler_that_is_registered(end: End) {
+    Row {
+        incoming: 2,
+        is_full: false,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: Clone::clone,
+        act: |bus: Bus| {
+            let publisher = bus.publisher();
+            let registered = bus.watch_builder().runner(|_| ());
+            // The bus is closed with its last handle, which this would be.
+            drop(bus);
+            let runner = registered.ok()?;
+            let accepted = u64::from(publisher.try_publish(Payload::new(1)).is_ok());
+            let handle = runner.handle();
+            runner.run();
+            Some((handle, accepted))
+        },
+        check: |registered, report| {
+            let Some((handle, accepted)) = registered else { return };
+            let stats = settled(|| handle.stats());
+            assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+            // Without a report, nobody has waited for the dispatcher.
+            if let Some(report) = report {
+                assert_eq!((stats.offered, report.bus.accepted), (accepted, accepted), "{stats:?}");
+            }
+        },
+    }
+    .against(end);
+}
+
 pub(super) fn a_handler_that_panics(end: End) {
     Row {
         incoming: 1,

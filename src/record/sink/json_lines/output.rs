@@ -13,8 +13,8 @@ use crate::record::sink::SinkError;
 use crate::record::sink::identity::Identity;
 use crate::sync::{Arc, Mutex};
 
-use super::JsonLinesStats;
 use super::files::{self, Opened};
+use super::stats::JsonLinesStats;
 
 /// The output, and its end.
 pub(super) struct Output {

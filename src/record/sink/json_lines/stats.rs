@@ -1,0 +1,56 @@
+//! The statistics of the sink.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::escape::escape;
+
+/// The statistics of a [`JsonLinesSink`](crate::JsonLinesSink), since it was made.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::stats::JsonLinesStats;
+///
+/// let stats = JsonLinesStats::default();
+/// assert_eq!(stats.to_string(), "lines 0, bytes 0, rotations 0, failed rotations 0");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct JsonLinesStats {
+    /// The number of lines written in whole.
+    pub lines: u64,
+    /// The number of bytes written, including those of lines that were broken off.
+    pub bytes: u64,
+    /// The number of times that the sink began a new file because the last one was full.
+    pub rotations: u64,
+    /// The number of attempts to begin a new file, or to open the path anew, that failed. While
+    /// they fail, the file grows beyond its limit, or stays where another program has moved it.
+    pub failed_rotations: u64,
+    /// The reason why the last of these attempts failed, escaped. The field stays set when a later
+    /// attempt succeeds.
+    pub last_rotation_failure: Option<String>,
+    /// The number of times that the sink opened its path anew, because its file was no longer
+    /// there, or because of [`reopen`](crate::JsonLinesSink::reopen).
+    pub reopens: u64,
+}
+
+impl fmt::Display for JsonLinesStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lines, bytes, rotations, failed_rotations, last_rotation_failure, reopens } = self;
+        write!(
+            f,
+            "lines {lines}, bytes {bytes}, rotations {rotations}, failed rotations {failed_rotations}"
+        )?;
+        if *reopens > 0 {
+            write!(f, ", reopens {reopens}")?;
+        }
+        match last_rotation_failure {
+            // The text may have come from a file.
+            Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
+            None => Ok(()),
+        }
+    }
+}
