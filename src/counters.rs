@@ -4,7 +4,8 @@
 //! Whenever the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving)
 //! these hold exactly:
 //!
-//! * Events given to `publish*` = `accepted` + `rejected_full` + `rejected_stopped`.
+//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_stopped`, where
+//!   `pending` is zero unless the dispatcher waits for a watcher or runs code of the user's.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
 //! While the bus runs, `delivered` + `dropped` never exceeds `offered`.
@@ -332,6 +333,9 @@ pub struct BusStats {
     /// count equals the number of events that the bus accepted from publishers. While the bus runs,
     /// the count is behind that number by the events in the incoming queue.
     pub accepted: u64,
+    /// Events that the bus has accepted and that the dispatcher has not come to yet: those in the
+    /// incoming queue. In the report of a shutdown that gave up, no watcher was offered these.
+    pub pending: u64,
     /// Events that [`publish_gap`](crate::Publisher::publish_gap) has reported as missing. They
     /// count neither as published nor as accepted.
     pub missed: u64,
@@ -365,7 +369,8 @@ impl BusStats {
     /// assert_eq!(stats.published(), 6);
     /// ```
     pub fn published(&self) -> u64 {
-        self.accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
+        let accepted = self.accepted.saturating_add(self.pending);
+        accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
     }
 }
 
@@ -387,8 +392,10 @@ impl fmt::Display for BusStats {
             self.rejected_full,
             self.rejected_stopped
         )?;
-        if self.missed > 0 {
-            write!(f, ", missed {}", self.missed)?;
+        for (name, count) in [("pending", self.pending), ("missed", self.missed)] {
+            if count > 0 {
+                write!(f, ", {name} {count}")?;
+            }
         }
         let between = between(f);
         for watcher in &self.watchers {

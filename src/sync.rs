@@ -25,12 +25,12 @@
 mod model;
 #[cfg(all(feature = "select", eventcast_loom))]
 mod model_select;
-#[cfg(eventcast_loom)]
-mod model_thread;
 #[cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 pub(crate) mod parker;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 mod signal;
+#[cfg(eventcast_loom)]
+pub(crate) mod thread;
 
 #[cfg(eventcast_loom)]
 pub use self::model::park;
@@ -40,8 +40,6 @@ pub(crate) use self::model::*;
 pub use self::model_select::Select;
 #[cfg(all(feature = "select", eventcast_loom))]
 pub(crate) use self::model_select::Signal;
-#[cfg(eventcast_loom)]
-pub(crate) use self::model_thread as thread;
 
 #[cfg(not(eventcast_loom))]
 pub(crate) use self::parker::{Parker, Unparker};
@@ -62,6 +60,28 @@ pub(crate) fn unique_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only the number counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A count for statistics alone, from which nothing follows. It wraps around.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(core::sync::atomic::AtomicU64);
+
+impl Tally {
+    // Not the model's atomic, as above: a count carries no happens-before. Relaxed, all: only the
+    // number counts.
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        // Relaxed: as above.
+        self.0.fetch_add(count, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: as above.
+        self.0.load(core::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 /// Returns a number for one use of a cache, to distinguish later uses from earlier ones. No number
@@ -199,6 +219,11 @@ mod real {
         /// any moment.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
+        }
+
+        /// Returns how many values are queued now, for statistics.
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
         }
     }
 

@@ -315,7 +315,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> BusStats {
-        self.shared.incoming.lifecycle.stats()
+        let mut stats = self.shared.incoming.lifecycle.stats();
+        stats.pending = self.shared.incoming.pending(stats.accepted);
+        stats
     }
 }
 

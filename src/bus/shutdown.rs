@@ -188,11 +188,19 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn end(&self, patience: Patience) -> ShutdownReport {
-        self.shared.incoming.lifecycle.shutdown(patience)
+        self.with_pending(self.shared.incoming.lifecycle.shutdown(patience))
     }
 
     async fn end_async(&self, patience: Patience) -> ShutdownReport {
-        self.shared.incoming.lifecycle.shutdown_async(patience).await
+        self.with_pending(self.shared.incoming.lifecycle.shutdown_async(patience).await)
+    }
+
+    /// Adds to a snapshot what was still pending. At the end of the bus, nothing is.
+    fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
+        if !report.complete && !report.threads_ended {
+            report.bus.pending = self.shared.incoming.pending(report.bus.accepted);
+        }
+        report
     }
 
     fn patience(&self, timeout: Duration) -> Patience {

@@ -59,7 +59,7 @@ fn a_clock_at_the_ends_of_time_records_and_stores_as_ever() {
     for (at, shown) in
         [(SystemTime::UNIX_EPOCH + far, Timestamp::MAX), (SystemTime::UNIX_EPOCH - far, Timestamp::MIN)]
     {
-        let clock = FakeClock::new(at);
+        let clock = FakeClock::new(at).drive_the_end();
         let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
         let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
         let (lines, logged) = mpsc::channel();

@@ -33,7 +33,7 @@ impl Drop for Bomb {
 }
 
 pub(crate) fn clock() -> FakeClock {
-    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+    FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).drive_the_end()
 }
 
 pub(crate) fn pod(name: &str) -> ObjectReference {

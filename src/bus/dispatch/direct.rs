@@ -110,7 +110,7 @@ impl<T> Distributor<T> {
     /// this is left to the dispatcher.
     pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
         let room = self.direct_room()?;
-        let Some(first) = self.incoming.try_recv() else {
+        let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
         let mut taken = 1;

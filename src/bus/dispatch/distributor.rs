@@ -39,6 +39,8 @@ pub(super) struct Distributor<T> {
     /// An entry that has been taken, but that belongs to the next round.
     pub(super) carried: Option<Entry<T>>,
     pub(super) accepted: u64,
+    /// The number of entries that have been taken out of the incoming queue.
+    received: u64,
     /// The number of events that gaps from outside stood for.
     missed: u64,
     /// The number of deliveries since one of them found a reader that slept.
@@ -67,6 +69,7 @@ impl<T> Distributor<T> {
             history: History::new(history),
             carried: None,
             accepted: 0,
+            received: 0,
             missed: 0,
             unheard: 0,
             pulled: 0,
@@ -75,7 +78,19 @@ impl<T> Distributor<T> {
 
     /// Returns the entry that was taken before, or else takes one. Returns `None` if none waits.
     pub(super) fn take(&mut self) -> Option<Entry<T>> {
-        self.carried.take().or_else(|| self.incoming.try_recv())
+        self.carried.take().or_else(|| self.receive())
+    }
+
+    /// Takes an entry out of the incoming queue. Returns `None` if none waits.
+    pub(super) fn receive(&mut self) -> Option<Entry<T>> {
+        let entry = self.incoming.try_recv()?;
+        self.count_received(1);
+        Some(entry)
+    }
+
+    fn count_received(&mut self, entries: usize) {
+        self.received += entries as u64;
+        self.lifecycle.taken.set(self.received);
     }
 
     /// Collects events from the first entry on, until there are `most`, no entry waits, or an entry
@@ -111,6 +126,7 @@ impl<T> Distributor<T> {
             });
             let Some(other) = other else { break };
             *taken += 1;
+            self.count_received(1);
             if other.is_some() {
                 return (events, other);
             }

@@ -21,6 +21,18 @@ pub(crate) enum Control<T> {
     Gap(u64),
 }
 
+impl<T> Entry<T> {
+    /// Returns the number of events less one, which wraps around for a control entry.
+    #[inline]
+    pub(crate) fn surplus(&self) -> u64 {
+        match self {
+            Self::Event(_) => 0,
+            Self::Batch(events) => (events.len() as u64).wrapping_sub(1),
+            Self::Control(_) => u64::MAX,
+        }
+    }
+}
+
 /// A value that waits to be pushed: an entry, or a control entry that is smaller than an entry.
 pub(crate) trait IntoEntry<T>: Sized {
     fn into_entry(self) -> Entry<T>;

@@ -56,7 +56,12 @@ impl<T> IncomingQueue<T> {
         let is_control = matches!(entry, Entry::Control(_));
         match self.lifecycle.gate.enter() {
             Ok(pass) => {
+                let surplus = entry.surplus();
+                self.count_surplus(surplus);
                 let sent = self.entries.try_send(entry);
+                if sent.is_err() {
+                    self.count_surplus(surplus.wrapping_neg());
+                }
                 self.fulfil(pass.leave(), is_control, sent.is_ok());
                 match sent {
                     Ok(()) => Ok(()),
@@ -68,6 +73,24 @@ impl<T> IncomingQueue<T> {
                 Err(Refused(entry, Refusal::Stopped))
             }
         }
+    }
+
+    #[inline]
+    fn count_surplus(&self, events: u64) {
+        // A single event has none, so its publish counts nothing.
+        if events != 0 {
+            self.lifecycle.surplus.add(events);
+        }
+    }
+
+    /// Returns how many events are accepted and have not been offered: those in the incoming queue,
+    /// and those that the dispatcher has taken and carries.
+    pub(crate) fn pending(&self, accepted: u64) -> u64 {
+        let Lifecycle { taken, surplus, .. } = &*self.lifecycle;
+        let pushed = (self.entries.len() as u64).wrapping_add(taken.get()).wrapping_add(surplus.get());
+        // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
+        let pending = pushed.wrapping_sub(accepted);
+        if pending > u64::MAX / 2 { 0 } else { pending }
     }
 
     /// Carries out the duty of a caller that has left the gate. `is_sent` is whether the caller has

@@ -7,7 +7,7 @@ use crate::clock::{Clock, Deadline};
 use crate::counters::BusStats;
 use crate::report::ShutdownReport;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, Parker, unique_id};
+use crate::sync::{Arc, Mutex, Parker, Tally, unique_id};
 
 use crate::bus::wait::{Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
 
@@ -42,6 +42,10 @@ pub(crate) struct Lifecycle {
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
+    /// The number of entries that have been taken out of the incoming queue.
+    pub(crate) taken: Tally,
+    /// The number of events in all pushed entries, less the number of these entries.
+    pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
     pub(crate) threads: Arc<Threads>,
     /// The report of the bus at its end, once a shutdown has seen it.
@@ -67,6 +71,8 @@ impl Lifecycle {
             lent: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
+            taken: Tally::default(),
+            surplus: Tally::default(),
             registry: Registry::new(),
             threads: Arc::new(Threads::new(done)),
             report: Mutex::new(None),
@@ -225,6 +231,7 @@ impl Lifecycle {
         self.gate.count_refused(refusal, events as u64);
     }
 
+    /// Returns the statistics, without the events that are pending.
     pub(crate) fn stats(&self) -> BusStats {
         let (rejected_full, rejected_stopped) = self.gate.refused();
         let Totals { watchers, departed, departed_by_name } = self.registry.totals(self.is_closing());
@@ -232,6 +239,15 @@ impl Lifecycle {
         let accepted = self.accepted.load(Ordering::Relaxed);
         // Relaxed: a count.
         let missed = self.missed.load(Ordering::Relaxed);
-        BusStats { accepted, missed, rejected_full, rejected_stopped, watchers, departed, departed_by_name }
+        BusStats {
+            accepted,
+            pending: 0,
+            missed,
+            rejected_full,
+            rejected_stopped,
+            watchers,
+            departed,
+            departed_by_name,
+        }
     }
 }
