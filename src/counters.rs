@@ -35,8 +35,6 @@ pub enum DropReason {
     Oldest,
     /// The watcher's queue stayed full for as long as its policy waits.
     TimedOut,
-    /// The watcher's queue was full, and its policy ended the watcher.
-    Evicted,
     /// The watcher was stopped or dropped.
     Stopped,
     /// The bus was shut down by a deadline.
@@ -49,7 +47,6 @@ impl fmt::Display for DropReason {
             Self::Incoming => "incoming",
             Self::Oldest => "oldest",
             Self::TimedOut => "timed out",
-            Self::Evicted => "evicted",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
         })
@@ -81,8 +78,6 @@ pub struct DropCounts {
     pub oldest: u64,
     /// See [`DropReason::TimedOut`].
     pub timed_out: u64,
-    /// See [`DropReason::Evicted`].
-    pub evicted: u64,
     /// See [`DropReason::Stopped`].
     pub stopped: u64,
     /// See [`DropReason::Abandoned`].
@@ -121,7 +116,6 @@ impl DropCounts {
             DropReason::Incoming => self.incoming,
             DropReason::Oldest => self.oldest,
             DropReason::TimedOut => self.timed_out,
-            DropReason::Evicted => self.evicted,
             DropReason::Stopped => self.stopped,
             DropReason::Abandoned => self.abandoned,
         }
@@ -144,7 +138,6 @@ impl DropCounts {
             (DropReason::Incoming, self.incoming),
             (DropReason::Oldest, self.oldest),
             (DropReason::TimedOut, self.timed_out),
-            (DropReason::Evicted, self.evicted),
             (DropReason::Stopped, self.stopped),
             (DropReason::Abandoned, self.abandoned),
         ];
@@ -160,7 +153,6 @@ impl DropCounts {
         self.incoming += other.incoming;
         self.oldest += other.oldest;
         self.timed_out += other.timed_out;
-        self.evicted += other.evicted;
         self.stopped += other.stopped;
         self.abandoned += other.abandoned;
     }
@@ -236,6 +228,10 @@ pub struct WatcherStats {
     /// The greatest number of events that the queue ever held, not counting those that came from
     /// the history.
     pub high_water: u64,
+    /// Whether the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher: 0 or 1, and
+    /// in a sum the number of such watchers. The event that did not fit was not offered, so it is
+    /// not among the lost ones.
+    pub evictions: u64,
     /// Panics that were caught in work for this watcher: those of its filter, hook or handler, and
     /// of an event's `Clone`.
     pub panics: u64,
@@ -261,6 +257,7 @@ impl WatcherStats {
         self.queued += other.queued;
         self.lag += other.lag;
         self.high_water = self.high_water.max(other.high_water);
+        self.evictions += other.evictions;
         self.panics += other.panics;
     }
 }
@@ -280,7 +277,7 @@ impl WatcherStats {
             (&mut self.dropped.incoming, part.dropped.incoming),
             (&mut self.dropped.oldest, part.dropped.oldest),
             (&mut self.dropped.timed_out, part.dropped.timed_out),
-            (&mut self.dropped.evicted, part.dropped.evicted),
+            (&mut self.evictions, part.evictions),
             (&mut self.dropped.stopped, part.dropped.stopped),
             (&mut self.dropped.abandoned, part.dropped.abandoned),
         ] {
@@ -300,7 +297,10 @@ impl fmt::Display for WatcherStats {
             f,
             ": offered {offered}, delivered {delivered}, dropped {dropped}, queued {queued}, lag {lag}"
         )?;
-        for (name, count) in [("filtered", self.filtered), ("missed", self.missed), ("panics", self.panics)] {
+        let Self { filtered, missed, evictions, panics, .. } = *self;
+        for (name, count) in
+            [("filtered", filtered), ("missed", missed), ("evictions", evictions), ("panics", panics)]
+        {
             if count > 0 {
                 write!(f, ", {name} {count}")?;
             }

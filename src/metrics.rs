@@ -90,6 +90,7 @@ impl BusStats {
         for (reason, count) in [("full", self.rejected_full), ("stopped", self.rejected_stopped)] {
             counter!("eventcast_rejected_total", "bus" => bus(), "reason" => reason).absolute(count);
         }
+        gauge!("eventcast_pending", "bus" => bus()).set(level(self.pending));
         gauge!("eventcast_watchers", "bus" => bus()).set(level(self.watchers.len() as u64));
         for (name, figures) in self.by_label() {
             let labels = || [("bus", bus()), ("watcher", name.to_owned())];
@@ -98,6 +99,7 @@ impl BusStats {
                 ("eventcast_watcher_delivered_total", figures.delivered),
                 ("eventcast_watcher_filtered_total", figures.filtered),
                 ("eventcast_watcher_missed_total", figures.missed),
+                ("eventcast_watcher_evictions_total", figures.evictions),
                 ("eventcast_watcher_panics_total", figures.panics),
             ] {
                 counter!(metric, &labels()).absolute(count);
@@ -106,7 +108,6 @@ impl BusStats {
                 ("incoming", figures.dropped.incoming),
                 ("oldest", figures.dropped.oldest),
                 ("timed_out", figures.dropped.timed_out),
-                ("evicted", figures.dropped.evicted),
                 ("stopped", figures.dropped.stopped),
                 ("abandoned", figures.dropped.abandoned),
             ] {

@@ -67,8 +67,8 @@
 //! * **flush**: a wait until everything accepted before it has been offered and handled.
 //! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits
 //!   for the end.
-//! * **evict**: the dispatcher stops a watcher with the policy `Evict`, because an event does not
-//!   fit into its queue.
+//! * **evict**: the dispatcher stops a watcher with the policy `Evict` before the first event that
+//!   does not fit into its queue.
 //! * **abandon**: a shutdown by deadline no longer waits for watchers and handlers.
 //! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in
 //!   turn.
@@ -135,7 +135,7 @@
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
 //! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
-//! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what did not fit is counted |
+//! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what was queued and counted before |
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `WatcherState::flags`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
@@ -145,7 +145,7 @@
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the offset |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |
-//! | `SentSide::unfit`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
+//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
 //! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |

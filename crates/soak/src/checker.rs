@@ -136,7 +136,7 @@ impl Checker {
         // The gaps may or may not include what is lost by the stop itself. If a batch was being
         // offered at that moment, a part of the batch may be counted as lost by the policy. An
         // eviction does not show as a gap.
-        let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned - stats.dropped.evicted;
+        let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
         let least = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
         stats.queued == 0
             && stats.offered == stats.delivered + dropped

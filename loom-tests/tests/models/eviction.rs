@@ -34,7 +34,7 @@ fn eviction_against_a_reader() {
             // Either event 2, or the end.
             let next = watcher.recv().ok();
             assert!(next.is_some() || watcher.end_reason() == Some(EndReason::Evicted));
-            assert_eq!(watcher.stats().dropped.evicted, u64::from(next.is_none()));
+            assert_eq!(watcher.stats().evictions, u64::from(next.is_none()));
             watcher
         });
         bus.publisher().try_publish(Payload::new(2)).unwrap();
@@ -62,7 +62,7 @@ fn eviction_against_a_stop() {
         assert!(lost == 0 && (events == [1] || events == [1, 2]), "{events:?}");
         assert!(reason == Some(EndReason::Stopped) || reason == Some(EndReason::Evicted), "{reason:?}");
         let stats = watcher.stats();
-        assert!(reason != Some(EndReason::Evicted) || stats.dropped.evicted == 1, "{stats}");
+        assert!(reason != Some(EndReason::Evicted) || stats.evictions == 1, "{stats}");
         assert_balanced(&stats);
     });
 }
@@ -83,8 +83,8 @@ fn eviction_against_a_drop() {
     });
 }
 
-/// A shutdown comes while the dispatcher evicts the watcher. The shutdown ends, and the event that
-/// does not fit is lost with its reason.
+/// A shutdown comes while the dispatcher evicts the watcher. The shutdown ends, and the watcher has
+/// the event that does not fit neither received nor lost.
 fn eviction_against_shutdown() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();
@@ -96,7 +96,7 @@ fn eviction_against_shutdown() {
         finish();
         let evicted = watcher.end_reason() == Some(EndReason::Evicted);
         assert_eq!((events.len() as u64, lost), (2 - u64::from(evicted), 0));
-        assert_eq!(watcher.stats().dropped.evicted, u64::from(evicted));
+        assert_eq!(watcher.stats().evictions, u64::from(evicted));
         assert_balanced(&watcher.stats());
         drop(bus);
     });

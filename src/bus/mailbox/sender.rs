@@ -170,7 +170,6 @@ impl<T> MailboxSender<T> {
             DropReason::Incoming => &mut drops.incoming,
             DropReason::Oldest => &mut drops.oldest,
             DropReason::TimedOut => &mut drops.timed_out,
-            DropReason::Evicted => &mut drops.evicted,
             DropReason::Stopped => &mut drops.stopped,
             DropReason::Abandoned => &mut drops.abandoned,
         };
@@ -356,6 +355,10 @@ impl<T: Clone> MailboxSender<T> {
         range: Range<usize>,
         lifecycle: &Lifecycle,
     ) {
+        let is_lossless = self.gave_up || self.is_replaying;
+        if self.state.policy == OverflowPolicy::Evict && !is_lossless {
+            return self.offer_or_evict(batch, range, lifecycle);
+        }
         self.sent.offered += range.len() as u64;
         // The count is published before any of these events can be delivered or lost, so that no
         // snapshot shows more of them than were offered.
@@ -370,16 +373,9 @@ impl<T: Clone> MailboxSender<T> {
         match self.state.policy {
             OverflowPolicy::DropIncoming | OverflowPolicy::Evict => {
                 let fits = self.credit(range.len()).min(range.len());
-                if fits == range.len() {
-                    return self.send(batch.clone(), range);
-                }
-                let (kept, lost) = (range.start..range.start + fits, range.start + fits..range.end);
-                self.send_copy(batch, kept);
-                let lost = &batch.events()[lost];
-                if self.state.policy == OverflowPolicy::Evict {
-                    self.evict(lost, lifecycle);
-                } else {
-                    self.lose(DropReason::Incoming, lost);
+                self.send_first(batch, range.clone(), fits);
+                if fits < range.len() {
+                    self.lose(DropReason::Incoming, &batch.events()[range.start + fits..range.end]);
                 }
             }
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
@@ -390,14 +386,28 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Ends the watcher, because these events do not fit. The reader receives what is queued and
-    /// then the end, so the events are not a gap.
-    #[cold]
-    fn evict(&mut self, lost: &[T], lifecycle: &Lifecycle) {
-        self.count_lost(DropReason::Evicted, lost);
-        // A reader that sees the end also sees what was counted.
-        self.state.publish_sent(&self.sent);
-        lifecycle.evict(&self.state);
+    /// Offers the events that fit. If one does not, ends the watcher before it: the reader receives
+    /// what is queued and then the end. As after each end, nothing that follows is offered.
+    fn offer_or_evict(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
+        let fits = self.credit(range.len()).min(range.len());
+        self.sent.offered += fits as u64;
+        self.state.publish_offered(self.sent.offered);
+        self.send_first(batch, range.clone(), fits);
+        if fits < range.len() {
+            // A reader that sees the end also sees what was counted.
+            self.state.publish_sent(&self.sent);
+            lifecycle.evict(&self.state);
+        }
+    }
+
+    /// Sends the first `fits` events of a range.
+    #[inline]
+    fn send_first(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, fits: usize) {
+        if fits == range.len() {
+            self.send(batch.clone(), range);
+        } else {
+            self.send_copy(batch, range.start..range.start + fits);
+        }
     }
 
     /// Sends those of the pending events that fit now, for a dispatcher that waits for room.

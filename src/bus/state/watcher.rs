@@ -65,9 +65,7 @@ struct SentSide {
     offered: AtomicU64,
     /// The number of events put into the queue, less those that the dispatcher took out again.
     queued: AtomicU64,
-    /// The number of incoming events that did not fit. The policy says whether they were dropped,
-    /// or evicted the watcher.
-    unfit: AtomicU64,
+    incoming: AtomicU64,
     oldest: AtomicU64,
     timed_out: AtomicU64,
     stopped: AtomicU64,
@@ -157,7 +155,7 @@ impl WatcherState {
         // offset decided finds its event in the queue, or knows that it is lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
-        to.unfit.store(sent.drops.incoming + sent.drops.evicted, Ordering::Relaxed);
+        to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
         to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
@@ -353,14 +351,11 @@ impl WatcherState {
         let delivered = got.consumed.load(Ordering::Relaxed);
         let stopped = got.stopped.load(Ordering::Relaxed);
         let abandoned = got.abandoned.load(Ordering::Relaxed);
-        let unfit = sent.unfit.load(Ordering::Relaxed);
-        let (incoming, evicted) = if self.policy == OverflowPolicy::Evict { (0, unfit) } else { (unfit, 0) };
         // Relaxed, all: as above.
         let dropped = DropCounts {
-            incoming,
+            incoming: sent.incoming.load(Ordering::Relaxed),
             oldest: sent.oldest.load(Ordering::Relaxed),
             timed_out: sent.timed_out.load(Ordering::Relaxed),
-            evicted,
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
@@ -385,7 +380,8 @@ impl WatcherState {
             queued: queued.saturating_sub(delivered + stopped + abandoned),
             lag: offered.saturating_sub(delivered + dropped.total()),
             high_water,
-            // Relaxed: a count.
+            // Relaxed, both: counts.
+            evictions: u64::from(self.flags.load(Ordering::Relaxed) & EVICTED != 0),
             panics: self.panics.load(Ordering::Relaxed),
         }
     }

@@ -96,7 +96,7 @@ impl Checked<'_> {
             "{stats} of {made:?}"
         );
         let dropped = &stats.dropped;
-        assert!(dropped.evicted == 0 || made.policy == OverflowPolicy::Evict);
+        assert!(stats.evictions == 0 || made.policy == OverflowPolicy::Evict);
         match made.policy {
             OverflowPolicy::DropIncoming => assert_eq!((dropped.oldest, dropped.timed_out), (0, 0)),
             OverflowPolicy::DropOldest => assert_eq!((dropped.incoming, dropped.timed_out), (0, 0)),
@@ -188,7 +188,7 @@ impl Checked<'_> {
             met::add(Met::DroppedIncoming, watcher.dropped.incoming);
             met::add(Met::DroppedOldest, watcher.dropped.oldest);
             met::add(Met::DroppedTimedOut, watcher.dropped.timed_out);
-            met::add(Met::DroppedEvicted, watcher.dropped.evicted);
+            met::add(Met::Evictions, watcher.evictions);
             met::add(Met::DroppedStopped, watcher.dropped.stopped);
             met::add(Met::DroppedAbandoned, watcher.dropped.abandoned);
             met::add(Met::Panics, watcher.panics);

@@ -105,12 +105,13 @@ impl Filter {
 pub struct Figures {
     pub offered: u64,
     pub delivered: u64,
-    pub dropped: [u64; 6],
+    pub dropped: [u64; 5],
     pub filtered: u64,
     /// The number of queued events, or `None` while the dispatcher waits. The number is not
     /// determined then, because an event that waits for room may or may not have found some.
     pub queued: Option<u64>,
     pub high_water: u64,
+    pub evictions: u64,
     pub panics: u64,
 }
 
@@ -122,6 +123,7 @@ impl Figures {
             *sum += count;
         }
         self.filtered += other.filtered;
+        self.evictions += other.evictions;
         self.queued = self.queued.zip(other.queued).map(|(sum, count)| sum + count);
         self.high_water = self.high_water.max(other.high_water);
         self.panics += other.panics;
@@ -159,7 +161,6 @@ pub fn place(reason: DropReason) -> usize {
         DropReason::TimedOut => 2,
         DropReason::Stopped => 3,
         DropReason::Abandoned => 4,
-        DropReason::Evicted => 5,
         _ => unreachable!("the twin knows all reasons"),
     }
 }

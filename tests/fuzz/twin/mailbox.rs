@@ -114,20 +114,22 @@ impl Mailbox {
         };
         let wanted: Vec<_> = kept.iter().filter(|(_, keep)| *keep).map(|(event, _)| *event).collect();
         self.figures.filtered += (batch.len() - wanted.len()) as u64;
-        self.figures.offered += wanted.len() as u64;
         if let OverflowPolicy::WaitFor(limit) = self.spec.policy {
             self.deadline = Some(now + limit);
         }
         for event in wanted {
+            self.figures.offered += 1;
             match self.spec.policy {
                 OverflowPolicy::DropIncoming | OverflowPolicy::Evict if self.queued() < self.capacity() => {
                     self.stream.push_back(Slot::Event(event));
                 }
                 OverflowPolicy::DropIncoming => self.lose_last(DropReason::Incoming, event),
-                // The events of a batch that do not fit are lost together, and are not a gap.
+                // The watcher ends before the event, which is therefore not offered.
                 OverflowPolicy::Evict => {
-                    self.count_lost(DropReason::Evicted, event);
+                    self.figures.offered -= 1;
+                    self.figures.evictions += 1;
                     self.is_stopped = true;
+                    break;
                 }
                 OverflowPolicy::DropOldest => {
                     self.stream.push_back(Slot::Event(event));

@@ -45,17 +45,11 @@ pub fn figures(stats: &WatcherStats) -> Figures {
     Figures {
         offered: stats.offered,
         delivered: stats.delivered,
-        dropped: [
-            dropped.incoming,
-            dropped.oldest,
-            dropped.timed_out,
-            dropped.stopped,
-            dropped.abandoned,
-            dropped.evicted,
-        ],
+        dropped: [dropped.incoming, dropped.oldest, dropped.timed_out, dropped.stopped, dropped.abandoned],
         filtered: stats.filtered,
         queued: Some(stats.queued),
         high_water: stats.high_water,
+        evictions: stats.evictions,
         panics: stats.panics,
     }
 }

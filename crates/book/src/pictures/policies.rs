@@ -3,7 +3,6 @@
 use std::error::Error;
 
 use eventcast::OverflowPolicy;
-use eventcast::stats::DropReason;
 
 use crate::palette::Meaning;
 use crate::run::{self, Item, LIMIT, QUEUE, RETURN, Run, STEP_MS, STEPS, Step};
@@ -120,7 +119,7 @@ fn panel(svg: &mut Svg, run: &Run, top: i32) {
     if run.policy != OverflowPolicy::DropOldest {
         y = lost(svg, run, y);
     }
-    let is_evicted = run.stats.dropped.evicted > 0;
+    let is_evicted = run.stats.evictions > 0;
     for (number, step) in (1..).zip(&run.steps).filter(|(number, _)| *number < RETURN || !is_evicted) {
         slots(svg, number, step, y);
     }
@@ -184,17 +183,16 @@ fn lost(svg: &mut Svg, run: &Run, y: i32) -> i32 {
     if run.policy == OverflowPolicy::Wait {
         return y;
     }
-    label(svg, y, "lost");
+    label(svg, y, if run.stats.evictions > 0 { "not offered" } else { "lost" });
     for (number, step) in (1..).zip(&run.steps) {
-        for (reason, event) in &step.lost {
+        for event in &step.lost {
             cell(svg, middle(number) - CELL / 2, y, Meaning::Loss, *event);
-            if *reason == DropReason::Evicted {
-                let end = Area::new(left(number + 1) - 4, y - 2, 4, SLOTS + ROW + 6);
-                svg.area(end, Meaning::End);
-                let at = (left(number + 1) + 6, y + 13);
-                let text = "The watcher has ended. The bus offers it nothing more.";
-                svg.text(at, Anchor::Start, Font::Plain, text);
-            }
+        }
+        if let Some(event) = step.published.filter(|_| step.is_evicted) {
+            let end = Area::new(left(number) + 2, y - 2, 4, SLOTS + ROW + 6);
+            svg.area(end, Meaning::End);
+            let text = format!("{event} does not fit. The watcher ends before it, and loses nothing.");
+            svg.text((left(number) + 12, y + 13), Anchor::Start, Font::Plain, &text);
         }
     }
     y + ROW + 4

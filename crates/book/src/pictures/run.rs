@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::error::TryRecvError;
-use eventcast::stats::{DropReason, WatcherStats};
+use eventcast::stats::WatcherStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
@@ -57,8 +57,10 @@ pub(crate) struct Step {
     pub(crate) held: Option<u64>,
     /// The events in the watcher's queue, the oldest first.
     pub(crate) queue: Vec<u64>,
-    /// The events that the watcher lost in this step, each with the reason.
-    pub(crate) lost: Vec<(DropReason, u64)>,
+    /// The events that the watcher lost in this step.
+    pub(crate) lost: Vec<u64>,
+    /// Whether the bus evicted the watcher in this step.
+    pub(crate) is_evicted: bool,
     /// The items that the reader received in this step.
     pub(crate) received: Vec<Item>,
 }
@@ -98,7 +100,7 @@ struct Bus {
     broadcaster: Broadcaster<u64>,
     reader: Watcher<u64>,
     /// The events that the watcher has lost so far, from its hook.
-    lost: Arc<Mutex<Vec<(DropReason, u64)>>>,
+    lost: Arc<Mutex<Vec<u64>>>,
     published: u64,
     /// The events that have been offered, and are neither lost nor received. The oldest is first.
     unread: Vec<u64>,
@@ -113,9 +115,9 @@ impl Bus {
         let broadcaster = Broadcaster::with_clock(options, clock.clock())?;
         let lost = Arc::new(Mutex::new(Vec::new()));
         let losing = lost.clone();
-        let hook = move |reason, events: &[u64]| {
+        let hook = move |_, events: &[u64]| {
             let mut losing = losing.lock().unwrap_or_else(PoisonError::into_inner);
-            losing.extend(events.iter().map(|event| (reason, *event)));
+            losing.extend(events);
         };
         let builder = broadcaster.watch_builder().name("reader").queue_len(QUEUE.into()).overflow(policy);
         let reader = builder.on_drop(hook).watch()?;
@@ -125,7 +127,7 @@ impl Bus {
     /// Moves the clock, publishes the next event or lets the reader come back, and reads if the
     /// reader is there.
     fn step(&mut self, number: u64) -> Result<Step, Box<dyn Error>> {
-        let offered = self.reader.stats().offered;
+        let before = self.reader.stats();
         self.clock.advance(Duration::from_millis(STEP_MS));
         self.settle()?;
         let published = (number != RETURN).then_some(self.published + 1);
@@ -138,14 +140,14 @@ impl Bus {
         let received = if is_reading { self.read()? } else { Vec::new() };
         let stats = self.reader.stats();
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
-        self.unread.extend(offered + 1..=stats.offered);
-        self.unread.retain(|event| {
-            !received.contains(&Item::Event(*event)) && lost.iter().all(|(_, lost)| lost != event)
-        });
+        self.unread.extend(before.offered + 1..=stats.offered);
+        self.unread.retain(|event| !received.contains(&Item::Event(*event)) && !lost.contains(event));
         let (queue, held) = self.unread.split_at(usize::try_from(stats.queued)?);
         assert_eq!(held.len() as u64, stats.lag - stats.queued);
         let incoming = (self.broadcaster.stats().accepted + 1..=self.published).collect();
-        Ok(Step { published, incoming, held: held.first().copied(), queue: queue.to_vec(), lost, received })
+        let is_evicted = stats.evictions > before.evictions;
+        let (held, queue) = (held.first().copied(), queue.to_vec());
+        Ok(Step { published, incoming, held, queue, lost, is_evicted, received })
     }
 
     /// Receives until there is nothing more, or the end.
@@ -187,7 +189,7 @@ impl Bus {
         // no longer change.
         let has_deadline = self.clock.waiters() > 0;
         let stats = self.reader.stats();
-        if stats.dropped.evicted > 0 {
+        if stats.evictions > 0 {
             // The bus offers this watcher nothing more, so the dispatcher waits for nobody.
             self.broadcaster.flush(Duration::MAX)?;
             return Ok(true);
