@@ -45,18 +45,17 @@ pub enum OverflowPolicy {
     DropIncoming,
     /// The watcher loses the oldest event in its queue, so that the newest are kept. Nobody waits.
     DropOldest,
-    /// The watcher ends at the first event that does not fit. Nobody waits.
+    /// The watcher ends before the first event that does not fit. Nobody waits.
     ///
-    /// The bus offers the watcher nothing more. The watcher delivers what is in its queue, then the
-    /// end, and [`end_reason`](crate::Watcher::end_reason) returns
-    /// [`Evicted`](crate::bus::EndReason::Evicted). The events that came together with the first
-    /// one that did not fit are counted as dropped (evicted), and the watcher's
-    /// [`on_drop`](crate::WatchBuilder::on_drop) receives them. They do not show as a gap. This is
-    /// for a remote client that reads too slowly: close its connection, and let it come back and
-    /// [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as long as the
-    /// largest burst, because a batch that does not fit evicts a reader that is idle, too. A
-    /// handler is evicted as a watcher is, and its statistics show it. A recording cannot have this
-    /// policy.
+    /// The bus offers the watcher neither this event nor a later one. The watcher delivers what is
+    /// in its queue, then the end, and [`end_reason`](crate::Watcher::end_reason) returns
+    /// [`Evicted`](crate::bus::EndReason::Evicted). Nothing that it was offered is lost, so nothing
+    /// counts as dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the end.
+    /// This is for a remote client that reads too slowly: close its connection, and let it come
+    /// back and [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as
+    /// long as the largest burst, because a batch that does not fit evicts a reader that is idle,
+    /// too. A handler is evicted as a watcher is, and its statistics show it. A recording cannot
+    /// have this policy.
     Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
     /// watcher loses nothing.

@@ -10,7 +10,7 @@ use crate::sync::{Arc, Parker, bounded};
 use super::dispatch::{Completion, Dispatch, Dispatcher, Entry};
 use super::incoming::{IncomingQueue, Publisher};
 use super::options::{BusOptions, check_incoming};
-use super::state::Lifecycle;
+use super::state::{Lifecycle, Threads};
 use super::watch::{WatchBuilder, Watcher};
 
 /// The largest size of an event, in bytes. Events travel by value, through the stacks of the
@@ -197,9 +197,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             options.direct_delivery,
         ));
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);
-        lifecycle
-            .threads
-            .spawn(options.thread_name.clone(), move || dispatcher.run())
+        Threads::spawn(&lifecycle.threads, options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
         let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));
         Ok(Self { shared: Arc::new(Shared { incoming, options }) })

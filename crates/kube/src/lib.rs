@@ -25,6 +25,13 @@
 //! # }
 //! ```
 //!
+//! # Lines of kube in the log
+//!
+//! In a program with a `tracing` subscriber, kube itself writes a line of the level `ERROR` for each
+//! answer of 5xx and for each broken connection, and so one for each attempt of a recording. The
+//! recording reports an outage in its own way. This directive of an `EnvFilter` silences the lines
+//! of kube: `kube_client::client::builder=off`.
+//!
 //! # Versions
 //!
 //! This version is for kube 5 and k8s-openapi 0.29, whose types are in its signatures. It needs

@@ -12,4 +12,5 @@ pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
 pub(crate) use self::lifecycle::Lifecycle;
 pub(crate) use self::shutdown::Patience;
+pub(crate) use self::threads::Threads;
 pub(crate) use self::watcher::{Sent, WatcherState};

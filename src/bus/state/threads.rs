@@ -49,19 +49,19 @@ impl Threads {
     }
 
     /// Starts a named thread for which a shutdown waits.
-    pub(crate) fn spawn<F>(self: &Arc<Self>, name: String, run: F) -> io::Result<()>
+    pub(crate) fn spawn<F>(threads: &Arc<Self>, name: String, run: F) -> io::Result<()>
     where
         F: FnOnce() + Send + 'static,
     {
         // If the system grants no thread, the drop of the closure undoes the first mark, and runs
         // the destructors of the user's values. No lock is held here.
-        let (runs, is_unlisted) = (Running::mark(self), Running::mark(self));
+        let (runs, is_unlisted) = (Running::mark(threads), Running::mark(threads));
         let handle = thread::spawn(name, move || {
             // Dropped last.
             let _runs = runs;
             run();
         })?;
-        let mut started = self.started.lock();
+        let mut started = threads.started.lock();
         started.handles.retain(|handle| !thread::is_finished(handle));
         started.handles.push(handle);
         drop(started);

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::bus::incoming::IncomingQueue;
 use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
 use crate::bus::options::{BusOptions, Start, WatchOptions};
+use crate::bus::state::Threads;
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
 use crate::counters::DropReason;
@@ -392,7 +393,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         let handle = runner.handle();
         // If there is no thread, the runner is dropped, and with it the registration.
         let name = handle.thread_name();
-        handle.lifecycle.threads.spawn(name, move || runner.run()).map_err(WatchError::Thread)?;
+        Threads::spawn(&handle.lifecycle.threads, name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
@@ -425,7 +426,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             let run = move || {
                 waker.on_bus_thread(|| catch_panic(run));
             };
-            handle.lifecycle.threads.spawn(name, run).map_err(WatchError::Thread)
+            Threads::spawn(&handle.lifecycle.threads, name, run).map_err(WatchError::Thread)
         })?;
         Ok(handle)
     }

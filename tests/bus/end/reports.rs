@@ -72,6 +72,49 @@ fn a_drain_leaves_a_waiting_dispatcher_alone() {
     assert!(bus.shutdown().is_clean());
 }
 
+/// The report of a shutdown that gave up says which accepted events the dispatcher has not reached:
+/// single events, those of batches, and none for registrations, flushes and gaps. They are accepted
+/// later, and the sum of all events stays.
+#[test]
+fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
+    let options = BusOptions::default().max_batch(4).queue_len(1);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let held = hold(&bus);
+    let publisher = bus.publisher();
+    publisher.publish(1).unwrap();
+    publisher.publish_batch([2, 3, 4]).unwrap();
+    publisher.publish_gap(7).unwrap();
+    let late = bus.watch().unwrap();
+    publisher.publish_batch(5..=10).unwrap();
+    assert!(bus.flush(SHORT).is_err());
+    let stats = bus.stats();
+    assert_eq!((stats.accepted, stats.pending, stats.published()), (2, 10, 12));
+    let report = bus.drain(Duration::ZERO);
+    assert_eq!((report.bus.accepted, report.bus.pending), (2, 10));
+    assert!(report.to_string().contains("published 12, accepted 2, rejected 0 (full 0, stopped 0), pending 10"));
+    drop(held);
+    let report = bus.shutdown();
+    assert_eq!((report.bus.accepted, report.bus.pending, report.bus.missed), (12, 0, 7));
+    assert_eq!(late.stats().offered, 6);
+}
+
+/// A refused entry is not pending, whatever it holds.
+#[test]
+fn a_refused_entry_is_not_pending() {
+    let bus = bus(1, 1);
+    let held = hold(&bus);
+    let publisher = bus.publisher();
+    publisher.publish_batch([1, 2]).unwrap();
+    assert!(publisher.try_publish_batch([3, 4, 5]).unwrap_err().is_full());
+    assert!(publisher.try_publish(6).unwrap_err().is_full());
+    assert!(publisher.try_publish_gap(7).unwrap_err().is_full());
+    assert!(bus.flush(SHORT).is_err());
+    let stats = bus.stats();
+    assert_eq!((stats.pending, stats.rejected_full, stats.published()), (2, 4, 8));
+    drop(held);
+    assert_eq!(bus.shutdown().bus.pending, 0);
+}
+
 /// On a thread of the bus no shutdown waits, and none joins the thread.
 #[test]
 fn a_shutdown_on_a_thread_of_the_bus_says_that_threads_run() {
