@@ -298,6 +298,51 @@ fn a_filter_and_a_hook_that_call_back_are_not_left_waiting() {
     drop(watcher);
 }
 
+/// The report of a loss is itself an event that the full watcher loses, and so on. This hook stops
+/// after a thousand reports, all of one loss.
+#[test]
+fn a_hook_that_publishes_on_its_own_bus_feeds_itself() {
+    const REPORTS: u64 = 1_000;
+    let bus = bus(100, 1);
+    let (tx, rx) = mpsc::channel();
+    let (publisher, mut reports) = (bus.publisher(), 0);
+    let hook = move |_, _: &[u64]| {
+        if reports < REPORTS {
+            reports += 1;
+            publisher.publish(reports).unwrap();
+        } else {
+            tx.send(()).unwrap();
+        }
+    };
+    let watcher = bus.watch_builder().on_drop(hook).watch().unwrap();
+    bus.publisher().publish_batch(vec![0, 0]).unwrap();
+    assert_eq!(rx.recv_timeout(LONG), Ok(()));
+    assert!(bus.shutdown().complete);
+    assert_eq!((bus.stats().published(), watcher.stats().dropped.incoming), (2 + REPORTS, 1 + REPORTS));
+}
+
+/// The cure that `WatchBuilder::on_drop` names: the watcher's own filter stops the reports.
+#[test]
+fn a_hook_whose_reports_the_filter_stops_feeds_nothing() {
+    const REPORT: u64 = 1_000;
+    let bus = bus(100, 1);
+    let mut reports = bus.watch_builder().queue_len(100).filter(|n| *n >= REPORT).watch().unwrap();
+    let publisher = bus.publisher();
+    let watcher = bus
+        .watch_builder()
+        .filter(|n| *n < REPORT)
+        .on_drop(move |_, lost| publisher.publish(REPORT + lost.len() as u64).unwrap())
+        .watch()
+        .unwrap();
+    bus.publisher().publish_batch(vec![1, 2, 3, 4, 5]).unwrap();
+    // The first flush waits for the losses, and the second one for their reports.
+    bus.flush(LONG).unwrap();
+    bus.flush(LONG).unwrap();
+    let told: Vec<_> = events(&available(&mut reports)).iter().map(|report| report - REPORT).collect();
+    assert_eq!((told.iter().sum::<u64>(), watcher.stats().dropped.incoming), (4, 4));
+    assert_eq!(bus.stats().published(), 5 + told.len() as u64);
+}
+
 /// A handler of one bus may use another bus as any thread may.
 #[test]
 fn a_handler_may_wait_for_another_bus() {

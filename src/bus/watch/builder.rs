@@ -247,6 +247,10 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// does not receive events that were in the queue of a watcher that was dropped, or of a
     /// handler that ended before it had handled them.
     ///
+    /// A hook that publishes on its own bus can feed itself without end: while the watcher is full,
+    /// it also loses the event that reports the loss. Send losses to a channel or to another bus,
+    /// or let the watcher's [`filter`](Self::filter) refuse the reports.
+    ///
     /// # Examples
     ///
     /// ```

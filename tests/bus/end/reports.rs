@@ -91,7 +91,9 @@ fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
     assert_eq!((stats.accepted, stats.pending, stats.published()), (2, 10, 12));
     let report = bus.drain(Duration::ZERO);
     assert_eq!((report.bus.accepted, report.bus.pending), (2, 10));
-    assert!(report.to_string().contains("published 12, accepted 2, rejected 0 (full 0, stopped 0), pending 10"));
+    assert!(
+        report.to_string().contains("published 12, accepted 2, rejected 0 (full 0, stopped 0), pending 10")
+    );
     drop(held);
     let report = bus.shutdown();
     assert_eq!((report.bus.accepted, report.bus.pending, report.bus.missed), (12, 0, 7));
