@@ -4,8 +4,8 @@
 //! Whenever the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving)
 //! these hold exactly:
 //!
-//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_stopped`, where
-//!   `pending` is zero unless the dispatcher waits for a watcher or runs code of the user's.
+//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_stopped`,
+//!   where `pending` is zero unless the dispatcher waits for a watcher or runs code of the user's.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
 //! While the bus runs, `delivered` + `dropped` never exceeds `offered`.
@@ -228,9 +228,9 @@ pub struct WatcherStats {
     /// The greatest number of events that the queue ever held, not counting those that came from
     /// the history.
     pub high_water: u64,
-    /// Whether the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher: 0 or 1, and
-    /// in a sum the number of such watchers. The event that did not fit was not offered, so it is
-    /// not among the lost ones.
+    /// Whether the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher: 0 or 1,
+    /// and in a sum the number of such watchers. The event that did not fit was not offered, so it
+    /// is not among the lost ones.
     pub evictions: u64,
     /// Panics that were caught in work for this watcher: those of its filter, hook or handler, and
     /// of an event's `Clone`.

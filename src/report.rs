@@ -37,8 +37,9 @@ use crate::record::stats::RecordingStats;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Whether all accepted events have been offered, and handled by every handler. If `false`,
-    /// `bus` says what was abandoned, what is still queued, and what is still pending. An event
+    /// Whether all accepted events have been offered, and handled by every handler, and no call
+    /// gave up before that. If `false`, `bus` says what was abandoned, what is still queued, and
+    /// what is still pending. Who gave up may have found nothing to abandon. An event
     /// that a sink refused is handled too, so `true` does not mean that everything is stored.
     /// `RecordingStats::lost` says how many events are not.
     pub complete: bool,

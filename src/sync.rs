@@ -67,9 +67,9 @@ pub(crate) fn unique_id() -> u64 {
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 
 impl Tally {
-    // Not the model's atomic, as above: a count carries no happens-before. Relaxed, all: only the
-    // number counts.
+    // Not the model's atomic, as above: a count carries no happens-before.
     pub(crate) fn set(&self, count: u64) {
+        // Relaxed: only the number counts.
         self.0.store(count, core::sync::atomic::Ordering::Relaxed);
     }
 

@@ -117,7 +117,7 @@ fn policies_shows_what_each_policy_costs() {
         rows[..4],
         [
             ["drop_incoming", "12", "8 (incoming 8)", "1 2 3 4 [8 missing]"],
-            ["evict", "12", "1 (evicted 1)", "1 2 3 4 [evicted]"],
+            ["evict", "12", "0", "1 2 3 4 [evicted]"],
             ["drop_oldest", "12", "8 (oldest 8)", "[8 missing] 9 10 11 12"],
             ["wait_for:1ms", "12", "8 (timed out 8)", "1 2 3 4 [8 missing]"],
         ]

@@ -27,10 +27,10 @@
 //!
 //! # Lines of kube in the log
 //!
-//! In a program with a `tracing` subscriber, kube itself writes a line of the level `ERROR` for each
-//! answer of 5xx and for each broken connection, and so one for each attempt of a recording. The
-//! recording reports an outage in its own way. This directive of an `EnvFilter` silences the lines
-//! of kube: `kube_client::client::builder=off`.
+//! In a program with a `tracing` subscriber, kube itself writes a line of the level `ERROR` for
+//! each answer of 5xx and for each broken connection, and so one for each attempt of a recording.
+//! The recording reports an outage in its own way. This directive of an `EnvFilter` silences the
+//! lines of kube: `kube_client::client::builder=off`.
 //!
 //! # Versions
 //!

@@ -75,14 +75,18 @@ impl Registry {
         }
     }
 
-    /// Adds a new watcher. `make` receives its number.
-    pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Arc<WatcherState> {
+    /// Adds a new watcher, unless the dispatcher has ended: a bus that is settled remains so. `make`
+    /// receives the watcher's number.
+    pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Option<Arc<WatcherState>> {
         let mut entries = self.entries.lock();
+        if entries.ended {
+            return None;
+        }
         let id = entries.total;
         entries.total += 1;
         let state = Arc::new(make(id));
         entries.watchers.insert(id, state.clone());
-        state
+        Some(state)
     }
 
     /// Removes a watcher that came too late to be registered.
@@ -108,7 +112,8 @@ impl Registry {
         self.entries.lock().ended
     }
 
-    /// Returns whether the dispatcher has ended and every handler has finished.
+    /// Returns whether the dispatcher has ended and every handler has finished. If so, this remains
+    /// so.
     pub(crate) fn is_settled(&self) -> bool {
         let entries = self.entries.lock();
         entries.ended && entries.unfinished().next().is_none()

@@ -58,6 +58,7 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
             WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
+        let state = state.ok_or(WatchError::Stopped)?;
         let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();

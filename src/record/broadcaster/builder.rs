@@ -267,7 +267,8 @@ impl EventBroadcasterBuilder {
     ///   [`on_skip`](CorrelatorOptions::on_skip) hears of them.
     ///
     /// A hook that records through this broadcaster can feed itself: a full watcher also loses the
-    /// event that reports a loss, and the hook is told again. Use a second broadcaster or a channel.
+    /// event that reports a loss, and the hook is told again. Use a second broadcaster or a
+    /// channel.
     ///
     /// A flood of losses calls the hook as often. Show a [`Loss`] itself, which names the place and
     /// the object, or count and show a sum now and then.

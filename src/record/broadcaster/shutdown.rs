@@ -15,9 +15,10 @@ impl EventBroadcaster {
     /// ```
     /// use eventcast::{EventBroadcaster, ObjectReference, Recorded};
     ///
-    /// let events = EventBroadcaster::new()?; let about_pod =
-    /// events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
-    /// assert!(about_pod.normal("Started", "up").is_accepted()); events.close();
+    /// let events = EventBroadcaster::new()?;
+    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// assert!(about_pod.normal("Started", "up").is_accepted());
+    /// events.close();
     /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -46,10 +47,13 @@ impl EventBroadcaster {
     /// ```
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
-    /// let events = EventBroadcaster::new()?; events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
-    /// "up"); let report = events.shutdown(); assert!(report.complete);
-    /// assert_eq!(report.recordings[0].created, 1); assert_eq!(events.shutdown(), report);
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let report = events.shutdown();
+    /// assert!(report.complete);
+    /// assert_eq!(report.recordings[0].created, 1);
+    /// assert_eq!(events.shutdown(), report);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "Shutdown")]
@@ -75,10 +79,10 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, ObjectReference};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?; events.start_event_watcher(|event|
-    /// assert_eq!(event.reason, "Started"))?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
-    /// "up"); let report = events.shutdown_timeout(Duration::from_secs(10));
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_event_watcher(|event| assert_eq!(event.reason, "Started"))?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let report = events.shutdown_timeout(Duration::from_secs(10));
     /// assert!(report.complete, "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -100,10 +104,14 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?; events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started",
-    /// "up"); let mut report = events.drain(Duration::from_secs(5)); if !report.complete { report =
-    /// events.shutdown_timeout(Duration::from_secs(30)); } assert!(report.is_clean(), "{report}");
+    /// let events = EventBroadcaster::new()?;
+    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// let mut report = events.drain(Duration::from_secs(5));
+    /// if !report.complete {
+    ///     report = events.shutdown_timeout(Duration::from_secs(30));
+    /// }
+    /// assert!(report.is_clean(), "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "graceful shutdown")]
