@@ -44,7 +44,9 @@ pub struct ShutdownReport {
     /// `RecordingStats::lost` says how many events are not.
     pub complete: bool,
     /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
-    /// and have been joined, so that the program may unload the code that they ran.
+    /// and have been joined, so that the program may unload the code that they ran. The thread that
+    /// keeps the deadlines of `flush_async`, `drain_async` and `shutdown_async` ends after the last
+    /// deadline, and is not joined.
     pub threads_ended: bool,
     /// The counters at the end, including those of each handler and recording.
     pub bus: BusStats,

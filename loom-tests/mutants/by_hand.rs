@@ -70,9 +70,16 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/distributor.rs",
         place: "Distributor::register",
-        code: "if sender.state.is_stopped() {",
+        code: "if !sender.is_offered() {",
         change: "takes in a watcher that has been stopped",
-        written: "if sender.state.is_stopped() && !$ON {",
+        written: "if !sender.is_offered() && !$ON {",
+    },
+    Replacement {
+        file: "bus/mailbox/sender.rs",
+        place: "MailboxSender::is_offered",
+        code: "self.gave_up = self.state.has_given_up();",
+        change: "takes one that has given up for stopped",
+        written: "self.gave_up = !$ON && self.state.has_given_up();",
     },
     Replacement {
         file: "bus/mailbox/receiver.rs",

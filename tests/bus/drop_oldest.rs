@@ -7,11 +7,13 @@ use eventcast::{Delivery, OverflowPolicy, Watcher};
 
 use crate::support::{LONG, bus};
 
+type Receive = fn(&mut Watcher<u64>) -> Delivery<u64>;
+
 /// A reader that has received a gap gets the newest events with its next receive, and not the event
 /// that stood behind the gap back then. Everything that it loses in between is one more gap.
 #[test]
 fn drop_oldest_pins_no_event_behind_a_gap() {
-    let receive: [fn(&mut Watcher<u64>) -> Delivery<u64>; 3] = [
+    let receive: [Receive; 3] = [
         |watcher| watcher.try_recv().unwrap(),
         |watcher| match watcher.recv_ref().unwrap() {
             Event(event) => Event(*event),

@@ -1,5 +1,6 @@
 //! The command line, and what is said about one that is wrong.
 
+use std::env;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,13 +38,15 @@ impl Args {
 
 /// Reads the command line. If there is nothing to run, returns the status with which to exit.
 pub(crate) fn read() -> Result<Args, ExitCode> {
-    Args::try_parse().map_err(|error| {
+    // An argument may hold control characters. clap shows them as they are, or removes them if its
+    // feature `color` is on, which another program of the same build decides.
+    let args = env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
+    Args::try_parse_from(args).map_err(|error| {
         let text = error.render().to_string();
         if !error.use_stderr() {
             return if say(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
-        // An argument may hold control characters, and clap shows it as it is.
-        text.trim_end().lines().for_each(|line| complain(&escape(line).to_string()));
+        text.trim_end().lines().for_each(complain);
         ExitCode::from(2)
     })
 }

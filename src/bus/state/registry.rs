@@ -75,8 +75,8 @@ impl Registry {
         }
     }
 
-    /// Adds a new watcher, unless the dispatcher has ended: a bus that is settled remains so. `make`
-    /// receives the watcher's number.
+    /// Adds a new watcher, unless the dispatcher has ended: a bus that is settled remains so.
+    /// `make` receives the watcher's number.
     pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Option<Arc<WatcherState>> {
         let mut entries = self.entries.lock();
         if entries.ended {

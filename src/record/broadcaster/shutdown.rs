@@ -62,7 +62,8 @@ impl EventBroadcaster {
     }
 
     /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
-    /// the events that were abandoned. See [`Broadcaster::shutdown_timeout`].
+    /// the events that were abandoned. See
+    /// [`Broadcaster::shutdown_timeout`](crate::Broadcaster::shutdown_timeout).
     ///
     /// The time is for sinks and handlers that are slow. Recordings do not retry a sink that fails
     /// during this time. If the retries matter, call [`flush`](Self::flush) before, which waits for
@@ -92,7 +93,7 @@ impl EventBroadcaster {
     }
 
     /// Closes the broadcaster as [`shutdown`](Self::shutdown) does, and waits for at most
-    /// `timeout`, but gives nothing up. See [`Broadcaster::drain`].
+    /// `timeout`, but gives nothing up. See [`Broadcaster::drain`](crate::Broadcaster::drain).
     ///
     /// # Blocking
     ///
@@ -120,7 +121,8 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| self.report(bus.drain(timeout)))
     }
 
-    /// Drains as [`drain`](Self::drain) does, for a task. See [`Broadcaster::drain_async`].
+    /// Drains as [`drain`](Self::drain) does, for a task. See
+    /// [`Broadcaster::drain_async`](crate::Broadcaster::drain_async).
     ///
     /// # Examples
     ///
@@ -138,7 +140,7 @@ impl EventBroadcaster {
     }
 
     /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See
-    /// [`Broadcaster::shutdown_async`].
+    /// [`Broadcaster::shutdown_async`](crate::Broadcaster::shutdown_async).
     ///
     /// # Examples
     ///

@@ -347,8 +347,9 @@ impl<'b> RecordingBuilder<'b> {
     /// sink has taken longer than one second, which a fake clock does not measure. The hook runs on
     /// the recording's thread. A panic of the hook is caught and counted.
     ///
-    /// The statistics say the same: [`RecordingStats::unavailable_since`] and
-    /// [`RecordingStats::last_failure`].
+    /// The statistics say the same:
+    /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since) and
+    /// [`RecordingStats::last_failure`](crate::stats::RecordingStats::last_failure).
     ///
     /// # Examples
     ///
@@ -365,7 +366,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the order in which the sink gets the writes, and whether it gets all of them. By
-    /// default the sink decides ([`EventSink::write_order`]).
+    /// default the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
     ///
     /// # Examples
     ///

@@ -12,8 +12,9 @@ use super::error::SinkError;
 use super::needed_thread::NeededThread;
 use super::order::WriteOrder;
 
-/// A store for events whose methods return futures: the contract of [`EventSink`], for a client
-/// that is asynchronous. A [`Blocking`] makes a sink of it.
+/// A store for events whose methods return futures: the contract of
+/// [`EventSink`](crate::EventSink), for a client that is asynchronous. A
+/// [`Blocking`](crate::sink::Blocking) makes a sink of it.
 ///
 /// An implementation writes the methods as `async fn`. Their futures must be `Send`.
 ///
@@ -45,11 +46,11 @@ use super::order::WriteOrder;
 /// # Ok::<(), SinkError>(())
 /// ```
 pub trait AsyncEventSink: Send + Sync + 'static {
-    /// Stores a new event, as [`EventSink::create`] does.
+    /// Stores a new event, as [`EventSink::create`](crate::EventSink::create) does.
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::create`].
+    /// As of [`EventSink::create`](crate::EventSink::create).
     ///
     /// # Examples
     ///
@@ -75,12 +76,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Changes the stored event of this name, as [`EventSink::patch`] does. The method must not
-    /// create an event that is missing.
+    /// Changes the stored event of this name, as [`EventSink::patch`](crate::EventSink::patch)
+    /// does. The method must not create an event that is missing.
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::patch`].
+    /// As of [`EventSink::patch`](crate::EventSink::patch).
     ///
     /// # Examples
     ///
@@ -109,12 +110,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Replaces the stored event of this name, as [`EventSink::update`] does. Recordings never call
-    /// this method. The default implementation rejects the event.
+    /// Replaces the stored event of this name, as [`EventSink::update`](crate::EventSink::update)
+    /// does. Recordings never call this method. The default implementation rejects the event.
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::update`].
+    /// As of [`EventSink::update`](crate::EventSink::update).
     ///
     /// # Examples
     ///
@@ -148,8 +149,8 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     }
 
     /// Returns the order in which a recording should give the store its writes, as
-    /// [`EventSink::write_order`] does. A store that appends returns [`WriteOrder::Bus`]. Default
-    /// [`WriteOrder::PerKey`].
+    /// [`EventSink::write_order`](crate::EventSink::write_order) does. A store that appends returns
+    /// [`WriteOrder::Bus`]. Default [`WriteOrder::PerKey`].
     ///
     /// # Examples
     ///
@@ -181,27 +182,27 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     }
 
     /// Returns the time for which the store keeps an event after the last write of the event, as
-    /// [`EventSink::ttl`] does. Default `None`.
+    /// [`EventSink::ttl`](crate::EventSink::ttl) does. Default `None`.
     fn ttl(&self) -> Option<Duration> {
         None
     }
 
     /// Returns the thread that runs the store's futures, if it is the only one that can, as
-    /// [`EventSink::needed_thread`] does. Default `None`. A store on a tokio runtime of one thread
-    /// returns that thread.
+    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread) does. Default `None`. A store
+    /// on a tokio runtime of one thread returns that thread.
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
     /// Returns the time after which a recording should write a count that its spam filter stopped,
-    /// as [`EventSink::refresh_every`] does. Default 30 minutes.
+    /// as [`EventSink::refresh_every`](crate::EventSink::refresh_every) does. Default 30 minutes.
     fn refresh_every(&self) -> Option<Duration> {
         Some(REFRESH_EVERY)
     }
 
     /// Performs several operations in order, and returns one answer for each, as
-    /// [`EventSink::apply`] does. The default implementation performs them one by one, and
-    /// continues after one that fails or panics.
+    /// [`EventSink::apply`](crate::EventSink::apply) does. The default implementation performs them
+    /// one by one, and continues after one that fails or panics.
     ///
     /// No two operations of a batch are about the same event, so a store may also have several of
     /// them in flight.
@@ -233,7 +234,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// }
     ///
     /// let sink = Blocking::new(Client, |future| futures::executor::block_on(future));
-    /// let mut ops = [SinkOp::Create(Event::default()), SinkOp::Update(Event::default())];
+    /// let mut ops = [SinkOp::Create(Event::default()), SinkOp::Patch(Event::default())];
     /// assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
     /// ```
     fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {

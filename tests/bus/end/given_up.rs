@@ -52,7 +52,9 @@ fn give_up_before_registration(
     let held = HeldInFilter::hold(&bus);
     let (lost_tx, lost) = mpsc::channel();
     let builder = bus.watch_builder().name("late").start(start).on_drop(move |reason, events| {
-        events.iter().for_each(|event| lost_tx.send((reason, *event)).unwrap());
+        for event in events {
+            lost_tx.send((reason, *event)).unwrap();
+        }
     });
     let runner = builder.runner(|_| ()).unwrap();
     let handle = runner.handle();

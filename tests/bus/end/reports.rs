@@ -132,7 +132,7 @@ fn a_shutdown_on_a_thread_of_the_bus_says_that_threads_run() {
             })
             .unwrap();
         bus.publisher().publish(1).unwrap();
-        for report in reports.iter() {
+        for report in &reports {
             assert!(!report.complete && !report.threads_ended);
         }
         assert!(bus.shutdown().threads_ended);

@@ -139,8 +139,8 @@ fn refused_at_each_tick(refusal: fn() -> SinkError, options: SeriesOptions, tick
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated), (1, 0));
     let mut calls = line.calls();
-    // Several attempts at one write are equal.
-    calls.dedup();
+    // Several attempts at one write are equal but for their time: the clock may move in between.
+    calls.dedup_by_key(|call| call.split_once(' ').unwrap().1.to_owned());
     assert_eq!(calls, expected, "{}, {options:?}", refusal());
 }
 

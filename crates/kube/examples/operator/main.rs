@@ -65,7 +65,10 @@ async fn main() -> ExitCode {
     let settings = match Settings::try_parse() {
         Ok(settings) => settings,
         Err(error) if error.use_stderr() => {
-            // An argument may hold control characters, and clap shows it as it is.
+            // An argument may hold control characters. clap shows them as they are, or removes them
+            // if its feature `color` is on, which another program of the same build decides.
+            let args = std::env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
+            let error = Settings::try_parse_from(args).err().unwrap_or(error);
             error.to_string().lines().for_each(|line| complain(&escape(line).to_string()));
             return ExitCode::from(2);
         }

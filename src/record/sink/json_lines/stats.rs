@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::escape::escape;
 
-/// The statistics of a [`JsonLinesSink`](crate::JsonLinesSink), since it was made.
+/// The statistics of a [`JsonLinesSink`](crate::sink::JsonLinesSink), since it was made.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub struct JsonLinesStats {
     /// attempt succeeds.
     pub last_rotation_failure: Option<String>,
     /// The number of times that the sink opened its path anew, because its file was no longer
-    /// there, or because of [`reopen`](crate::JsonLinesSink::reopen).
+    /// there, or because of [`reopen`](crate::sink::JsonLinesSink::reopen).
     pub reopens: u64,
 }
 

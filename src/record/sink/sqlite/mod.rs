@@ -140,7 +140,8 @@ pub use stats::{SqliteChanges, SqliteSinkStats};
 ///   `involvedObjectName`, `involvedObjectUid`, `involvedObjectApiVersion`,
 ///   `involvedObjectResourceVersion` and `involvedObjectFieldPath`.
 /// - `rest`: the fields that few events have (labels and the like), as JSON.
-/// - `lastSeen`: the time when the event was last seen ([`Event::last_seen`]).
+/// - `lastSeen`: the time when the event was last seen
+///   ([`Event::last_seen`](crate::Event::last_seen)).
 /// - `expires`: the time from which the event counts as expired. The row stays until a write
 ///   removes it.
 ///
