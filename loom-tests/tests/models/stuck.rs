@@ -129,6 +129,26 @@ fn giving_up_against_a_flush() {
     });
 }
 
+/// A shutdown abandons the bus, and a handler ends, before or after the dispatcher reaches the
+/// handler's registration. The event that was accepted after the registration is counted in either
+/// case. In the first execution the dispatcher comes last.
+fn giving_up_against_a_registration() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = bus(2, 1, OverflowPolicy::DropIncoming);
+        rest(&bus);
+        begin();
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let handle = runner.handle();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        drop(bus.shutdown_timeout(Duration::ZERO));
+        runner.run();
+        let report = bus.shutdown();
+        let stats = handle.stats();
+        let handled = stats.delivered + stats.dropped.total();
+        assert_eq!((report.bus.accepted, stats.offered, handled), (1, 1, 1), "{stats:?}");
+    });
+}
+
 /// Two tasks, each with its own deadline, wait for a bus that does not end. The earlier deadline
 /// ends one wait although the timer was set to the later deadline. The other wait is dropped, and
 /// leaves no entry in the timer.
@@ -163,5 +183,6 @@ models! {
     giving_up_against_a_stuck_dispatcher,
     two_shutdowns_against_a_handler_that_hangs,
     giving_up_against_a_flush,
+    giving_up_against_a_registration,
     a_deadline_against_a_later_one,
 }
