@@ -26,8 +26,8 @@ impl Pace {
     pub(in super::super) fn check(&self) -> Result<(), BuildError> {
         for (name, time) in [("update_every", self.update_every), ("refresh_every", self.refresh_every)] {
             if let Some(time) = time.filter(|time| *time < SHORTEST) {
-                let allowed = format_args!("{SHORTEST:?} or more");
-                return Err(BuildError::new(name, format_args!("{time:?}"), allowed));
+                let (time, allowed) = (format!("{time:?}"), format!("{SHORTEST:?} or more"));
+                return Err(BuildError::new(name, time, allowed));
             }
         }
         Ok(())
