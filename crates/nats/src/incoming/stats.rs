@@ -10,6 +10,9 @@ use crate::state::BridgeState;
 ///
 /// For a reader of the whole stream without a filter, the events and the gaps of an origin together
 /// are what the origin's publisher has acknowledged and lost.
+///
+/// A message is counted once its last event has been accepted, so a watcher may receive an event a
+/// moment before it is counted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

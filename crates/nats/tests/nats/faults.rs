@@ -31,10 +31,9 @@ pub(crate) fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
     });
     let stats = settle(&bus, &out);
     assert_eq!(stats.acknowledged, total, "{stats}");
-    let read = remote.subscriber.stats();
+    let read = remote.ends_here();
     assert_eq!((read.events, read.gaps), (total, 0), "{read}");
     println!("{stats}\n{read}");
-    remote.ends_here();
 }
 
 /// The server forgets identities at once, so a message whose acknowledgement comes too late may be
@@ -66,8 +65,7 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
         settle(&bus, &out);
     }
     remote.receive_exactly(0..1001);
-    let (stats, read) = (out.stats(), remote.subscriber.stats());
+    let (stats, read) = (out.stats(), remote.ends_here());
     assert_eq!(stats.acknowledged, 1001);
     println!("{stats}\n{read}");
-    remote.ends_here();
 }

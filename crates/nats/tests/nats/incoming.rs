@@ -13,7 +13,7 @@ use test_support::LONG;
 
 use crate::admin::Admin;
 use crate::outgoing::in_place;
-use crate::reading::{Remote, by_tens, by_three, eventually, lossless, out, publish, reader};
+use crate::reading::{Remote, by_tens, by_three, ended, eventually, lossless, out, publish, reader};
 use crate::server::Server;
 
 fn by_hand(url: &str) -> Admin {
@@ -81,7 +81,7 @@ pub(crate) fn a_filter_sees_its_own_gaps_exactly() {
         gap @ Delivery::Lagged(_) => gap,
     });
     in_place(&numbered.collect::<Vec<_>>());
-    let stats = subscriber.stats();
+    let stats = ended(&subscriber);
     assert!(stats.gaps > 50 && stats.events + stats.gaps == 110, "{stats}");
 }
 
@@ -147,8 +147,8 @@ pub(crate) fn a_purge_while_reading_is_a_gap() {
     admin.purge("EVENTS");
     publish(&bus, &out, 1000..1010);
     in_place(&receive(&mut watcher, 1010));
-    let stats = subscriber.stats();
-    assert_eq!(stats.events + stats.gaps, 1010);
+    let stats = ended(&subscriber);
+    assert_eq!(stats.events + stats.gaps, 1010, "{stats}");
     assert!(stats.gaps > 500 && stats.missing_messages > 50, "{stats}");
 }
 
@@ -286,9 +286,8 @@ pub(crate) fn messages_of_others_are_passed_over_or_become_gaps() {
         Delivery::Event(8),
     ];
     assert_eq!(merged(remote.receive(9)), expected);
-    let stats = remote.subscriber.stats();
+    let stats = remote.ends_here();
     assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 7, 5), "{stats}");
-    remote.ends_here();
 }
 
 /// Makes one gap of gaps that follow each other. A watcher that is quick receives them one by one.

@@ -29,9 +29,8 @@ pub(crate) fn ten_thousand_events_of_three_subjects_reach_two_readers() {
     assert!(report.complete, "{report}");
     assert_eq!(report.stats.acknowledged, 10_000);
     for reader in readers {
-        let stats = reader.subscriber.stats();
+        let stats = reader.ends_here();
         assert_eq!((stats.events, stats.gaps, stats.repeated), (10_000, 0, 0));
-        reader.ends_here();
     }
 }
 

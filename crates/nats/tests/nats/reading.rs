@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 use eventcast_nats::{
-    NatsPublisher, NatsPublisherBuilder, NatsPublisherStats, NatsSubscriber, NatsSubscriberBuilder, Start,
-    StreamOptions, Subject,
+    NatsPublisher, NatsPublisherBuilder, NatsPublisherStats, NatsSubscriber, NatsSubscriberBuilder,
+    NatsSubscriberStats, Start, StreamOptions, Subject,
 };
 use test_support::{LONG, until};
 
@@ -83,13 +83,21 @@ impl Remote {
         }
     }
 
-    /// Nothing more comes.
-    pub(crate) fn ends_here(self) {
-        assert!(self.subscriber.shutdown_timeout(LONG));
+    /// Nothing more comes. Returns the figures of the reader, which are final: until then an event
+    /// may be received before it is counted.
+    pub(crate) fn ends_here(self) -> NatsSubscriberStats {
+        let stats = ended(&self.subscriber);
         self.bus.flush(LONG).unwrap();
         let mut watcher = self.watcher;
-        assert!(watcher.try_recv().is_err(), "{}", self.subscriber.stats());
+        assert!(watcher.try_recv().is_err(), "{stats}");
+        stats
     }
+}
+
+/// Ends a reader. Returns its final figures.
+pub(crate) fn ended(subscriber: &NatsSubscriber) -> NatsSubscriberStats {
+    assert!(subscriber.shutdown_timeout(LONG));
+    subscriber.stats()
 }
 
 /// Publishes numbers, and waits until the bridge has sent them.
