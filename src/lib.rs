@@ -157,8 +157,9 @@ pub mod testing;
 #[cfg(feature = "recorder")]
 pub mod event {
     pub use crate::record::event::{
-        Event, EventField, EventJsonError, EventPatch, EventSeries, EventSource, EventType, EventTypeError,
-        ObjectMeta, ObjectReference, ObjectReferenceError, Text, Timestamp, TimestampError,
+        Event, EventField, EventJsonError, EventPatch, EventReadError, EventReadErrorKind, EventReader,
+        EventSeries, EventSource, EventState, EventStates, EventType, EventTypeError, ObjectMeta,
+        ObjectReference, ObjectReferenceError, ReadEvent, Text, Timestamp, TimestampError,
     };
 }
 

@@ -11,4 +11,6 @@ mod large_events;
 mod many_watchers;
 mod pull;
 #[cfg(feature = "recorder")]
+mod reader;
+#[cfg(feature = "recorder")]
 mod recorder;

@@ -10,6 +10,7 @@ mod delivery;
 mod event;
 mod event_broadcaster;
 mod event_json;
+mod event_reader;
 mod event_time;
 mod events_v1;
 mod fault_clock;

@@ -8,6 +8,7 @@
 //!   the form that events.k8s.io/v1 demands.
 //! - `wire` is the shape of an event as a document, `wire_events_v1` is the other one, and
 //!   `json_writer` and `json` are their text.
+//! - `read` finds events in what other programs write.
 //! - `patch` is the one change that a stored event gets.
 //! - `stored` is what a recording has to know of a stored event.
 
@@ -18,6 +19,7 @@ mod metadata;
 pub(crate) mod name;
 mod parts;
 mod patch;
+mod read;
 mod reference;
 mod stored;
 mod text;
@@ -33,6 +35,7 @@ pub use metadata::ObjectMeta;
 pub(crate) use parts::{DEFAULT_NAMESPACE, EventParts, complete};
 pub use patch::EventPatch;
 pub(crate) use patch::changed_series;
+pub use read::{EventReadError, EventReadErrorKind, EventReader, EventState, EventStates, ReadEvent};
 pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
 pub use stored::Stored;
 pub use text::Text;

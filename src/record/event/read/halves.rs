@@ -1,0 +1,28 @@
+//! Halves of surrogate pairs in the escapes of JSON.
+
+/// Returns the same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder
+/// reads it. Such a half is not a character, and with it nothing of the whole document could be
+/// read.
+pub(super) fn without_halves(json: String) -> String {
+    let unit = |escape: &[u8]| -> Option<u16> {
+        let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut bytes = json.into_bytes();
+    let mut at = 0;
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += next;
+        let second = || unit(bytes.get(at + 6..).unwrap_or_default());
+        at += match unit(&bytes[at..]) {
+            Some(0xD800..=0xDBFF) if matches!(second(), Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                bytes[at + 2..at + 6].copy_from_slice(b"fffd");
+                6
+            }
+            // Two bytes, so that a backslash that is escaped does not begin another escape.
+            _ => 2,
+        };
+    }
+    // The bytes are still UTF-8: digits have become digits.
+    String::from_utf8(bytes).unwrap_or_default()
+}

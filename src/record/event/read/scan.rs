@@ -1,0 +1,388 @@
+//! Finds where the documents in a stream of JSON begin and end. The documents themselves are read
+//! elsewhere.
+//!
+//! Lists are streamed: the elements of an array, and of the array `items` of an object, are
+//! documents of their own, at any depth of such lists. So the memory is that of one document,
+//! however long a list is.
+
+use super::error::EventReadErrorKind as Kind;
+use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING};
+use super::nesting::{INCOMPLETE, Nesting, Next};
+
+/// The part of a text or of a value that a fault shows, in bytes.
+const SHOWN: usize = 80;
+
+/// What the scanner has found.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// A whole value, which is in [`Scanner::document`] until the next call.
+    Document,
+    /// A part of the input that is no document.
+    Fault(Fault),
+}
+
+/// A part of the input that cannot be read.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    /// The line, counted from 1, in which the part begins.
+    pub(super) line: u64,
+    pub(super) text: String,
+}
+
+/// A list whose elements are documents.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum List {
+    Array {
+        is_empty: bool,
+        line: u64,
+    },
+    /// The `items` of an object.
+    Items,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Before a document or behind one.
+    Between,
+    /// In an object, an array or a string.
+    Value,
+    /// In the part of an object behind its `items`.
+    Rest,
+    /// In a number or a word that is an element of a list.
+    Scalar,
+    /// In a line that is not JSON.
+    Text,
+    /// Behind a fault, up to a line that begins as the faulty document did.
+    Broken,
+}
+
+#[derive(Debug)]
+pub(super) struct Scanner {
+    state: State,
+    lists: Vec<List>,
+    nesting: Nesting,
+    document: Vec<u8>,
+    /// The reason why the document is not kept.
+    dropped: Option<&'static str>,
+    /// The number of the line, counted from 1.
+    line: u64,
+    /// The line in which the document begins, and its indentation if it is the first in its line.
+    begin: (u64, Option<usize>),
+    /// The whitespace before this byte, if there is nothing else before it in its line.
+    indent: Option<usize>,
+    /// A document was broken, so brackets may be left over.
+    is_mending: bool,
+}
+
+impl Scanner {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Between,
+            lists: Vec::new(),
+            nesting: Nesting::default(),
+            document: Vec::new(),
+            dropped: None,
+            line: 1,
+            begin: (1, None),
+            indent: Some(0),
+            is_mending: false,
+        }
+    }
+
+    /// Returns the document that was found last, and the line in which it begins.
+    pub(super) fn document(&self) -> (&[u8], u64) {
+        (&self.document, self.begin.0)
+    }
+
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Reads on. Returns how many bytes are done, and what was found in them. Without a finding,
+    /// these are all.
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let (done, piece) = match self.state {
+                State::Between => self.between(rest),
+                State::Value | State::Rest => self.value(rest),
+                State::Scalar => self.scalar(rest),
+                State::Text => self.text(rest),
+                State::Broken => (self.broken(rest), None),
+            };
+            at += done;
+            if piece.is_some() {
+                return (at, piece);
+            }
+        }
+        (at, None)
+    }
+
+    /// Returns what the end of the input makes of what was read last.
+    pub(super) fn end(&mut self) -> Option<Piece> {
+        let state = std::mem::replace(&mut self.state, State::Between);
+        let is_open = !std::mem::take(&mut self.lists).is_empty();
+        match state {
+            State::Text => Some(self.no_json()),
+            State::Value => {
+                let text = format!("the input ends inside a document that begins in line {}", self.begin.0);
+                Some(fault(Kind::CutOff, self.line, text))
+            }
+            State::Broken => None,
+            State::Between if !is_open || self.is_mending => None,
+            State::Between | State::Rest | State::Scalar => {
+                Some(fault(Kind::CutOff, self.line, "the input ends inside a list".into()))
+            }
+        }
+    }
+
+    fn between(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
+        for (at, &byte) in bytes.iter().enumerate() {
+            match byte {
+                b'\n' => self.new_line(),
+                b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
+                // Go's encoder and jq put nothing else between documents. A record separator begins
+                // each text of a JSON sequence (RFC 7464), and the others are UTF-8's mark.
+                b',' | 0x1e | 0xef | 0xbb | 0xbf => {}
+                b'[' => {
+                    self.found_element();
+                    if self.lists.len() >= MAX_DEPTH {
+                        let text = format!("a list is nested more than {MAX_DEPTH} deep");
+                        return (at + 1, Some(self.fail(Kind::TooLarge, text)));
+                    }
+                    self.begin = (self.line, self.indent.take());
+                    self.lists.push(List::Array { is_empty: true, line: self.line });
+                }
+                b']' if !self.lists.is_empty() => {
+                    self.indent = None;
+                    if self.lists.pop() == Some(List::Items) {
+                        self.state = State::Rest;
+                        self.nesting = Nesting::behind_items();
+                        return (at + 1, None);
+                    }
+                }
+                b']' | b'}' if self.is_mending => self.indent = None,
+                b'}' | b']' => {
+                    self.begin = (self.line, self.indent.take());
+                    let text = format!("a '{}' that closes nothing", char::from(byte));
+                    return (at + 1, Some(self.fail(Kind::Malformed, text)));
+                }
+                _ => {
+                    self.begin_document(byte);
+                    return (at, None);
+                }
+            }
+        }
+        (bytes.len(), None)
+    }
+
+    fn begin_document(&mut self, byte: u8) {
+        self.begin = (self.line, self.indent.take());
+        self.document.clear();
+        self.dropped = None;
+        self.nesting = Nesting::default();
+        self.state = match byte {
+            b'{' => State::Value,
+            b'"' if !self.lists.is_empty() => State::Value,
+            _ if !self.lists.is_empty() => State::Scalar,
+            _ => State::Text,
+        };
+        // A word may turn out to be no element of the list.
+        if self.state == State::Value {
+            self.found_element();
+        }
+    }
+
+    fn found_element(&mut self) {
+        if let Some(List::Array { is_empty, .. }) = self.lists.last_mut() {
+            *is_empty = false;
+        }
+    }
+
+    /// Reads an object or a string, or the rest of an object.
+    fn value(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            if self.nesting.is_in_string() {
+                let (done, is_whole) = self.nesting.string(&bytes[at..]);
+                at += done;
+                if !is_whole {
+                    let text = "a string that is not closed in its line".to_owned();
+                    return (at, Some(self.fail(Kind::Malformed, text)));
+                }
+                if self.nesting.string_len() > MAX_STRING {
+                    self.dropped.get_or_insert("a string");
+                }
+                if self.nesting.is_whole() {
+                    return self.whole(bytes, at);
+                }
+                continue;
+            }
+            match byte {
+                b'\n' => self.new_line(),
+                b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
+                b'{' if self.is_second_line() => {
+                    return (at, Some(self.fail(Kind::Malformed, INCOMPLETE.to_owned())));
+                }
+                _ => match self.nesting.next(byte) {
+                    Next::Goes => self.indent = None,
+                    Next::TooDeep => {
+                        self.indent = None;
+                        self.dropped.get_or_insert("its depth");
+                    }
+                    Next::Whole => return self.whole(bytes, at + 1),
+                    Next::Items if self.state == State::Value && self.lists.len() < MAX_DEPTH => {
+                        // The rest of the object is not needed to read its items.
+                        self.document.clear();
+                        self.lists.push(List::Items);
+                        (self.state, self.indent) = (State::Between, None);
+                        return (at + 1, None);
+                    }
+                    Next::Items => {
+                        self.indent = None;
+                        self.nesting.open_items();
+                    }
+                    Next::Wrong(text) => return (at, Some(self.fail(Kind::Malformed, text.to_owned()))),
+                },
+            }
+            at += 1;
+        }
+        self.keep(bytes);
+        (bytes.len(), None)
+    }
+
+    /// Returns whether the line is the second one of a document, and begins without indentation, as
+    /// the first one did. Then the lines are documents of their own, and the first one is not
+    /// complete.
+    fn is_second_line(&self) -> bool {
+        let (line, indent) = self.begin;
+        let is_next = self.state == State::Value && self.line == line + 1 && self.indent == Some(0);
+        is_next && indent.is_none_or(|indent| indent == 0)
+    }
+
+    /// Ends a value with the first `end` of these bytes.
+    fn whole(&mut self, bytes: &[u8], end: usize) -> (usize, Option<Piece>) {
+        self.indent = None;
+        self.keep(&bytes[..end]);
+        if std::mem::replace(&mut self.state, State::Between) == State::Rest {
+            return (end, None);
+        }
+        (end, Some(self.dropped.map_or(Piece::Document, |what| self.too_large(what))))
+    }
+
+    fn too_large(&self, what: &str) -> Piece {
+        let (depth, string, document) = (MAX_DEPTH, MAX_STRING >> 20, MAX_DOCUMENT >> 20);
+        let text = format!(
+            "a document is too large, by {what}: at most {document} MiB, {depth} levels, and {string} MiB \
+             in a string"
+        );
+        fault(Kind::TooLarge, self.begin.0, text)
+    }
+
+    /// Keeps bytes of the document, unless it becomes too long.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.state != State::Value || self.dropped.is_some() {
+            return;
+        }
+        if self.document.len() + bytes.len() > MAX_DOCUMENT {
+            self.dropped = Some("its length");
+            self.document = Vec::new();
+        } else {
+            self.document.extend_from_slice(bytes);
+        }
+    }
+
+    /// Reads a number or a word in a list.
+    fn scalar(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
+        let end = bytes.iter().position(|byte| b",]}[{\" \t\r\n".contains(byte));
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        // A number can be long, but not one that an event has.
+        let room = SHOWN.saturating_sub(self.document.len());
+        self.document.extend_from_slice(&part[..part.len().min(room)]);
+        if end.is_none() {
+            return (part.len(), None);
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&self.document).is_ok() {
+            self.found_element();
+            self.state = State::Between;
+            return (part.len(), Some(Piece::Document));
+        }
+        // A line of a log often begins with a bracket.
+        let is_text = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
+        if is_text {
+            self.lists.clear();
+            self.document.insert(0, b'[');
+            self.state = State::Text;
+            return (part.len(), None);
+        }
+        let text = format!("{} is no JSON value", shown(&self.document));
+        (part.len(), Some(self.fail(Kind::Malformed, text)))
+    }
+
+    /// Reads a line that is not JSON.
+    fn text(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        let room = SHOWN.saturating_sub(self.document.len());
+        self.document.extend_from_slice(&part[..part.len().min(room)]);
+        if end.is_none() {
+            return (part.len(), None);
+        }
+        self.state = State::Between;
+        // The end of the line is read as what is between documents.
+        (part.len(), Some(self.no_json()))
+    }
+
+    fn no_json(&self) -> Piece {
+        fault(Kind::Text, self.begin.0, format!("{} is not JSON", shown(&self.document)))
+    }
+
+    /// Passes over the rest of a broken document. Returns the number of bytes that are done.
+    fn broken(&mut self, bytes: &[u8]) -> usize {
+        for (at, &byte) in bytes.iter().enumerate() {
+            match byte {
+                b'\n' => self.new_line(),
+                b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
+                _ => {
+                    let opens = matches!(byte, b'{' | b'[');
+                    if opens
+                        && self.indent.is_some()
+                        && (self.indent == self.begin.1 || self.indent == Some(0))
+                    {
+                        if self.indent != self.begin.1 {
+                            self.lists.clear();
+                        }
+                        self.state = State::Between;
+                        return at;
+                    }
+                    self.indent = None;
+                }
+            }
+        }
+        bytes.len()
+    }
+
+    fn fail(&mut self, kind: Kind, text: String) -> Piece {
+        self.state = State::Broken;
+        self.is_mending = true;
+        if kind == Kind::TooLarge {
+            self.lists.clear();
+        }
+        fault(kind, self.begin.0, text)
+    }
+
+    fn new_line(&mut self) {
+        self.line += 1;
+        self.indent = Some(0);
+    }
+}
+
+fn fault(kind: Kind, line: u64, text: String) -> Piece {
+    Piece::Fault(Fault { kind, line, text })
+}
+
+fn shown(bytes: &[u8]) -> String {
+    format!("'{}'", String::from_utf8_lossy(bytes).trim_end())
+}

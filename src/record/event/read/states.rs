@@ -1,0 +1,205 @@
+//! Which documents are states of one event.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+
+use super::item::ReadEvent;
+use crate::record::event::core_v1::Event;
+use crate::record::event::text::Text;
+use crate::record::event::timestamp::Timestamp;
+
+/// The number of events that are remembered without being told another.
+const MAX_EVENTS: usize = 1_000_000;
+
+/// Tells states of one event from different events, and counts what each state adds.
+///
+/// A cluster changes the count of an event that occurs again, so a watch, a log or two dumps hold
+/// the same event several times. Two documents are states of one event if they have the same
+/// namespace, name and UID. Without a UID, namespace, name and first time must be equal. A document
+/// that has neither a UID nor a name is an event of its own.
+///
+/// The count of a state is that of its series if it has one, otherwise the event's own count, and
+/// at least 1. A state adds what its count has more than the largest one so far. A deletion adds
+/// nothing.
+///
+/// Of two states the later one has the larger `resourceVersion` if both have a number there,
+/// otherwise the larger count, and with equal counts the later time.
+///
+/// # Memory
+///
+/// For each event about 400 bytes are kept, for a million events at most
+/// ([`with_max_events`](Self::with_max_events) sets another limit). Beyond the limit, no new event
+/// is remembered, so each of its states counts as an event of its own.
+/// [`forgotten`](Self::forgotten) says how many states that were.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::event::{EventReader, EventStates};
+///
+/// let watch = r#"
+/// {"type": "ADDED", "object": {"metadata": {"name": "a", "uid": "1"}, "reason": "BackOff", "count": 1}}
+/// {"type": "MODIFIED", "object": {"metadata": {"name": "a", "uid": "1"}, "reason": "BackOff", "count": 5}}
+/// {"type": "DELETED", "object": {"metadata": {"name": "a", "uid": "1"}, "reason": "BackOff", "count": 5}}
+/// {"type": "ADDED", "object": {"metadata": {"name": "a", "uid": "2"}, "reason": "BackOff", "count": 2}}
+/// "#;
+/// let mut states = EventStates::default();
+/// let mut added = Vec::new();
+/// for read in EventReader::new(watch.as_bytes()) {
+///     added.extend(states.observe(&read?).map(|state| (state.number, state.added)));
+/// }
+/// assert_eq!(added, [(0, 1), (0, 4), (1, 2)]);
+/// # Ok::<(), eventcast::event::EventReadError>(())
+/// ```
+#[derive(Debug)]
+pub struct EventStates {
+    seen: HashMap<Key, Seen, RandomState>,
+    max_events: usize,
+    /// The number of the next event.
+    next: u64,
+    forgotten: u64,
+}
+
+/// What a document tells about its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventState {
+    /// The number of the event: 0 for the first event that was observed, then 1, and so on.
+    pub number: u64,
+    /// This is the first state of its event.
+    pub is_first: bool,
+    /// No state of this event is later so far.
+    pub is_latest: bool,
+    /// The count of this state.
+    pub count: u32,
+    /// How many occurrences this state adds to those of the states before it.
+    pub added: u32,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    namespace: Text,
+    name: Text,
+    identity: Identity,
+}
+
+/// What tells an event from others of the same name.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    /// A UID in the form of a UUID, as API servers give it.
+    Uuid(u128),
+    Uid(Text),
+    /// Without a UID, the first time.
+    First(Option<Timestamp>),
+}
+
+#[derive(Debug)]
+struct Seen {
+    number: u64,
+    largest: u32,
+    latest: Order,
+}
+
+/// What decides which of two states is later.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    resource_version: Option<u64>,
+    count: u32,
+    last: Option<Timestamp>,
+}
+
+impl Order {
+    fn new(event: &Event, count: u32) -> Self {
+        let resource_version = event.metadata.resource_version().parse().ok();
+        Self { resource_version, count, last: event.last_seen() }
+    }
+
+    fn is_later_than(self, other: Self) -> bool {
+        match (self.resource_version, other.resource_version) {
+            (Some(version), Some(other)) => version > other,
+            _ => (self.count, self.last) > (other.count, other.last),
+        }
+    }
+}
+
+impl Default for EventStates {
+    /// Returns states of a million events at most.
+    fn default() -> Self {
+        Self::with_max_events(MAX_EVENTS)
+    }
+}
+
+impl EventStates {
+    /// Creates an empty set that remembers as many events. 0 takes each document for an event of
+    /// its own.
+    pub fn with_max_events(max_events: usize) -> Self {
+        Self { seen: HashMap::default(), max_events, next: 0, forgotten: 0 }
+    }
+
+    /// Notes a document. Returns what it tells about its event, or `None` for a deletion, which
+    /// tells nothing.
+    pub fn observe(&mut self, read: &ReadEvent) -> Option<EventState> {
+        if read.is_deleted {
+            return None;
+        }
+        let event = &read.event;
+        let count = count(event);
+        let order = Order::new(event, count);
+        let key = key(event);
+        if let Some(seen) = key.as_ref().and_then(|key| self.seen.get_mut(key)) {
+            let added = count.saturating_sub(seen.largest);
+            seen.largest = seen.largest.max(count);
+            let is_latest = order.is_later_than(seen.latest);
+            if is_latest {
+                seen.latest = order;
+            }
+            return Some(EventState { number: seen.number, is_first: false, is_latest, count, added });
+        }
+        let number = self.next;
+        self.next += 1;
+        if let Some(key) = key {
+            if self.seen.len() < self.max_events {
+                self.seen.insert(key, Seen { number, largest: count, latest: order });
+            } else {
+                self.forgotten += 1;
+            }
+        }
+        Some(EventState { number, is_first: true, is_latest: true, count, added: count })
+    }
+
+    /// Returns how many documents could not be remembered, because the limit was reached.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+}
+
+/// Returns what makes an event the same one, or `None` if nothing does.
+fn key(event: &Event) -> Option<Key> {
+    let (metadata, uid) = (&event.metadata, event.metadata.uid());
+    if uid.is_empty() && metadata.name.is_empty() {
+        return None;
+    }
+    let identity = if uid.is_empty() {
+        Identity::First(event.first_timestamp.or(event.event_time()))
+    } else {
+        uuid(uid).map_or_else(|| Identity::Uid(uid.clone()), Identity::Uuid)
+    };
+    Some(Key { namespace: metadata.namespace.clone(), name: metadata.name.clone(), identity })
+}
+
+/// Returns the number of a UUID in its canonical form, with small digits. Any other text is not the
+/// same UID, even if it means the same UUID.
+fn uuid(text: &str) -> Option<u128> {
+    let is_canonical = text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        });
+    let digits = |number: u128, digit: char| Some(number << 4 | u128::from(digit.to_digit(16)?));
+    is_canonical.then(|| text.chars().filter(|c| *c != '-').try_fold(0, digits)).flatten()
+}
+
+fn count(event: &Event) -> u32 {
+    event.series().map_or(event.count, |series| series.count).max(1).unsigned_abs()
+}

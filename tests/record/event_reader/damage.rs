@@ -1,0 +1,201 @@
+//! Input that is broken, cut off, or larger than anything should be.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use eventcast::event::{EventReadErrorKind as Kind, EventReader};
+use proptest::prelude::*;
+
+use super::{event, names, read};
+
+fn list(count: usize) -> String {
+    let events: Vec<String> = (0..count).map(|number| event(&number.to_string())).collect();
+    format!(r#"{{"apiVersion":"v1","items":[{}],"kind":"List"}}"#, events.join(","))
+}
+
+#[test]
+fn a_list_that_is_cut_off_gives_what_came_before_and_says_so() {
+    let pretty =
+        serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&list(3)).unwrap()).unwrap();
+    for whole in [list(3), pretty] {
+        let all = names(&whole);
+        for end in 1..whole.len() {
+            let seen = read(&whole[..end]);
+            assert!(all.starts_with(&seen.names), "{end}: {seen:?}");
+            let kinds: Vec<Kind> = seen.errors.iter().map(|(kind, _)| *kind).collect();
+            // Only the input as a whole can be cut off.
+            assert_eq!(kinds, [Kind::CutOff], "{}", &whole[..end]);
+        }
+    }
+}
+
+#[test]
+fn a_broken_document_ends_where_the_next_one_begins() {
+    let [a, b] = ["a", "b"].map(event);
+    for broken in [
+        "{broken}",
+        r#"{"reason":"R"#,
+        r#"{"reason":"R""#,
+        r#"{"reason":"R","#,
+        r#"{"reason":"#,
+        r#"{"reason":["#,
+        r#"{"reason":[1,"#,
+        r#"{"reason":{"x":1"#,
+        r#"{"reason":]}"#,
+        r#"{"reason":"R"}}"#,
+        "}",
+        "]",
+        "[x",
+        "[7 x",
+        "[[x]]",
+        "{\"a\\",
+    ] {
+        let seen = read(format!("{a}\n{broken}\n{b}\n"));
+        assert_eq!(seen.names.first().map(String::as_str), Some("a"), "{broken}: {seen:?}");
+        assert_eq!(seen.names.last().map(String::as_str), Some("b"), "{broken}: {seen:?}");
+        assert!(
+            !seen.errors.is_empty() && seen.errors.iter().all(|(_, line)| *line == 2),
+            "{broken}: {seen:?}"
+        );
+    }
+}
+
+/// The elements of a list in many lines begin with the same indentation.
+#[test]
+fn a_broken_element_of_a_pretty_list_spoils_only_itself() {
+    let pretty =
+        serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&list(3)).unwrap()).unwrap();
+    let second = pretty.replacen("\"name\": \"1\"", "\"name\": \"1", 1);
+    let seen = read(&second);
+    assert_eq!(seen.names, ["0", "2"], "{seen:?}");
+    assert_eq!(seen.errors.len(), 1);
+    assert_eq!(seen.errors[0].0, Kind::Malformed);
+    // And so in an array without indentation.
+    let seen = read(format!("[\n{},\n{{\"reason\":,\n{}\n]\n{}", event("a"), event("b"), event("c")));
+    assert_eq!((seen.names.join(" "), seen.errors), ("a b c".to_owned(), vec![(Kind::Malformed, 3)]));
+}
+
+#[test]
+fn text_between_documents_is_passed_over() {
+    let input = format!("Warning: a\n{}\n[info] b\nInfo: c\n{}\ntrailing", event("a"), event("b"));
+    let seen = read(input);
+    assert_eq!(seen.names, ["a", "b"]);
+    assert_eq!(seen.errors, [(Kind::Text, 1), (Kind::Text, 3), (Kind::Text, 4), (Kind::Text, 6)]);
+}
+
+/// Gives a head, then a part again and again, then a tail.
+fn repeated(head: &str, part: &str, times: usize, tail: &str) -> impl BufRead {
+    let part = part.repeat(1024);
+    assert_eq!(times % 1024, 0);
+    let mut reader: Box<dyn Read> = Box::new(io::Cursor::new(head.to_owned()));
+    for _ in 0..times / 1024 {
+        reader = Box::new(reader.chain(io::Cursor::new(part.clone())));
+    }
+    BufReader::new(reader.chain(io::Cursor::new(tail.to_owned())))
+}
+
+#[test]
+fn a_document_beyond_a_limit_is_passed_over() {
+    const MIB: usize = 1 << 20;
+    let behind = format!("\n{}", event("b"));
+    for (what, head, part, times, tail) in [
+        ("a string", r#"{"reason":""#, "x", 5 * MIB, r#""}"#),
+        ("its length", r#"{"reason":["#, r#""0123456789","#, 2 * MIB, "0]}"),
+        ("its depth", r#"{"reason":"#, r#"{"x":"#, 1024, &format!("1{}}}", "}".repeat(1024))),
+    ] {
+        let found: Vec<_> =
+            EventReader::new(repeated(head, part, times, &format!("{tail}{behind}"))).collect();
+        let error = found[0].as_ref().unwrap_err();
+        assert_eq!((error.kind(), error.line()), (Kind::TooLarge, 1), "{error}");
+        assert!(error.text().contains(what), "{error}");
+        assert_eq!(found[1].as_ref().unwrap().event.metadata.name, "b");
+        assert_eq!(found.len(), 2);
+    }
+    // What lies within the limits is read.
+    let found: Vec<_> = EventReader::new(repeated(r#"{"reason":""#, "x", 3 * MIB, r#""}"#)).collect();
+    assert_eq!(found[0].as_ref().unwrap().event.reason.len(), 3 * MIB);
+    let seen: Vec<_> = EventReader::new(repeated("", "[", 1024, &behind)).collect();
+    assert_eq!(seen[0].as_ref().unwrap_err().kind(), Kind::TooLarge);
+    assert_eq!(seen[1].as_ref().unwrap().event.metadata.name, "b");
+}
+
+/// A source that fails behind an event.
+struct Failing(io::Cursor<Vec<u8>>, Vec<io::ErrorKind>);
+
+impl Read for Failing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => self.1.pop().map_or(Ok(0), |kind| Err(kind.into())),
+            len => Ok(len),
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_source_ends_the_reading() {
+    let failing = |kinds: &[io::ErrorKind]| {
+        let source = Failing(io::Cursor::new(format!("\n{}", event("a")).into_bytes()), kinds.to_vec());
+        EventReader::new(BufReader::new(source))
+    };
+    let mut reader = failing(&[io::ErrorKind::PermissionDenied]);
+    assert!(reader.next().unwrap().is_ok());
+    let error = reader.next().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.line()), (Kind::Io, 2));
+    let source = std::error::Error::source(&error).unwrap().downcast_ref::<io::Error>().unwrap();
+    assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+    assert!(reader.next().is_none() && reader.next().is_none());
+    assert_eq!(failing(&[io::ErrorKind::Interrupted]).count(), 1);
+}
+
+/// Returns inputs of every form, with something replaced, removed or inserted in a few places.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = prop::sample::select(vec![
+        "{", "}", "[", "]", "\"", "\\", ",", ":", "\n", " ", "null", "1e999", "\u{feff}", "items", "\\ud800",
+        "{}", "[[", "---", "\r\n", "\u{1e}", "\u{0}",
+    ]);
+    let edit = (any::<prop::sample::Index>(), 0..4_usize, pieces);
+    let form = prop::sample::select(super::forms::forms());
+    (form, prop::collection::vec(edit, 0..6)).prop_map(|((_, form), edits)| {
+        let mut bytes = form.into_bytes();
+        for (place, removed, piece) in edits {
+            let at = place.index(bytes.len() + 1);
+            let end = (at + removed).min(bytes.len());
+            bytes.splice(at..end, piece.bytes());
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever was done to an input: it ends, and each error names a line that is there.
+    #[test]
+    fn no_input_makes_the_reader_fail(input in mutated(), size in 1..40_usize) {
+        let lines = input.split(|byte| *byte == b'\n').count() as u64;
+        let mut found = 0;
+        for found_one in EventReader::new(BufReader::with_capacity(size, &input[..])) {
+            found += 1;
+            match found_one {
+                Ok(read) => prop_assert!((1..=lines).contains(&read.line)),
+                Err(error) => prop_assert!((1..=lines).contains(&error.line()), "{error}"),
+            }
+        }
+        prop_assert!(found <= input.len() + 1);
+    }
+
+    /// A line that is damaged leaves the lines around it as they are.
+    #[test]
+    fn a_damaged_line_spoils_only_itself(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, r#"[{}\[\]":,\\a0]{0,3}"#), 1..5)
+    ) {
+        let mut damaged = event("damaged");
+        for (place, removed, inserted) in edits {
+            let at = place.index(damaged.len() + 1);
+            let end = (at + removed).min(damaged.len());
+            damaged.replace_range(at..end, &inserted);
+        }
+        let seen = read(format!("{}\n{damaged}\n{}\n", event("a"), event("b")));
+        prop_assert_eq!(seen.names.first().map(String::as_str), Some("a"));
+        prop_assert_eq!(seen.names.last().map(String::as_str), Some("b"), "{:?}: {}", seen, damaged);
+    }
+}

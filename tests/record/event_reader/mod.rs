@@ -1,0 +1,49 @@
+//! `EventReader` and `EventStates`: the events in what other programs write.
+
+mod damage;
+mod forms;
+mod states;
+
+use eventcast::event::{EventReadErrorKind, EventReader};
+
+/// Returns an event of this name as JSON on one line.
+fn event(name: &str) -> String {
+    format!(
+        r#"{{"kind":"Event","apiVersion":"v1","metadata":{{"name":"{name}"}},"reason":"Started","message":"a \"{{[\" b"}}"#
+    )
+}
+
+/// What was read: the names of the events, and the kinds and lines of the errors.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    names: Vec<String>,
+    errors: Vec<(EventReadErrorKind, u64)>,
+}
+
+fn read(input: impl AsRef<[u8]>) -> Seen {
+    let mut seen = Seen::default();
+    for found in EventReader::new(input.as_ref()) {
+        match found {
+            Ok(read) => seen.names.push(read.event.metadata.name.to_string()),
+            Err(error) => seen.errors.push((error.kind(), error.line())),
+        }
+    }
+    seen
+}
+
+/// Returns the names in an input that has nothing but events.
+fn names(input: impl AsRef<[u8]>) -> Vec<String> {
+    let input = input.as_ref();
+    let seen = read(input);
+    assert_eq!(seen.errors, [], "{}", String::from_utf8_lossy(input));
+    seen.names
+}
+
+#[test]
+fn a_reader_and_what_it_finds_cross_threads() {
+    fn assert<T: Send + Sync + Unpin + 'static>() {}
+    assert::<EventReader<std::io::Empty>>();
+    assert::<eventcast::event::ReadEvent>();
+    assert::<eventcast::event::EventReadError>();
+    assert::<eventcast::event::EventStates>();
+}
