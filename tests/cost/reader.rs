@@ -1,4 +1,4 @@
-//! The memory of a reader of events: that of one document, however much there is to read.
+//! The memory that a reader of events needs: one document, independent of the size of the input.
 
 use std::io::{BufReader, Read};
 
@@ -9,12 +9,12 @@ use crate::counting::live;
 
 const EVENT: &str = r#"{"kind":"Event","apiVersion":"v1","metadata":{"name":"web-0.16a4b5571ec10e94","namespace":"default","uid":"a93e8ff4-70df-47f1-81fa-8a4f9193e5b7"},"involvedObject":{"kind":"Pod","name":"web-0"},"reason":"BackOff","message":"back-off restarting failed container","count":1}"#;
 
-/// A source that writes a part again and again, and notes the most memory that was alive meanwhile.
+/// A reader that repeats a string, and records the peak of the allocated memory.
 struct Repeated {
     head: &'static str,
     part: &'static str,
     times: usize,
-    /// How much of the part is written.
+    /// The number of bytes of the string already returned.
     done: usize,
     most: i64,
 }
@@ -48,7 +48,7 @@ impl Read for Repeated {
     }
 }
 
-/// Returns the most memory that reading took, the events, and the kinds of the errors.
+/// Returns the peak memory, the number of events, and the kinds of the errors.
 fn cost(source: Repeated) -> (i64, usize, Vec<EventReadErrorKind>) {
     let before = live();
     let mut source = source;

@@ -3,6 +3,7 @@
 mod cli;
 mod correlate;
 mod events;
+mod input;
 mod manual;
 mod nats;
 mod plot;

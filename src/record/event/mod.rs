@@ -8,7 +8,7 @@
 //!   the form that events.k8s.io/v1 demands.
 //! - `wire` is the shape of an event as a document, `wire_events_v1` is the other one, and
 //!   `json_writer` and `json` are their text.
-//! - `read` finds events in what other programs write.
+//! - `read` reads events from the output of other programs.
 //! - `patch` is the one change that a stored event gets.
 //! - `stored` is what a recording has to know of a stored event.
 

@@ -1,4 +1,4 @@
-//! Input that is broken, cut off, or larger than anything should be.
+//! Input that is malformed, truncated, or too large.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -22,7 +22,6 @@ fn a_list_that_is_cut_off_gives_what_came_before_and_says_so() {
             let seen = read(&whole[..end]);
             assert!(all.starts_with(&seen.names), "{end}: {seen:?}");
             let kinds: Vec<Kind> = seen.errors.iter().map(|(kind, _)| *kind).collect();
-            // Only the input as a whole can be cut off.
             assert_eq!(kinds, [Kind::CutOff], "{}", &whole[..end]);
         }
     }
@@ -59,7 +58,7 @@ fn a_broken_document_ends_where_the_next_one_begins() {
     }
 }
 
-/// The elements of a list in many lines begin with the same indentation.
+/// The elements of a pretty-printed list start with the same indentation.
 #[test]
 fn a_broken_element_of_a_pretty_list_spoils_only_itself() {
     let pretty =
@@ -69,7 +68,7 @@ fn a_broken_element_of_a_pretty_list_spoils_only_itself() {
     assert_eq!(seen.names, ["0", "2"], "{seen:?}");
     assert_eq!(seen.errors.len(), 1);
     assert_eq!(seen.errors[0].0, Kind::Malformed);
-    // And so in an array without indentation.
+    // Likewise in an array without indentation.
     let seen = read(format!("[\n{},\n{{\"reason\":,\n{}\n]\n{}", event("a"), event("b"), event("c")));
     assert_eq!((seen.names.join(" "), seen.errors), ("a b c".to_owned(), vec![(Kind::Malformed, 3)]));
 }
@@ -82,7 +81,7 @@ fn text_between_documents_is_passed_over() {
     assert_eq!(seen.errors, [(Kind::Text, 1), (Kind::Text, 3), (Kind::Text, 4), (Kind::Text, 6)]);
 }
 
-/// Gives a head, then a part again and again, then a tail.
+/// Returns a reader of a head, a repeated string, and a tail.
 fn repeated(head: &str, part: &str, times: usize, tail: &str) -> impl BufRead {
     let part = part.repeat(1024);
     assert_eq!(times % 1024, 0);
@@ -110,7 +109,7 @@ fn a_document_beyond_a_limit_is_passed_over() {
         assert_eq!(found[1].as_ref().unwrap().event.metadata.name, "b");
         assert_eq!(found.len(), 2);
     }
-    // What lies within the limits is read.
+    // Documents within the limits are read.
     let found: Vec<_> = EventReader::new(repeated(r#"{"reason":""#, "x", 3 * MIB, r#""}"#)).collect();
     assert_eq!(found[0].as_ref().unwrap().event.reason.len(), 3 * MIB);
     let seen: Vec<_> = EventReader::new(repeated("", "[", 1024, &behind)).collect();
@@ -118,7 +117,7 @@ fn a_document_beyond_a_limit_is_passed_over() {
     assert_eq!(seen[1].as_ref().unwrap().event.metadata.name, "b");
 }
 
-/// A source that fails behind an event.
+/// A reader that fails after an event.
 struct Failing(io::Cursor<Vec<u8>>, Vec<io::ErrorKind>);
 
 impl Read for Failing {
@@ -146,7 +145,7 @@ fn an_error_of_the_source_ends_the_reading() {
     assert_eq!(failing(&[io::ErrorKind::Interrupted]).count(), 1);
 }
 
-/// Returns inputs of every form, with something replaced, removed or inserted in a few places.
+/// Returns inputs in every format, with a few random edits.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::sample::select(vec![
         "{", "}", "[", "]", "\"", "\\", ",", ":", "\n", " ", "null", "1e999", "\u{feff}", "items", "\\ud800",
@@ -168,7 +167,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever was done to an input: it ends, and each error names a line that is there.
+    /// Any mutated input is read to its end, and each error has a valid line number.
     #[test]
     fn no_input_makes_the_reader_fail(input in mutated(), size in 1..40_usize) {
         let lines = input.split(|byte| *byte == b'\n').count() as u64;
@@ -183,7 +182,7 @@ proptest! {
         prop_assert!(found <= input.len() + 1);
     }
 
-    /// A line that is damaged leaves the lines around it as they are.
+    /// A damaged line does not affect the lines around it.
     #[test]
     fn a_damaged_line_spoils_only_itself(
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, r#"[{}\[\]":,\\a0]{0,3}"#), 1..5)

@@ -1,4 +1,4 @@
-//! Every form in which an event may come.
+//! The input formats.
 
 use std::io::BufReader;
 
@@ -7,7 +7,7 @@ use eventcast::event::{EventReadErrorKind as Kind, EventReader};
 
 use super::{event, names, read};
 
-/// Returns inputs that all hold the events a, b and c.
+/// Returns inputs in every format, each with the events a, b and c.
 pub(super) fn forms() -> Vec<(&'static str, String)> {
     let all = ["a", "b", "c"].map(event);
     let pretty = |json: &str| {
@@ -71,7 +71,7 @@ fn every_form_gives_the_same_events() {
     }
 }
 
-/// Wherever the source of the bytes divides them, the same is found.
+/// The results do not depend on how the underlying reader splits the bytes.
 #[test]
 fn no_boundary_of_a_buffer_changes_anything() {
     let odd = "Warning: old\n[info] up\n[1, null, x]\n{broken}\n{\"items\":[{\"a\\\"\\\\\": \"\\n\"}]}";

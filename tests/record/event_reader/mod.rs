@@ -1,4 +1,4 @@
-//! `EventReader` and `EventStates`: the events in what other programs write.
+//! `EventReader` and `EventStates`: events from the output of other programs.
 
 mod damage;
 mod forms;
@@ -13,7 +13,7 @@ fn event(name: &str) -> String {
     )
 }
 
-/// What was read: the names of the events, and the kinds and lines of the errors.
+/// The result of reading: the names of the events, and the kinds and lines of the errors.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     names: Vec<String>,
@@ -31,7 +31,7 @@ fn read(input: impl AsRef<[u8]>) -> Seen {
     seen
 }
 
-/// Returns the names in an input that has nothing but events.
+/// Returns the names of the events in an input without anything else.
 fn names(input: impl AsRef<[u8]>) -> Vec<String> {
     let input = input.as_ref();
     let seen = read(input);

@@ -1,8 +1,8 @@
-//! Documents that are states of one event.
+//! Documents that are states of the same event.
 
 use eventcast::event::{EventReader, EventStates};
 
-/// Returns the number of the event and what was added, for each document that tells something.
+/// Returns the number of the event and the added occurrences for each document.
 fn observed(states: &mut EventStates, input: &str) -> Vec<(u64, u32)> {
     let read = EventReader::new(input.as_bytes()).map(Result::unwrap);
     read.filter_map(|read| states.observe(&read)).map(|state| (state.number, state.added)).collect()
@@ -49,7 +49,7 @@ fn without_a_uid_the_first_time_decides() {
         [at("firstTimestamp", 1), at("firstTimestamp", 1), at("firstTimestamp", 2), at("eventTime", 2)]
             .concat();
     assert_eq!(observed(&mut EventStates::default(), &input), [(0, 2), (0, 0), (1, 2), (1, 0)]);
-    // Nothing makes two documents without a name the same.
+    // Documents without a name are always separate events.
     let nameless = state("", "").repeat(2);
     assert_eq!(observed(&mut EventStates::default(), &nameless), [(0, 1), (1, 1)]);
 }

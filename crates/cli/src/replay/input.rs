@@ -1,203 +1,249 @@
-//! Events as they come out of a cluster: a list or lines, in any order, some of them unreadable.
+//! The events to replay, with the states of each event merged.
 
-use std::io::{BufRead, Read as _};
+use std::collections::HashSet;
+use std::io::BufRead;
 
-use eventcast::escape::escape_to;
-use eventcast::{Event, Timestamp};
-use serde_json::Value;
+use eventcast::event::{EventState, EventStates, ReadEvent};
+use eventcast::{Event, ObjectReference, Text, Timestamp};
 
-use crate::support::lines::{BadLine, Lines, json_error};
+use crate::input::{self, Problem, Problems, Reason};
+use crate::support::number::grouped;
+use crate::support::progress::Progress;
 
-/// The number of problems that are shown one by one, and the length of each in characters.
-pub(crate) const SHOWN: usize = 5;
-const LENGTH: usize = 200;
-/// The largest list, in bytes, because a list is read as a whole.
-const MAX_LIST: u64 = 1 << 30;
-/// The largest number of events that counts may be expanded to.
+/// The maximum number of events after expanding counts.
 const MAX_EVENTS: usize = 5_000_000;
+/// The number of events between updates of the progress line.
+const STEP: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Input {
-    /// The events, in the order of their times.
-    pub(crate) events: Vec<(Timestamp, Event)>,
-    pub(crate) problems: Vec<String>,
-    pub(crate) unreadable: usize,
+    /// The events to replay, ordered by time.
+    pub(crate) events: Vec<Dated>,
+    /// The number of events, including those without an object, which are not replayed.
+    pub(crate) number: u64,
+    /// The number of events without an object.
+    pub(crate) without_object: u64,
+    pub(crate) problems: Problems,
+    /// The number of documents that were not compared with others because of `--remember`.
+    pub(crate) forgotten: u64,
     /// The sum of the counts of the events, before they were set to 1.
     pub(crate) occurrences: u64,
     pub(crate) is_expanded: bool,
+    /// The times of the first and last event.
+    pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
 
-/// Reads all events. Fails if the input as a whole cannot be used. Problems with single events are
-/// in the result. `source` names the input in an error.
-pub(crate) fn read(mut reader: impl BufRead, source: &str, is_expanded: bool) -> Result<Input, String> {
-    let mut input = Input { is_expanded, ..Input::default() };
-    let cannot = |error: std::io::Error| format!("cannot read {source}: {error}");
-    let mut lines = Lines::new(&mut reader);
-    let mut first = lines.next().map_err(cannot)?;
-    // Skip blank lines before the first one.
-    while first.as_ref().is_some_and(|(_, line)| line.as_ref().is_ok_and(|line| line.trim().is_empty())) {
-        first = lines.next().map_err(cannot)?;
-    }
-    let Some((number, line)) = first else { return Ok(input) };
-    let starts_list = line.as_ref().is_ok_and(|line| is_incomplete(line));
-    if starts_list {
-        // A document over many lines.
-        let mut text = line.unwrap_or_default().into_bytes();
-        text.push(b'\n');
-        let len = reader.by_ref().take(MAX_LIST + 1).read_to_end(&mut text).map_err(cannot)?;
-        if len as u64 > MAX_LIST {
-            return Err(format!(
-                "cannot read a list of more than {} MiB: give its events line by line",
-                MAX_LIST >> 20
-            ));
-        }
-        // A byte that is not UTF-8 spoils only its own character.
-        let text = String::from_utf8(text)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let value =
-            serde_json::from_str(&without_halves(text)).map_err(|error| format!("not JSON: {error}"))?;
-        input.add_document("the document", value)?;
-    } else {
-        let mut next = Some((number, line));
-        while let Some((number, line)) = next {
-            match line {
-                Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => match serde_json::from_str(&without_halves(line)) {
-                    Ok(value) => input.add_document(&format!("line {number}"), value)?,
-                    Err(error) => {
-                        input
-                            .problem(&format!("line {number}"), &format!("not JSON: {}", json_error(&error)));
-                    }
-                },
-                Err(BadLine::TooLong) => input.problem(
-                    &format!("line {number}"),
-                    &format!("{}: break the list into lines, as with 'jq .'", BadLine::TooLong),
-                ),
-                Err(error) => input.problem(&format!("line {number}"), &error.to_string()),
+/// An event with a count of 1, and its time.
+#[derive(Debug)]
+pub(crate) struct Dated {
+    pub(crate) at: Timestamp,
+    pub(crate) event: Event,
+    /// The counts of its states and the times at which they were reached.
+    steps: Steps,
+}
+
+#[derive(Debug)]
+enum Steps {
+    One(u32),
+    /// In increasing order of the counts.
+    Many(Vec<(u32, Timestamp)>),
+}
+
+impl Steps {
+    fn add(&mut self, first_at: Timestamp, count: u32, at: Timestamp) {
+        if let Self::One(one) = *self {
+            if one == count {
+                return;
             }
-            next = lines.next().map_err(cannot)?;
+            *self = Self::Many(vec![(one, first_at)]);
+        }
+        if let Self::Many(steps) = self
+            && let Err(place) = steps.binary_search_by_key(&count, |(count, _)| *count)
+        {
+            steps.insert(place, (count, at));
         }
     }
-    // The sort is stable: events of one moment stay in their order.
-    input.events.sort_by_key(|(at, _)| *at);
+
+    fn count(&self) -> u32 {
+        match self {
+            Self::One(count) => *count,
+            Self::Many(steps) => steps.last().map_or(1, |(count, _)| *count),
+        }
+    }
+}
+
+/// State that is only needed while reading.
+#[derive(Default)]
+struct Known {
+    /// The index of each event by its number, or `None` for an event without a time.
+    places: Vec<Option<u32>>,
+    texts: Texts,
+}
+
+/// Long strings, which events share: many events concern the same objects and hosts.
+#[derive(Default)]
+struct Texts(HashSet<Text>);
+
+impl Texts {
+    /// The maximum length of a string that is stored inline and needs no allocation.
+    const SHORT: usize = 23;
+
+    fn shared(&mut self, text: Text) -> Text {
+        if text.len() <= Self::SHORT {
+            return text;
+        }
+        if let Some(known) = self.0.get(&text) {
+            return known.clone();
+        }
+        self.0.insert(text.clone());
+        text
+    }
+}
+
+/// Reads all events. Fails if the input as a whole is unusable. The result includes the problems
+/// with single events.
+pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
+    let mut input = Input { is_expanded, ..Input::default() };
+    let mut states = EventStates::with_max_events(remembered);
+    let mut known = Known::default();
+    let (progress, mut read) = (Progress::new(), 0_usize);
+    input::read(reader, |found| match found {
+        Ok(event) => {
+            read += 1;
+            if read % STEP == 0 {
+                progress.show(|| format!("{} events read", grouped(read as u64)));
+            }
+            if let Some(state) = states.observe(&event) {
+                input.observe(event, state, &mut known);
+            }
+        }
+        Err(problem) => input.problems.add(problem),
+    })
+    .map_err(|error| error.to_string())?;
+    progress.clear();
+    input.forgotten = states.forgotten();
+    drop((states, known));
+    input.finish()?;
     Ok(input)
 }
 
-/// Returns whether the line is the beginning of JSON that goes on in the next line.
-fn is_incomplete(line: &str) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
-}
-
-/// Returns the same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder
-/// reads it. Such a half is not a character, and with it nothing of the whole document could be
-/// read.
-fn without_halves(json: String) -> String {
-    let unit = |escape: &[u8]| -> Option<u16> {
-        let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let mut bytes = json.into_bytes();
-    let mut at = 0;
-    while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
-        at += next;
-        let second = || unit(bytes.get(at + 6..).unwrap_or_default());
-        at += match unit(&bytes[at..]) {
-            Some(0xD800..=0xDBFF) if matches!(second(), Some(0xDC00..=0xDFFF)) => 12,
-            Some(0xD800..=0xDFFF) => {
-                bytes[at + 2..at + 6].copy_from_slice(b"fffd");
-                6
-            }
-            // Two bytes, so that a backslash that is escaped does not begin another escape.
-            _ => 2,
-        };
-    }
-    // The bytes are still UTF-8: digits have become digits.
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
 impl Input {
-    /// Adds a list of events, or one event.
-    fn add_document(&mut self, place: &str, mut value: Value) -> Result<(), String> {
-        let kind = value["kind"].as_str();
-        let is_named_list = kind.is_some_and(|kind| kind.ends_with("List"));
-        let is_list = kind.is_none() || is_named_list;
-        match value.get_mut("items").filter(|_| is_list).map(Value::take) {
-            Some(Value::Array(items)) => {
-                for (index, item) in items.into_iter().enumerate() {
-                    self.add(&format!("{place}, item {}", index + 1), item)?;
-                }
-                Ok(())
+    fn observe(&mut self, read: ReadEvent, state: EventState, known: &mut Known) {
+        // The creation time is the last resort, because it is only the time of the first write.
+        let at = read.event.last_seen().or(read.event.metadata.creation_timestamp());
+        let Some(at) = at else {
+            if state.is_first {
+                known.places.push(None);
             }
-            // Go writes an empty list so.
-            Some(Value::Null) if is_named_list => Ok(()),
-            _ => self.add(place, value),
+            self.problems.add(Problem::new(Reason::Undated, read.line, "an event without a time"));
+            return;
+        };
+        if state.is_first {
+            known.places.push(None);
+        }
+        let Known { places, texts } = known;
+        let Some(place) = places.get_mut(state.number as usize) else { return };
+        if let Some(place) = *place {
+            let known = &mut self.events[place as usize];
+            known.steps.add(known.at, state.count, at);
+            if state.is_latest {
+                known.event = replayed(read.event, at, texts);
+                known.at = at;
+            }
+        } else {
+            *place = Some(self.events.len() as u32);
+            let event = replayed(read.event, at, texts);
+            self.events.push(Dated { at, event, steps: Steps::One(state.count) });
         }
     }
 
-    fn add(&mut self, place: &str, value: Value) -> Result<(), String> {
-        let kind = value["kind"].as_str().unwrap_or("Event");
-        if kind != "Event" {
-            self.problem(place, &format!("a {kind}, not an Event"));
-            return Ok(());
-        }
-        let says_so = value["kind"] == "Event" && value["apiVersion"].is_string();
-        let event: Event = match serde_json::from_value(value) {
-            Ok(event) => event,
-            Err(error) => {
-                self.problem(place, &format!("not an event: {error}"));
-                return Ok(());
+    /// Sorts the events, expands their counts if requested, and removes those without an object.
+    fn finish(&mut self) -> Result<(), String> {
+        self.occurrences = self.events.iter().map(|event| u64::from(event.steps.count())).sum();
+        if self.is_expanded {
+            if self.occurrences > MAX_EVENTS as u64 {
+                return Err(format!(
+                    "cannot expand: the counts add up to more than {MAX_EVENTS} events: replay a part, or \
+                     leave --expand out"
+                ));
             }
-        };
-        if !says_so
-            && event.reason.is_empty()
-            && event.involved_object.kind.is_empty()
-            && event.involved_object.name.is_empty()
-        {
-            self.problem(place, "not an event: it has neither an object nor a reason");
-            return Ok(());
+            let events = std::mem::take(&mut self.events);
+            self.events.reserve_exact(self.occurrences as usize);
+            for event in events {
+                expand(event, &mut self.events);
+            }
         }
-        // The store's own time is the last resort: it is the time of the first write.
-        let Some(last) = event.last_seen().or(event.metadata.creation_timestamp()) else {
-            self.problem(place, "an event without a time");
-            return Ok(());
-        };
-        self.occur(event, last)
-    }
-
-    /// Adds an event as often as it is to be replayed.
-    fn occur(&mut self, mut event: Event, last: Timestamp) -> Result<(), String> {
-        let count = event.series().map_or(event.count, |series| series.count).max(1).unsigned_abs();
-        self.occurrences += u64::from(count);
-        event.count = 1;
-        event.set_series(None);
-        let times = if self.is_expanded { count } else { 1 };
-        if self.events.len() + times as usize > MAX_EVENTS {
-            return Err(format!(
-                "cannot expand: the counts add up to more than {MAX_EVENTS} events: replay a part, or \
-                 leave --expand out"
-            ));
-        }
-        let first = event.first_timestamp.or(event.event_time()).unwrap_or(last).min(last);
-        let span = last.duration_since(first);
-        for i in 1..times {
-            // The last one is at the last time exactly.
-            let at = last.saturating_sub(span / (times - 1) * (times - i));
-            self.events.push((at, at_time(event.clone(), at)));
-        }
-        self.events.push((last, at_time(event, last)));
+        self.events.iter_mut().for_each(|dated| dated.event.first_timestamp = Some(dated.at));
+        // The sort is stable, so events with the same time keep their order.
+        self.events.sort_by_key(|event| event.at);
+        self.number = self.events.len() as u64;
+        self.span = self.events.first().map(|event| event.at).zip(self.events.last().map(|event| event.at));
+        self.events.retain(|dated| names_object(&dated.event.involved_object));
+        self.without_object = self.number - self.events.len() as u64;
         Ok(())
     }
-
-    fn problem(&mut self, place: &str, problem: &str) {
-        self.unreadable += 1;
-        if self.problems.len() < SHOWN {
-            self.problems.push(format!("{place}: {}", escape_to(problem, LENGTH)));
-        }
-    }
 }
 
-fn at_time(mut event: Event, at: Timestamp) -> Event {
-    event.first_timestamp = Some(at);
-    event.last_timestamp = Some(at);
-    event
+fn names_object(object: &ObjectReference) -> bool {
+    [&object.kind, &object.name, &object.uid].iter().any(|text| !text.is_empty())
+}
+
+/// Returns the event to replay: only the fields that the correlator uses, with a count of 1 and the
+/// given time. The first time is kept for the expansion of the count.
+fn replayed(mut event: Event, at: Timestamp, texts: &mut Texts) -> Event {
+    let mut share = |text: &mut Text| texts.shared(std::mem::take(text));
+    let mut replayed = Event::default();
+    replayed.first_timestamp = event.first_timestamp.or(event.event_time()).or(Some(at));
+    replayed.last_timestamp = Some(at);
+    replayed.metadata.namespace = share(&mut event.metadata.namespace);
+    replayed.involved_object = event.involved_object;
+    let object = &mut replayed.involved_object;
+    for text in [
+        &mut object.kind,
+        &mut object.namespace,
+        &mut object.name,
+        &mut object.uid,
+        &mut object.api_version,
+        &mut object.field_path,
+    ] {
+        *text = share(text);
+    }
+    replayed.reason = share(&mut event.reason);
+    replayed.message = share(&mut event.message);
+    replayed.source.component = share(&mut event.source.component);
+    replayed.source.host = share(&mut event.source.host);
+    replayed.type_ = share(&mut event.type_);
+    replayed.reporting_controller = share(&mut event.reporting_controller);
+    replayed.reporting_instance = share(&mut event.reporting_instance);
+    // Each event has a different name, and the correlator's decisions do not depend on it.
+    replayed.metadata.name = Text::from_static("event");
+    replayed.count = 1;
+    replayed
+}
+
+/// Adds each occurrence of an event: evenly distributed from the first time to the first state, and
+/// then from each state to the next.
+fn expand(dated: Dated, events: &mut Vec<Dated>) {
+    let Dated { at, event, steps } = dated;
+    let steps = match steps {
+        Steps::One(count) => vec![(count, at)],
+        Steps::Many(steps) => steps,
+    };
+    let first = event.first_timestamp.unwrap_or(at);
+    let (mut counted, mut behind) = (0, None);
+    for (count, at) in steps {
+        let times = count - counted;
+        let begin = behind.unwrap_or(first).min(at);
+        // The first occurrence is at the first time, and the last one of each state at the time of
+        // that state.
+        let gaps = if behind.is_none() { times - 1 } else { times };
+        let span = at.duration_since(begin);
+        for left in (0..times).rev() {
+            let at = if left == 0 { at } else { at.saturating_sub(span / gaps * left) };
+            let mut event = event.clone();
+            event.last_timestamp = Some(at);
+            events.push(Dated { at, event, steps: Steps::One(1) });
+        }
+        (counted, behind) = (count, Some(at));
+    }
 }

@@ -9,9 +9,8 @@ mod run;
 mod sweep;
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::ValueHint;
 
@@ -20,17 +19,27 @@ use input::Input;
 use progress::Replayed;
 use sweep::Sweep;
 
+use crate::input::Source;
 use crate::support::bad_input::BadInput;
+use crate::support::number::{self, counted};
 use crate::support::output::{complain, say};
 use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
-Each event runs through the correlator at its own time, with a count of 1. The command names events
-that it cannot read, and leaves them out. A line is at most 16 MiB long: 'jq .' breaks a longer list
-into lines. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+Reads the output of kubectl, jq, watches, exporters and audit logs: JSON (one or more
+documents, lists, JSON lines) and YAML, in UTF-8 or UTF-16, also compressed with gzip.
+Documents with the same namespace, name and uid are states of the same event. A JSON
+document can have up to 16 MiB. A YAML document is held in memory as a whole, and can
+have up to 256 MiB.
 
-Exit status: 0 when the command wrote the result, 1 when it could not, 2 for bad usage, when there
-are no events, or with --strict for an event that cannot be read.
+Each event is replayed at its own time, with a count of 1, through the correlator of
+the program that reported it. Anything that cannot be read is skipped, and stderr gets
+one line per reason. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+
+Exit status: 0 when the result was written, even if text or documents that are not
+events were skipped, 1 when events could not be read, the input was truncated or the
+result could not be written, 2 for bad usage, without any events, or with --strict if
+an event cannot be read.
 
 Examples:
   kubectl get events -A -o json | eventcast replay -
@@ -41,8 +50,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The events (core/v1 or events.k8s.io/v1): a list, as kubectl writes it, or one event in each
-    /// line. A dash stands for stdin, which is also the default in a pipe.
+    /// The events (core/v1 or events.k8s.io/v1). A dash stands for stdin, which is also the default
+    /// in a pipe.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -68,20 +77,28 @@ struct OutputArgs {
     /// Write the SVG there, with a dash to stdout [default: stdout].
     #[arg(short, long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Stop if anything cannot be read.
+    /// Stop if an event cannot be read.
     #[arg(long)]
     strict: bool,
+    /// How many events to remember in order to recognize their other states. With 0, each document
+    /// is a separate event
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    #[arg(value_parser = |text: &str| number::parse("--remember", 0..=u64::from(u32::MAX), text))]
+    remember: u64,
 }
 
-/// Replays the events. Returns whether all is well.
+/// Replays the events. Returns whether all events could be read.
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     let Args { file, correlator, mut output } = args;
     output.output = output.output.filter(|path| path.as_os_str() != "-");
-    let source = Source::of(file, io::stdin().is_terminal())?;
-    let input = source.read(output.expand)?;
-    name_problems(&input, output.strict)?;
-    if input.events.is_empty() {
-        return Err(BadInput("no events to replay".to_owned()).into());
+    let source = Source::of(file, "replay")?;
+    let cannot = |error: String| BadInput(format!("cannot read {}: {}", source.name(), plain(&error)));
+    let remembered = usize::try_from(output.remember).unwrap_or(usize::MAX);
+    let input = input::read(source.open()?, output.expand, remembered).map_err(cannot)?;
+    let is_whole = name_problems(&input, output.strict)?;
+    if input.number == 0 {
+        let text = "no events to replay: give the output of 'kubectl get events -A -o json', for example";
+        return Err(BadInput(text.to_owned()).into());
     }
     let options = correlator.options();
     let runs = output.sweep.map_or(1, |sweep| sweep.values().len());
@@ -89,32 +106,38 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     if let Some(sweep) = output.sweep {
         let points = sweep.run(&options, &input, &replayed).map_err(BadInput)?;
         replayed.clear();
-        return write_sweep(sweep, &points, source.path(), &output);
+        return write_sweep(sweep, &points, source.path(), &output).map(|()| is_whole);
     }
     let outcome = run::run(&options, &input.events, &replayed).map_err(BadInput)?;
     replayed.clear();
     if output.json {
-        return say(&report::json(&input, &outcome)).map(|()| true);
+        return say(&report::json(&input, &outcome)).map(|()| is_whole);
     }
     let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
-    say(&report::text(&input, &outcome, columns)).map(|()| true)
+    say(&report::text(&input, &outcome, columns)).map(|()| is_whole)
 }
 
-/// Says which events cannot be read. With `--strict` one of these is an error.
-fn name_problems(input: &Input, is_strict: bool) -> Result<(), BadInput> {
-    for problem in &input.problems {
-        complain(&format!("eventcast: {problem}"));
+/// Prints the problems. Returns whether all events could be read. With `--strict`, a lost event is
+/// an error.
+fn name_problems(input: &Input, is_strict: bool) -> Result<bool, BadInput> {
+    for line in input.problems.lines() {
+        complain(&format!("eventcast: {line}"));
     }
-    let unreadable = input.unreadable;
-    if unreadable > input.problems.len() {
-        complain(&format!("eventcast: cannot read {unreadable} of the events"));
+    if input.forgotten > 0 {
+        let forgotten = counted(input.forgotten, "document");
+        complain(&format!(
+            "eventcast: {forgotten} could not be compared with earlier ones and count as separate events: \
+             raise --remember"
+        ));
     }
-    if is_strict && unreadable > 0 {
+    let lost = input.problems.lost();
+    if is_strict && lost > 0 {
         return Err(BadInput(format!(
-            "cannot read {unreadable} of the events: leave --strict out to replay the others"
+            "{} could not be read: leave --strict out to replay the others",
+            counted(lost, "part")
         )));
     }
-    Ok(())
+    Ok(lost == 0)
 }
 
 /// Writes the drawing. With `--json`, writes the figures behind the drawing, and then the drawing
@@ -124,12 +147,12 @@ fn write_sweep(
     points: &[(u32, run::Outcome)],
     source: Option<&Path>,
     output: &OutputArgs,
-) -> Result<bool, Box<dyn Error>> {
+) -> Result<(), Box<dyn Error>> {
     if output.json {
         say(&sweep.json(points))?;
     }
     if output.json && output.output.is_none() {
-        return Ok(true);
+        return Ok(());
     }
     let svg = sweep.svg(points, source)?;
     match &output.output {
@@ -137,64 +160,5 @@ fn write_sweep(
         Some(path) => fs::write(path, svg)
             .map_err(|error| format!("cannot write {}: {error}", quoted(&path.to_string_lossy())))?,
     }
-    Ok(true)
-}
-
-/// The place that the events come from.
-#[derive(Debug)]
-enum Source {
-    Stdin,
-    File(PathBuf),
-}
-
-impl Source {
-    /// Returns the file, or stdin for `-` and if there is no name.
-    fn of(file: Option<PathBuf>, stdin_is_terminal: bool) -> Result<Self, BadInput> {
-        match file {
-            Some(path) if path.as_os_str() == "-" => Ok(Self::Stdin),
-            Some(path) => Ok(Self::File(path)),
-            None if stdin_is_terminal => Err(BadInput(
-                "cannot read events from a terminal: name a file, or run `kubectl get events -A -o json | \
-                 eventcast replay -`"
-                    .to_owned(),
-            )),
-            None => Ok(Self::Stdin),
-        }
-    }
-
-    fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Stdin => None,
-            Self::File(path) => Some(path),
-        }
-    }
-
-    fn read(&self, is_expanded: bool) -> Result<Input, BadInput> {
-        let (reader, name): (Box<dyn BufRead>, String) = match self {
-            Self::Stdin => (Box::new(io::stdin().lock()), "stdin".to_owned()),
-            Self::File(path) => {
-                let name = quoted(&path.to_string_lossy());
-                let file =
-                    File::open(path).map_err(|error| BadInput(format!("cannot open {name}: {error}")))?;
-                (Box::new(BufReader::new(file)), name)
-            }
-        };
-        input::read(reader, &name, is_expanded).map_err(|error| BadInput(plain(&error)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Source;
-    use std::path::{Path, PathBuf};
-
-    #[test]
-    fn nobody_is_made_to_type_events() {
-        let error = Source::of(None, true).unwrap_err();
-        assert!(error.to_string().starts_with("cannot read events from a terminal: name a file"), "{error}");
-        let of = |file: Option<&str>, is_terminal| Source::of(file.map(PathBuf::from), is_terminal).unwrap();
-        assert!(matches!(of(None, false), Source::Stdin));
-        assert!(matches!(of(Some("-"), true), Source::Stdin));
-        assert_eq!(of(Some("events.json"), true).path(), Some(Path::new("events.json")));
-    }
+    Ok(())
 }

@@ -21,23 +21,48 @@ const LEAST: usize = 20;
 pub(crate) fn text(input: &Input, outcome: &Outcome, columns: Option<usize>) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
-    let _ = write_text(&mut out, input, outcome).and_then(|()| write_noisiest(&mut out, outcome, columns));
+    let _ = write_head(&mut out, input, outcome).and_then(|()| {
+        // Without an event that was judged there are no figures.
+        if outcome.keys.is_empty() {
+            return Ok(());
+        }
+        write_figures(&mut out, outcome).and_then(|()| write_noisiest(&mut out, outcome, columns))
+    });
     out
 }
 
-fn write_text(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::Result {
-    let (events, stats) = (outcome.events(), outcome.stats);
-    if let (Some((first, _)), Some((last, _))) = (input.events.first(), input.events.last()) {
-        let span = last.duration_since(*first).as_secs();
-        writeln!(out, "{} in {}, from {first:.0} to {last:.0}", counted(events, "event"), shown_span(span))?;
+fn write_head(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::Result {
+    if let Some((first, last)) = input.span {
+        let span = last.duration_since(first).as_secs();
+        let all = counted(input.number, "event");
+        writeln!(out, "{all} in {}, from {first:.0} to {last:.0}", shown_span(span))?;
     }
-    if input.unreadable > 0 {
-        writeln!(out, "{} could not be read", grouped(input.unreadable as u64))?;
+    let lost = input.problems.lost();
+    if lost > 0 {
+        writeln!(out, "{} could not be read", grouped(lost))?;
     }
-    if !input.is_expanded && input.occurrences > events {
+    if input.without_object > 0 {
+        let which = match (input.without_object, input.number) {
+            (1, 1) => "It names".to_owned(),
+            (one, all) if one == all => "They name".to_owned(),
+            (1, _) => "1 of them names".to_owned(),
+            (some, _) => format!("{} of them name", grouped(some)),
+        };
+        writeln!(out, "{which} no object, so no correlator can judge them: see 'involvedObject'")?;
+    }
+    if !input.is_expanded && input.occurrences > input.number {
         let occurrences = grouped(input.occurrences);
         writeln!(out, "Their counts add up to {occurrences}; --expand replays every one.")?;
     }
+    if outcome.reporters > 1 {
+        let reporters = grouped(outcome.reporters);
+        writeln!(out, "{reporters} programs reported them, each with a correlator of its own.")?;
+    }
+    Ok(())
+}
+
+fn write_figures(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let (events, stats) = (outcome.events(), outcome.stats);
     writeln!(out)?;
     let mut row = |name: &str, count: u64, note: &str| {
         let share = percent(count, events);
@@ -66,7 +91,8 @@ fn write_noisiest(out: &mut String, outcome: &Outcome, columns: Option<usize>) -
         let [events, created, updated, filtered] = [events, created, updated, filtered].map(|n| grouped(*n));
         let figures = format!("{events:>9}{created:>9}{updated:>9}{filtered:>9}  ");
         let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(figures.len()).max(LEAST));
-        writeln!(out, "{figures}{}", cut(&format!("{reason} {object} ({source})"), room))?;
+        let source = if source.is_empty() { String::new() } else { format!(" ({source})") };
+        writeln!(out, "{figures}{}", cut(&format!("{reason} {object}{source}"), room))?;
     }
     if outcome.keys.len() > NOISIEST {
         writeln!(out, "and {} more", grouped((outcome.keys.len() - NOISIEST) as u64))?;
@@ -86,16 +112,17 @@ pub(crate) fn json(input: &Input, outcome: &Outcome) -> String {
             })
         })
         .collect();
-    let time = |found: Option<&(eventcast::Timestamp, eventcast::Event)>| found.map(|(at, _)| at.to_string());
     let report = json!({
-        "events": outcome.events(),
-        "first": time(input.events.first()),
-        "last": time(input.events.last()),
-        "unreadable": input.unreadable,
+        "events": input.number,
+        "first": input.span.map(|(first, _)| first.to_string()),
+        "last": input.span.map(|(_, last)| last.to_string()),
+        "unreadable": input.problems.lost(),
+        "withoutObject": input.without_object,
         "occurrences": input.occurrences,
         "stats": outcome.stats,
         "apiCalls": outcome.calls(),
         "apiCallsSavedPercent": 100.0 - percent(outcome.calls(), outcome.events()),
+        "reporters": outcome.reporters,
         "keys": outcome.keys.len(),
         "noisiest": noisiest,
     });
@@ -147,7 +174,7 @@ mod tests {
         let object = format!("Pod/default/{}", "x".repeat(60));
         let key = Key { object, reason: "BackOff".into(), source: "kubelet".into() };
         let tally = Tally { events: 7, created: 1, updated: 6, filtered: 0 };
-        let outcome = Outcome { stats: CorrelatorStats::default(), keys: vec![(key, tally)] };
+        let outcome = Outcome { stats: CorrelatorStats::default(), reporters: 1, keys: vec![(key, tally)] };
         let widest = |columns| {
             let text = text(&Input::default(), &outcome, columns);
             text.lines().map(|line| line.chars().count()).max().unwrap()

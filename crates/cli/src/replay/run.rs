@@ -1,13 +1,18 @@
-//! A run of events through a correlator, with a store behind it that takes everything.
+//! Runs events through correlators whose writes always succeed.
+//!
+//! In a cluster, each program that reports events has its own correlator. So does each reporter
+//! here.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::SystemTime;
 
 use eventcast::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use eventcast::stats::CorrelatorStats;
 use eventcast::testing::FakeClock;
-use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
+use eventcast::{CorrelatorOptions, Event, Text};
 
+use super::input::Dated;
 use super::progress::Replayed;
 use crate::support::time::system_time;
 
@@ -16,7 +21,10 @@ const STEP: usize = 1024;
 
 /// The outcome of a run.
 pub(crate) struct Outcome {
+    /// The totals of all correlators.
     pub(crate) stats: CorrelatorStats,
+    /// The number of reporters.
+    pub(crate) reporters: u64,
     /// The counts of each key, with the most events first.
     pub(crate) keys: Vec<(Key, Tally)>,
 }
@@ -49,18 +57,28 @@ impl Outcome {
     }
 }
 
+/// The program that reported an event: its name and its host or instance.
+type Reporter = (Text, Text);
+
 pub(crate) fn run(
     options: &CorrelatorOptions,
-    events: &[(Timestamp, Event)],
+    events: &[Dated],
     replayed: &Replayed,
 ) -> Result<Outcome, String> {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let correlator = EventCorrelator::new(options.clone().clock(clock.clock()))
-        .map_err(|error| as_flag(&error.to_string()))?;
+    let options = options.clone().clock(clock.clock());
+    let new = || EventCorrelator::new(options.clone()).map_err(|error| as_flag(&error.to_string()));
+    // Invalid options are an error even if there are no events.
+    new()?;
+    let mut correlators: HashMap<Reporter, EventCorrelator> = HashMap::new();
     let mut keys: HashMap<Key, Tally> = HashMap::new();
     let mut writes = 0_u64;
-    for (number, (at, event)) in events.iter().enumerate() {
+    for (number, Dated { at, event, .. }) in events.iter().enumerate() {
         clock.set(system_time(*at));
+        let correlator = match correlators.entry(reporter_of(event)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(new()?),
+        };
         let tally = keys.entry(key_of(event)).or_default();
         tally.events += 1;
         let decision = correlator.correlate(event);
@@ -69,14 +87,36 @@ pub(crate) fn run(
             Correlation::Update { .. } => tally.updated += 1,
             _ => tally.filtered += 1,
         }
-        store(&correlator, decision, &mut writes);
+        store(correlator, decision, &mut writes);
         if (number + 1) % STEP == 0 {
             replayed.add(STEP);
         }
     }
     let mut keys: Vec<(Key, Tally)> = keys.into_iter().collect();
     keys.sort_by(|(key, tally), (other, its)| its.events.cmp(&tally.events).then_with(|| key.cmp(other)));
-    Ok(Outcome { stats: correlator.stats(), keys })
+    let reporters = correlators.len() as u64;
+    Ok(Outcome { stats: sum(correlators.values().map(EventCorrelator::stats)), reporters, keys })
+}
+
+fn reporter_of(event: &Event) -> Reporter {
+    let source = &event.source;
+    if source.component.is_empty() {
+        (event.reporting_controller.clone(), event.reporting_instance.clone())
+    } else {
+        (source.component.clone(), source.host.clone())
+    }
+}
+
+fn sum(all: impl Iterator<Item = CorrelatorStats>) -> CorrelatorStats {
+    let mut sum = CorrelatorStats::default();
+    for stats in all {
+        sum.created += stats.created;
+        sum.updated += stats.updated;
+        sum.aggregated += stats.aggregated;
+        sum.filtered += stats.filtered;
+        sum.evicted += stats.evicted;
+    }
+    sum
 }
 
 /// Returns an error of the library, which begins with the name of an option, with the name of the

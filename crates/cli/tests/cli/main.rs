@@ -6,6 +6,7 @@ mod guard;
 mod look;
 mod manual;
 mod nats;
+mod reading;
 mod replay;
 mod size;
 mod supervise;

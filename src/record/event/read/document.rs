@@ -1,4 +1,4 @@
-//! The events in one document: an event as it is, or in one of the forms around it.
+//! Extracts the events from one document: a plain event, a list, or an envelope.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,18 @@ use super::halves::without_halves;
 use crate::escape::escape_to;
 use crate::record::event::core_v1::Event;
 
-/// The number of forms around an event that may lie in each other.
+/// The maximum number of nested envelopes.
 const MAX_WRAPPERS: usize = 8;
-/// The members of a document under which exporters put an event. `responseObject` is that of an
-/// audit record.
+/// The members in which envelopes hold an event. Audit records use `responseObject`.
 const WRAPPERS: [&str; 4] = ["object", "event", "body", "responseObject"];
 
-/// An event, and whether the document says that it was deleted. Or what the document is instead.
+/// An event and whether the envelope reports its deletion, or what the document is instead.
 pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 
-/// Calls `found` for everything in a document.
+/// Calls `found` for each event in a document, and for anything else in it.
 pub(super) fn read(json: &[u8], mut found: impl FnMut(Found)) {
-    // A byte that is not UTF-8 spoils only its own character.
     let json = String::from_utf8_lossy(json);
-    // Most documents are events as they are. The other forms are looked for only where this fails.
+    // Most documents are plain events, so the slower path only runs if this fails.
     if let Ok(event) = Event::from_json(&json)
         && is_one(&event)
     {
@@ -37,12 +35,12 @@ pub(super) fn read(json: &[u8], mut found: impl FnMut(Found)) {
 fn value(json: Cow<'_, str>) -> Result<Value, String> {
     serde_json::from_str(&json).or_else(|_| {
         let json = without_halves(json.into_owned());
-        // The line is that of the document, and the reader names it.
+        // The reader adds the line number of the document.
         serde_json::from_str(&json).map_err(|error| format!("not JSON: {error}"))
     })
 }
 
-/// Returns whether an object that lacks most fields of an event can be one.
+/// Returns whether the document has enough fields of an event to be one.
 fn is_one(event: &Event) -> bool {
     let object = &event.involved_object;
     let says_so = event.kind() == "Event" && !event.api_version().is_empty();
@@ -52,7 +50,7 @@ fn is_one(event: &Event) -> bool {
 fn unwrap(value: Value, is_deleted: bool, wrappers: usize, found: &mut dyn FnMut(Found)) {
     let mut object = match value {
         Value::Object(object) => object,
-        // A log may hold an event as text.
+        // Logs often contain the event as a string.
         Value::String(text) if wrappers > 0 && text.trim_start().starts_with('{') => {
             return match serde_json::from_str(&text) {
                 Ok(value) => unwrap(value, is_deleted, wrappers - 1, found),
@@ -68,7 +66,7 @@ fn unwrap(value: Value, is_deleted: bool, wrappers: usize, found: &mut dyn FnMut
                     unwrap(item, is_deleted, wrappers - 1, found);
                 }
             }
-            // Go writes an empty list so.
+            // Go encodes an empty list like this.
             Value::Null => {}
             _ => found(not_an_event("a list without items")),
         };
@@ -117,8 +115,8 @@ fn items(object: &mut Map<String, Value>) -> Option<Value> {
     is_list.then(|| object.remove("items").unwrap_or_default())
 }
 
-/// Returns whether a form around an event says that the event was deleted: a watch and exporters
-/// with `DELETED`, an audit record with the verb of its request.
+/// Returns whether an envelope reports a deletion: `DELETED` in watches and exporters, the verb of
+/// the request in audit records.
 fn says_deleted(object: &Map<String, Value>) -> bool {
     let verbs = ["DELETED", "delete", "deletecollection"];
     ["type", "verb"]
@@ -126,7 +124,7 @@ fn says_deleted(object: &Map<String, Value>) -> bool {
         .any(|key| verbs.iter().any(|verb| text_of(object, key).eq_ignore_ascii_case(verb)))
 }
 
-/// Takes what is wrapped in a document that is no event itself.
+/// Takes the content of an envelope. Returns `None` for a document that is not an envelope.
 fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     let is_audit = text_of(object, "apiVersion").starts_with("audit.k8s.io/");
     let is_event = object.contains_key("involvedObject") || object.contains_key("regarding");
@@ -141,7 +139,7 @@ fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     object.remove(*wrapper)
 }
 
-/// Returns what the document is, if its kind says that it is no event.
+/// Describes a document whose kind is not an event.
 fn something_else(object: &Map<String, Value>) -> Option<String> {
     if text_of(object, "apiVersion").starts_with("audit.k8s.io/") {
         return Some("an audit record without a response".to_owned());
@@ -153,8 +151,8 @@ fn something_else(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Repairs what programs between a cluster and a file do to an event: numbers become `2.0`, and a
-/// time that is not set becomes `{}`.
+/// Normalizes values that log pipelines change: integers written as `2.0`, and unset times written
+/// as `{}`.
 fn mend(object: &mut Map<String, Value>) {
     for (key, value) in object {
         match key.as_str() {

@@ -1,45 +1,46 @@
-//! What a reader of events cannot read.
+//! Errors for input that is not an event.
 
 use std::error::Error;
 use std::{fmt, io};
 
 use crate::escape::escape_to;
 
-/// The longest text of an error, in characters.
+/// The maximum length of a description, in characters.
 const LENGTH: usize = 200;
 
-/// The kind of a part that an [`EventReader`](super::EventReader) could not read.
+/// The category of an [`EventReadError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventReadErrorKind {
-    /// A line that is not JSON, such as a warning of the program that wrote the input.
+    /// A line that is not JSON, for example a warning printed by `kubectl`.
     Text,
-    /// JSON that is not an event, such as a Pod or the bookmark of a watch.
+    /// A JSON document that is not an event, for example a Pod or a watch bookmark.
     NotAnEvent,
-    /// Text that begins as JSON and is not JSON. The reader goes on with the next line that begins
-    /// as the broken document did.
+    /// A document that starts like JSON but is malformed. The reader resumes at the next line that
+    /// starts with the same indentation.
     Malformed,
-    /// An event with a field that cannot be read, such as a time that is none.
+    /// An event with an invalid field, for example an unparsable time.
     Invalid,
-    /// A document that is too long or too deep, or has a string that is too long.
+    /// A document that exceeds the limit on its length, its depth or a single string.
     TooLarge,
-    /// The input ends inside a document or inside a list. What came before has been read.
+    /// The input ends inside a document or a list. All events before that point were returned.
     CutOff,
-    /// The source of the bytes has failed. Nothing more is read.
+    /// The underlying reader failed. The iterator ends.
     Io,
 }
 
 impl EventReadErrorKind {
-    /// Returns whether an event has been lost, or may have been. This is false for what was never
-    /// an event: lines of text and documents of other kinds.
+    /// Returns whether events were lost or may have been lost. This is false for input that was
+    /// never an event: lines of text and documents of other kinds.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Text | Self::NotAnEvent)
     }
 }
 
-/// The error for a part of the input that is not an event.
+/// An error for a part of the input that is not an event.
 ///
-/// The reader can go on behind it, except behind an error of the source itself.
+/// [`EventReader`](crate::event::EventReader) continues after it, unless the underlying reader
+/// failed.
 ///
 /// # Examples
 ///
@@ -72,18 +73,18 @@ impl EventReadError {
         Self { kind: EventReadErrorKind::Io, line, text, source: Some(error) }
     }
 
-    /// Returns the kind of the error.
+    /// Returns the category of the error.
     pub fn kind(&self) -> EventReadErrorKind {
         self.kind
     }
 
-    /// Returns the line, counted from 1, in which the part begins. At an end that came too early,
+    /// Returns the line number, starting at 1, of the beginning of that part. For truncated input,
     /// this is the last line.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Returns what is wrong, without the line. Characters that a terminal could obey are escaped.
+    /// Returns the description without the line number. Control characters are escaped.
     pub fn text(&self) -> &str {
         &self.text
     }

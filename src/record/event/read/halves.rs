@@ -1,8 +1,7 @@
-//! Halves of surrogate pairs in the escapes of JSON.
+//! Lone surrogates in JSON escapes.
 
-/// Returns the same JSON with U+FFFD for each escaped half of a surrogate pair, as Go's decoder
-/// reads it. Such a half is not a character, and with it nothing of the whole document could be
-/// read.
+/// Replaces each escaped lone surrogate with U+FFFD, like Go's decoder. Otherwise one of them would
+/// make the whole document unreadable.
 pub(super) fn without_halves(json: String) -> String {
     let unit = |escape: &[u8]| -> Option<u16> {
         let digits = escape.strip_prefix(b"\\u")?.get(..4)?;

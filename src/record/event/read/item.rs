@@ -1,4 +1,4 @@
-//! An event that was read, with what the form around it says.
+//! An event that was read, and the information from its envelope.
 
 use crate::record::event::core_v1::Event;
 
@@ -19,9 +19,9 @@ use crate::record::event::core_v1::Event;
 pub struct ReadEvent {
     /// The event.
     pub event: Event,
-    /// The document says that the event was deleted: the watch's event `DELETED`, or the record of
-    /// a request that deletes. The event did not occur once more.
+    /// Whether the envelope reports a deletion: a `DELETED` watch event, or an audit record of a
+    /// delete request. A deletion is not another occurrence of the event.
     pub is_deleted: bool,
-    /// The line, counted from 1, in which the document begins.
+    /// The line number, starting at 1, of the beginning of the document.
     pub line: u64,
 }

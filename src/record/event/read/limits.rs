@@ -1,9 +1,9 @@
-//! The limits of a document, which are checked before memory is taken.
+//! The limits of a document. They are checked before memory is allocated.
 
-/// The longest document, in bytes. etcd takes requests of 1.5 MiB by default, and an API server
-/// takes 3 MiB, so this is room for a list in a list.
+/// The maximum length of a document, in bytes. An object in a cluster is much smaller: etcd accepts
+/// requests of up to 1.5 MiB by default. But an envelope can contain a whole list.
 pub(super) const MAX_DOCUMENT: usize = 16 << 20;
-/// The longest string of a document, in bytes as written.
+/// The maximum length of a string, in bytes of the input.
 pub(super) const MAX_STRING: usize = 4 << 20;
-/// The deepest document, and the deepest list of lists. The parser's own limit is 128.
+/// The maximum depth of a document, and of nested lists. The parser's own limit is 128.
 pub(super) const MAX_DEPTH: usize = 100;

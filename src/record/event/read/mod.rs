@@ -1,10 +1,10 @@
-//! Events from outside, in the forms in which people have them.
+//! Reads events from the output of other programs.
 //!
-//! - `item` is an event that was read, and `error` what cannot be read.
-//! - `scan` splits a stream of JSON into documents within `limits`. `nesting` follows the brackets.
-//! - `document` finds the events in a document. `halves` repairs what Go lets pass.
-//! - `reader` puts these together.
-//! - `states` knows which documents are states of one event.
+//! - `item` is an event that was read, `error` the error for anything else.
+//! - `scan` splits a stream of JSON into documents within `limits`, `nesting` tracks the brackets.
+//! - `document` extracts the events from a document, `halves` repairs lone surrogates.
+//! - `reader` is the iterator over all of this.
+//! - `states` recognizes states of the same event.
 
 mod document;
 mod error;

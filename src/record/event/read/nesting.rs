@@ -1,47 +1,47 @@
-//! Where a byte of JSON stands: in a string, and in which objects and arrays.
+//! Tracks strings and brackets of a JSON value, byte by byte.
 
 use super::limits::MAX_DEPTH;
 
-/// The key of an object whose elements are documents of their own.
+/// The key of an array whose elements are separate documents.
 const ITEMS: &[u8] = b"items";
 
-/// What a document is whose last line lacks its end.
+/// The message for a document whose end is missing.
 pub(super) const INCOMPLETE: &str = "the document is not complete: a value begins where none can";
 
-/// What a byte outside of strings means.
+/// The effect of a byte outside of strings.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// The value goes on.
+    /// The value continues.
     Goes,
-    /// The value is deeper than a document may be.
+    /// The value exceeds the maximum depth.
     TooDeep,
-    /// The byte is the last one of the value.
+    /// The value is complete.
     Whole,
     /// The byte opens the array `items` of the outermost object.
     Items,
-    /// The byte cannot stand here.
+    /// The byte is not allowed here.
     Wrong(&'static str),
 }
 
-/// The objects and arrays that are open. Only the grammar is followed that says where a value ends,
-/// and that a new one cannot begin here. Everything else is left to the parser.
+/// The open objects and arrays. This checks only the part of the grammar that determines where a
+/// value ends and where a new one cannot start. The parser checks the rest.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     depth: usize,
-    /// A bit for each level, the innermost last: whether it is an array.
+    /// One bit per level, the innermost in the lowest bit: whether it is an array.
     arrays: u128,
-    /// The last byte that is not whitespace. A string counts as its closing quote.
+    /// The last byte that is not whitespace, or the closing quote of a string.
     last: u8,
     is_in_string: bool,
     is_escaped: bool,
     string_len: usize,
-    /// How much of `items` a key of the outermost object has spelled so far.
+    /// The length of the prefix of `items` that the current key of the outermost object matches.
     spelled: Option<usize>,
     is_items: bool,
 }
 
 impl Nesting {
-    /// The place behind the array `items` of an object.
+    /// The state of an object after its array `items`.
     pub(super) fn behind_items() -> Self {
         Self { depth: 1, last: b']', ..Self::default() }
     }
@@ -50,18 +50,18 @@ impl Nesting {
         self.is_in_string
     }
 
-    /// Returns the length of the string so far, in bytes as written.
+    /// Returns the length of the current string so far, in bytes of the input.
     pub(super) fn string_len(&self) -> usize {
         self.string_len
     }
 
-    /// Returns whether a string was the whole value.
+    /// Returns whether the value was a single string, now complete.
     pub(super) fn is_whole(&self) -> bool {
         self.depth == 0 && !self.is_in_string
     }
 
-    /// Reads on in a string. Returns the number of bytes that belong to it, and false if the next
-    /// one cannot.
+    /// Scans a string. Returns the number of bytes that belong to it, and false if the byte after
+    /// them is not allowed in a string.
     pub(super) fn string(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
@@ -94,13 +94,13 @@ impl Nesting {
         (at, true)
     }
 
-    /// Compares a part of a key with `items`.
+    /// Compares the next part of a key with `items`.
     fn spell(&mut self, part: &[u8]) {
         let goes_on = |done: &usize| ITEMS[*done..].starts_with(part);
         self.spelled = self.spelled.filter(goes_on).map(|done| done + part.len());
     }
 
-    /// Reads a byte outside of strings that is not whitespace.
+    /// Scans a byte outside of strings that is not whitespace.
     pub(super) fn next(&mut self, byte: u8) -> Next {
         match byte {
             b'"' => {

@@ -1,4 +1,4 @@
-//! The reader: bytes in, events and errors out.
+//! The reader itself: it turns bytes into events and errors.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,43 +9,43 @@ use super::error::EventReadError;
 use super::item::ReadEvent;
 use super::scan::{Fault, Piece, Scanner};
 
-/// Reads the events of a cluster as people have them: what `kubectl`, `jq`, watches, exporters, log
-/// shippers and audit logs write.
+/// Reads Kubernetes events from the formats in which they are commonly stored: the output of
+/// `kubectl`, `jq`, watches, exporters, log shippers and audit logs.
 ///
-/// The reader takes, in any order and mixture:
+/// The input can contain any mixture of:
 ///
-/// - **Documents**: one or many, with or without newlines between them, also as JSON lines and as
-///   JSON sequences (RFC 7464).
-/// - **Lists**: a `List`, an `EventList` and bare arrays, also in each other. Lists are streamed:
-///   the reader needs memory for one event, even if the list is one line.
-/// - **Forms around an event**: the events of a watch, and objects that hold an event as `object`,
-///   `event` or `body` (as JSON or as a text of JSON), or as the `responseObject` of an audit
-///   record. What else they hold, such as `old_event` or `requestObject`, is no event.
-/// - **Events** of core/v1 and events.k8s.io, as [`Event::from_json`](crate::Event::from_json)
-///   reads them. Moreover, a count may be written as `2.0` and a time that is not set as `{}`. A
-///   field may occur twice, and the last one counts. Half of a surrogate pair becomes U+FFFD, and
-///   so does a byte that is not UTF-8.
+/// - **Documents**: one or many, with or without newlines between them, including JSON lines and
+///   JSON text sequences (RFC 7464).
+/// - **Lists**: `List`, `EventList` and bare arrays, also nested. Lists are streamed, so the reader
+///   needs memory for one event only, even if the whole list is a single line.
+/// - **Envelopes**: watch events, objects with an event in `object`, `event` or `body` (as JSON or
+///   as a string that contains JSON), and audit records with an event in `responseObject`. Other
+///   members, such as `old_event` and `requestObject`, are ignored.
+/// - **Events** of core/v1 and events.k8s.io, as in [`Event::from_json`](crate::Event::from_json),
+///   but less strict. A count can be written as `2.0`, and an unset time as `{}`. If a field occurs
+///   twice, the last one is used. Lone surrogates and bytes that are not UTF-8 become U+FFFD.
 ///
-/// The iterator returns each event, and an error for each part that is none. It goes on after an
-/// error, except after one of the source itself:
+/// The iterator returns each event, and an error for each part of the input that is not one. It
+/// continues after an error, except after an I/O error:
 ///
-/// - A line that is not JSON is passed over, like the warnings that `kubectl` writes.
-/// - A document that is broken ends at the next line that begins as it did itself: with the same
-///   indentation, or with none.
-/// - A list that is cut off gives the events before the cut, and then an error of the kind
+/// - Lines that are not JSON are skipped, for example warnings printed by `kubectl`.
+/// - After a malformed document, the reader resumes at the next line that starts with the same
+///   indentation as that document, or with none.
+/// - A truncated list returns the events before the cut, followed by an error of the kind
 ///   [`CutOff`](crate::event::EventReadErrorKind::CutOff).
 ///
-/// The same event may be there many times, as each of its states.
-/// [`EventStates`](crate::event::EventStates) tells them apart.
+/// The input may contain several states of the same event.
+/// [`EventStates`](crate::event::EventStates) recognizes them.
 ///
 /// # Limits
 ///
-/// A document has at most 16 MiB and 100 levels, and 4 MiB in a string. The limits are checked
-/// before the memory is taken. A document beyond a limit is passed over, and is an error.
+/// A document can have up to 16 MiB, 100 levels of nesting, and 4 MiB in a single string. These
+/// limits are checked before memory is allocated. A larger document is skipped and reported as an
+/// error.
 ///
 /// # Blocking
 ///
-/// The reader waits for the source of the bytes, and for nothing else.
+/// [`next`](Iterator::next) blocks only while the underlying reader blocks.
 ///
 /// # Examples
 ///
@@ -73,14 +73,14 @@ pub struct EventReader<R> {
 }
 
 impl<R> EventReader<R> {
-    /// Creates a reader of UTF-8. A byte order mark is passed over.
+    /// Creates a reader of UTF-8 text. A byte order mark is skipped.
     pub fn new(reader: R) -> Self {
         Self { reader, scanner: Scanner::new(), found: VecDeque::new(), has_ended: false }
     }
 }
 
 impl<R: BufRead> EventReader<R> {
-    /// Reads the bytes that the source has ready.
+    /// Processes the bytes that the underlying reader has available.
     fn read_on(&mut self) {
         let bytes = match self.reader.fill_buf() {
             Ok(bytes) => bytes,

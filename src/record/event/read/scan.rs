@@ -1,31 +1,31 @@
-//! Finds where the documents in a stream of JSON begin and end. The documents themselves are read
-//! elsewhere.
+//! Finds the boundaries of documents in a stream of JSON. Parsing the documents is up to the
+//! caller.
 //!
 //! Lists are streamed: the elements of an array, and of the array `items` of an object, are
-//! documents of their own, at any depth of such lists. So the memory is that of one document,
-//! however long a list is.
+//! separate documents, also in nested lists. Memory is therefore bounded by the size of one
+//! document, not of the list.
 
 use super::error::EventReadErrorKind as Kind;
 use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING};
 use super::nesting::{INCOMPLETE, Nesting, Next};
 
-/// The part of a text or of a value that a fault shows, in bytes.
+/// The number of bytes of the input that a message quotes.
 const SHOWN: usize = 80;
 
-/// What the scanner has found.
+/// The next part of the input.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// A whole value, which is in [`Scanner::document`] until the next call.
+    /// A complete value. [`Scanner::document`] returns it until the next call.
     Document,
-    /// A part of the input that is no document.
+    /// Input that is not a document.
     Fault(Fault),
 }
 
-/// A part of the input that cannot be read.
+/// Input that is not a document, or not a complete one.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
-    /// The line, counted from 1, in which the part begins.
+    /// The line number, starting at 1.
     pub(super) line: u64,
     pub(super) text: String,
 }
@@ -43,17 +43,17 @@ enum List {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// Before a document or behind one.
+    /// Between documents.
     Between,
-    /// In an object, an array or a string.
+    /// Inside an object, an array or a string.
     Value,
-    /// In the part of an object behind its `items`.
+    /// Inside an object, after its `items`.
     Rest,
-    /// In a number or a word that is an element of a list.
+    /// Inside a number or a literal that is an element of a list.
     Scalar,
-    /// In a line that is not JSON.
+    /// Inside a line that is not JSON.
     Text,
-    /// Behind a fault, up to a line that begins as the faulty document did.
+    /// After a malformed document, until a line starts with the same indentation.
     Broken,
 }
 
@@ -63,15 +63,15 @@ pub(super) struct Scanner {
     lists: Vec<List>,
     nesting: Nesting,
     document: Vec<u8>,
-    /// The reason why the document is not kept.
+    /// The limit that the document exceeds. Its bytes are then not stored.
     dropped: Option<&'static str>,
-    /// The number of the line, counted from 1.
+    /// The current line number, starting at 1.
     line: u64,
-    /// The line in which the document begins, and its indentation if it is the first in its line.
+    /// The line on which the document starts, and its indentation if nothing precedes it there.
     begin: (u64, Option<usize>),
-    /// The whitespace before this byte, if there is nothing else before it in its line.
+    /// The indentation of the current line, while only whitespace has been read.
     indent: Option<usize>,
-    /// A document was broken, so brackets may be left over.
+    /// Whether a document was malformed, so that unmatched brackets can follow.
     is_mending: bool,
 }
 
@@ -90,7 +90,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the document that was found last, and the line in which it begins.
+    /// Returns the most recent document and its line number.
     pub(super) fn document(&self) -> (&[u8], u64) {
         (&self.document, self.begin.0)
     }
@@ -99,8 +99,8 @@ impl Scanner {
         self.line
     }
 
-    /// Reads on. Returns how many bytes are done, and what was found in them. Without a finding,
-    /// these are all.
+    /// Scans up to the end of the next part. Returns the number of bytes consumed, which is all of
+    /// them if no part is complete.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let mut at = 0;
         while at < bytes.len() {
@@ -120,7 +120,7 @@ impl Scanner {
         (at, None)
     }
 
-    /// Returns what the end of the input makes of what was read last.
+    /// Returns the last part at the end of the input.
     pub(super) fn end(&mut self) -> Option<Piece> {
         let state = std::mem::replace(&mut self.state, State::Between);
         let is_open = !std::mem::take(&mut self.lists).is_empty();
@@ -143,8 +143,8 @@ impl Scanner {
             match byte {
                 b'\n' => self.new_line(),
                 b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
-                // Go's encoder and jq put nothing else between documents. A record separator begins
-                // each text of a JSON sequence (RFC 7464), and the others are UTF-8's mark.
+                // Separators: commas, the record separator of JSON text sequences (RFC 7464), and
+                // the three bytes of the byte order mark.
                 b',' | 0x1e | 0xef | 0xbb | 0xbf => {}
                 b'[' => {
                     self.found_element();
@@ -189,7 +189,7 @@ impl Scanner {
             _ if !self.lists.is_empty() => State::Scalar,
             _ => State::Text,
         };
-        // A word may turn out to be no element of the list.
+        // A scalar may turn out not to be an element of the list.
         if self.state == State::Value {
             self.found_element();
         }
@@ -201,7 +201,7 @@ impl Scanner {
         }
     }
 
-    /// Reads an object or a string, or the rest of an object.
+    /// Scans an object or a string, or the remainder of an object.
     fn value(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -234,7 +234,7 @@ impl Scanner {
                     }
                     Next::Whole => return self.whole(bytes, at + 1),
                     Next::Items if self.state == State::Value && self.lists.len() < MAX_DEPTH => {
-                        // The rest of the object is not needed to read its items.
+                        // The other members of a list are not needed.
                         self.document.clear();
                         self.lists.push(List::Items);
                         (self.state, self.indent) = (State::Between, None);
@@ -253,16 +253,15 @@ impl Scanner {
         (bytes.len(), None)
     }
 
-    /// Returns whether the line is the second one of a document, and begins without indentation, as
-    /// the first one did. Then the lines are documents of their own, and the first one is not
-    /// complete.
+    /// Returns whether an object starts without indentation on the second line of a document that
+    /// has none either. These are JSON lines, and the first line is incomplete.
     fn is_second_line(&self) -> bool {
         let (line, indent) = self.begin;
         let is_next = self.state == State::Value && self.line == line + 1 && self.indent == Some(0);
         is_next && indent.is_none_or(|indent| indent == 0)
     }
 
-    /// Ends a value with the first `end` of these bytes.
+    /// Completes a value whose last byte is before `end`.
     fn whole(&mut self, bytes: &[u8], end: usize) -> (usize, Option<Piece>) {
         self.indent = None;
         self.keep(&bytes[..end]);
@@ -281,7 +280,7 @@ impl Scanner {
         fault(Kind::TooLarge, self.begin.0, text)
     }
 
-    /// Keeps bytes of the document, unless it becomes too long.
+    /// Stores bytes of the document, unless it exceeds the limit.
     fn keep(&mut self, bytes: &[u8]) {
         if self.state != State::Value || self.dropped.is_some() {
             return;
@@ -294,11 +293,10 @@ impl Scanner {
         }
     }
 
-    /// Reads a number or a word in a list.
+    /// Scans a number or a literal in a list.
     fn scalar(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let end = bytes.iter().position(|byte| b",]}[{\" \t\r\n".contains(byte));
         let part = &bytes[..end.unwrap_or(bytes.len())];
-        // A number can be long, but not one that an event has.
         let room = SHOWN.saturating_sub(self.document.len());
         self.document.extend_from_slice(&part[..part.len().min(room)]);
         if end.is_none() {
@@ -309,7 +307,7 @@ impl Scanner {
             self.state = State::Between;
             return (part.len(), Some(Piece::Document));
         }
-        // A line of a log often begins with a bracket.
+        // Log lines often start with a bracket.
         let is_text = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
         if is_text {
             self.lists.clear();
@@ -321,7 +319,7 @@ impl Scanner {
         (part.len(), Some(self.fail(Kind::Malformed, text)))
     }
 
-    /// Reads a line that is not JSON.
+    /// Scans a line that is not JSON.
     fn text(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let part = &bytes[..end.unwrap_or(bytes.len())];
@@ -331,7 +329,7 @@ impl Scanner {
             return (part.len(), None);
         }
         self.state = State::Between;
-        // The end of the line is read as what is between documents.
+        // The newline is left for `between`.
         (part.len(), Some(self.no_json()))
     }
 
@@ -339,7 +337,7 @@ impl Scanner {
         fault(Kind::Text, self.begin.0, format!("{} is not JSON", shown(&self.document)))
     }
 
-    /// Passes over the rest of a broken document. Returns the number of bytes that are done.
+    /// Skips the rest of a malformed document. Returns the number of bytes consumed.
     fn broken(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             match byte {

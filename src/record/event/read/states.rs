@@ -1,4 +1,4 @@
-//! Which documents are states of one event.
+//! Recognizes states of the same event.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,31 @@ use crate::record::event::core_v1::Event;
 use crate::record::event::text::Text;
 use crate::record::event::timestamp::Timestamp;
 
-/// The number of events that are remembered without being told another.
+/// The default limit on the number of events.
 const MAX_EVENTS: usize = 1_000_000;
 
-/// Tells states of one event from different events, and counts what each state adds.
+/// Recognizes documents that are states of the same event, and computes what each state adds to the
+/// number of occurrences.
 ///
-/// A cluster changes the count of an event that occurs again, so a watch, a log or two dumps hold
-/// the same event several times. Two documents are states of one event if they have the same
-/// namespace, name and UID. Without a UID, namespace, name and first time must be equal. A document
-/// that has neither a UID nor a name is an event of its own.
+/// A cluster updates the count of an event that recurs, so a watch, a log or two dumps contain the
+/// same event several times. Two documents are states of the same event if their namespace, name
+/// and UID are equal. Without a UID, namespace, name and first time must be equal. A document with
+/// neither a UID nor a name is always a separate event.
 ///
-/// The count of a state is that of its series if it has one, otherwise the event's own count, and
-/// at least 1. A state adds what its count has more than the largest one so far. A deletion adds
-/// nothing.
+/// The count of a state is the count of its series if it has one, otherwise the event's own count,
+/// and at least 1. A state adds the amount by which its count exceeds the largest count seen so
+/// far. A deletion adds nothing.
 ///
-/// Of two states the later one has the larger `resourceVersion` if both have a number there,
-/// otherwise the larger count, and with equal counts the later time.
+/// The later of two states is the one with the larger `resourceVersion` if both are numbers,
+/// otherwise the one with the larger count, and if the counts are equal, the one with the later
+/// time.
 ///
 /// # Memory
 ///
-/// For each event about 400 bytes are kept, for a million events at most
-/// ([`with_max_events`](Self::with_max_events) sets another limit). Beyond the limit, no new event
-/// is remembered, so each of its states counts as an event of its own.
-/// [`forgotten`](Self::forgotten) says how many states that were.
+/// Each event takes about 400 bytes. The default limit is one million events, see
+/// [`with_max_events`](Self::with_max_events). Beyond the limit, new events are not remembered, so
+/// each of their states counts as a separate event. [`forgotten`](Self::forgotten) returns the
+/// number of such documents.
 ///
 /// # Examples
 ///
@@ -61,19 +63,19 @@ pub struct EventStates {
     forgotten: u64,
 }
 
-/// What a document tells about its event.
+/// The result of [`EventStates::observe`]: how a document relates to the states before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventState {
-    /// The number of the event: 0 for the first event that was observed, then 1, and so on.
+    /// The number of the event, in the order of their first states, starting at 0.
     pub number: u64,
-    /// This is the first state of its event.
+    /// Whether this is the first state of its event.
     pub is_first: bool,
-    /// No state of this event is later so far.
+    /// Whether this is the latest state of its event so far.
     pub is_latest: bool,
     /// The count of this state.
     pub count: u32,
-    /// How many occurrences this state adds to those of the states before it.
+    /// The number of occurrences that this state adds.
     pub added: u32,
 }
 
@@ -84,7 +86,7 @@ struct Key {
     identity: Identity,
 }
 
-/// What tells an event from others of the same name.
+/// Distinguishes events with the same name.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Identity {
     /// A UID in the form of a UUID, as API servers give it.
@@ -101,7 +103,7 @@ struct Seen {
     latest: Order,
 }
 
-/// What decides which of two states is later.
+/// The values that determine which of two states is later.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     resource_version: Option<u64>,
@@ -124,21 +126,21 @@ impl Order {
 }
 
 impl Default for EventStates {
-    /// Returns states of a million events at most.
+    /// Creates an empty set with a limit of one million events.
     fn default() -> Self {
         Self::with_max_events(MAX_EVENTS)
     }
 }
 
 impl EventStates {
-    /// Creates an empty set that remembers as many events. 0 takes each document for an event of
-    /// its own.
+    /// Creates an empty set with a limit on the number of events. With 0, each document is a
+    /// separate event.
     pub fn with_max_events(max_events: usize) -> Self {
         Self { seen: HashMap::default(), max_events, next: 0, forgotten: 0 }
     }
 
-    /// Notes a document. Returns what it tells about its event, or `None` for a deletion, which
-    /// tells nothing.
+    /// Adds a document. Returns how it relates to the earlier states of its event, or `None` for a
+    /// deletion.
     pub fn observe(&mut self, read: &ReadEvent) -> Option<EventState> {
         if read.is_deleted {
             return None;
@@ -168,13 +170,13 @@ impl EventStates {
         Some(EventState { number, is_first: true, is_latest: true, count, added: count })
     }
 
-    /// Returns how many documents could not be remembered, because the limit was reached.
+    /// Returns the number of documents that were not remembered because the limit was reached.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 }
 
-/// Returns what makes an event the same one, or `None` if nothing does.
+/// Returns the key shared by all states of an event, or `None` if the event has no identity.
 fn key(event: &Event) -> Option<Key> {
     let (metadata, uid) = (&event.metadata, event.metadata.uid());
     if uid.is_empty() && metadata.name.is_empty() {
@@ -188,8 +190,8 @@ fn key(event: &Event) -> Option<Key> {
     Some(Key { namespace: metadata.namespace.clone(), name: metadata.name.clone(), identity })
 }
 
-/// Returns the number of a UUID in its canonical form, with small digits. Any other text is not the
-/// same UID, even if it means the same UUID.
+/// Parses a UUID in its canonical lower-case form, so that its key needs no allocation. Other
+/// spellings are different UIDs.
 fn uuid(text: &str) -> Option<u128> {
     let is_canonical = text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {

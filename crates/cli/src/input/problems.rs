@@ -1,0 +1,119 @@
+//! Problems with the input, summarized in one line per reason.
+
+use std::collections::BTreeMap;
+
+use eventcast::event::{EventReadError, EventReadErrorKind};
+
+use crate::support::number::counted;
+use crate::support::text::plain;
+
+/// The maximum length of a description, in characters.
+const LENGTH: usize = 120;
+
+/// The reason for skipping a part of the input, in the order of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// A line that is not JSON or YAML.
+    Text,
+    NotAnEvent,
+    Malformed,
+    Invalid,
+    TooLarge,
+    /// An event without a time.
+    Undated,
+    CutOff,
+    Failed,
+}
+
+/// A part of the input that was skipped.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) reason: Reason,
+    pub(crate) line: u64,
+    pub(crate) text: String,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: Reason, line: u64, text: &str) -> Self {
+        Self { reason, line, text: plain(&text.chars().take(LENGTH).collect::<String>()) }
+    }
+}
+
+impl From<EventReadError> for Problem {
+    fn from(error: EventReadError) -> Self {
+        let reason = match error.kind() {
+            EventReadErrorKind::Text => Reason::Text,
+            EventReadErrorKind::NotAnEvent => Reason::NotAnEvent,
+            EventReadErrorKind::Malformed => Reason::Malformed,
+            EventReadErrorKind::Invalid => Reason::Invalid,
+            EventReadErrorKind::TooLarge => Reason::TooLarge,
+            EventReadErrorKind::CutOff => Reason::CutOff,
+            _ => Reason::Failed,
+        };
+        Self::new(reason, error.line(), error.text())
+    }
+}
+
+/// All problems of an input.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(BTreeMap<Reason, (u64, Problem)>);
+
+impl Problems {
+    pub(crate) fn add(&mut self, problem: Problem) {
+        self.0.entry(problem.reason).or_insert((0, problem)).0 += 1;
+    }
+
+    /// Returns the number of skipped parts that were events or may have contained events.
+    pub(crate) fn lost(&self) -> u64 {
+        let is_loss = |reason: Reason| !matches!(reason, Reason::Text | Reason::NotAnEvent);
+        self.0.iter().filter(|(reason, _)| is_loss(**reason)).map(|(_, (count, _))| count).sum()
+    }
+
+    /// Returns one line per reason: the number, the first occurrence, and the remedy.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.iter().map(|(reason, (count, first))| line(*reason, *count, first)).collect()
+    }
+}
+
+fn line(reason: Reason, count: u64, Problem { line, text, .. }: &Problem) -> String {
+    let place = if count == 1 { format!("in line {line}") } else { format!("the first in line {line}") };
+    let many = |noun: &str| counted(count, noun);
+    match reason {
+        Reason::Text => format!("skipped {}, {place}: {text}", many("line")),
+        Reason::NotAnEvent => format!("skipped {}, {place}: {text}", many("document")),
+        Reason::Malformed => {
+            format!("cannot read {}, {place}: {text}: write it again, or remove it", many("broken document"))
+        }
+        Reason::Invalid => {
+            format!("cannot read {}, {place}: {text}: correct it, or remove it", many("event"))
+        }
+        Reason::TooLarge => format!("cannot read {}, {place}: {text}", many("document")),
+        Reason::Undated => format!("cannot use {}, {place}: {text}: add a 'lastTimestamp'", many("event")),
+        Reason::CutOff => {
+            format!("{text}, in line {line}: what came before counts: write it again for the rest")
+        }
+        Reason::Failed => format!("cannot read on behind line {line}: {text}: what came before counts"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Problem, Problems, Reason};
+
+    #[test]
+    fn each_reason_is_told_once_with_its_number() {
+        let mut problems = Problems::default();
+        for line in 3..1000 {
+            problems.add(Problem::new(Reason::Invalid, line, "bad \u{1b}"));
+        }
+        problems.add(Problem::new(Reason::Text, 7, "'x' is not JSON"));
+        assert_eq!(
+            problems.lines(),
+            [
+                "skipped 1 line, in line 7: 'x' is not JSON",
+                r"cannot read 997 events, the first in line 3: bad \u{1b}: correct it, or remove it",
+            ]
+        );
+        assert_eq!(problems.lost(), 997);
+    }
+}

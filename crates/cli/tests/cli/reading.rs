@@ -1,0 +1,308 @@
+//! Input formats, which all commands that read events share.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use eventcast::Event;
+use serde_json::{Value, json};
+
+use crate::support::output::{Ended, assert_harmless, run_with};
+
+fn cases() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+}
+
+fn replay(args: &[&str], input: impl AsRef<[u8]>) -> Ended {
+    run_with(&[&["replay"], args].concat(), input.as_ref())
+}
+
+/// Returns the figures of a run that ends with this status.
+fn figures(args: &[&str], input: impl AsRef<[u8]>, status: i32) -> Value {
+    let ended = replay(&[args, &["--json"]].concat(), input);
+    assert_eq!(ended.code, Some(status), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+fn event(name: &str, count: u32) -> String {
+    json!({
+        "kind": "Event", "apiVersion": "v1", "metadata": {"name": name, "uid": name},
+        "involvedObject": {"kind": "Pod", "name": "web-0"}, "reason": "BackOff", "message": "m",
+        "lastTimestamp": "2026-01-02T03:00:00Z", "count": count,
+    })
+    .to_string()
+}
+
+#[test]
+fn each_form_gives_its_events_and_occurrences() {
+    let expected = [
+        ("01_states_of_one_event.jsonl", 1, 11),
+        ("02_two_dumps.jsonl", 2, 3),
+        ("03_concatenated_pretty.json", 2, 3),
+        ("04_concatenated_compact.json", 2, 3),
+        ("05_bare_array.json", 2, 3),
+        ("05b_bare_array_pretty.json", 2, 3),
+        ("06_events.yaml", 1, 2),
+        ("07_utf8_bom.json", 2, 3),
+        ("08_utf16le_bom.json", 2, 3),
+        ("09_watch_envelopes.jsonl", 2, 4),
+        ("10_last_and_series.json", 1, 61),
+        ("11_no_object.json", 100, 100),
+        ("12_verb_event_wrapper.jsonl", 1, 2),
+        ("13_warning_before_json.json", 2, 3),
+        ("14_ndjson_through_jq_dot.json", 2, 3),
+        ("15_audit_record.jsonl", 1, 1),
+        ("16_many_reporters.jsonl", 120, 120),
+        ("17_count_as_float.jsonl", 1, 2),
+    ];
+    for (file, events, occurrences) in expected {
+        let bytes = fs::read(cases().join(file)).unwrap();
+        let found = figures(&[], &bytes, 0);
+        assert_eq!(
+            (&found["events"], &found["occurrences"]),
+            (&json!(events), &json!(occurrences)),
+            "{file}"
+        );
+        let expanded = figures(&["--expand"], &bytes, 0);
+        assert_eq!(expanded["events"], occurrences, "{file}");
+        // Compression makes no difference.
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&bytes).unwrap();
+        assert_eq!(figures(&[], encoder.finish().unwrap(), 0), found, "{file}");
+    }
+    let files = fs::read_dir(cases()).unwrap().count();
+    assert_eq!(files, expected.len());
+}
+
+#[test]
+fn the_parts_of_the_forms_are_told_apart() {
+    let case = |file: &str| fs::read(cases().join(file)).unwrap();
+    let audit = figures(&[], case("15_audit_record.jsonl"), 0);
+    assert_eq!(audit["noisiest"][0]["object"], "Pod/shop/web-0");
+    let series = figures(&["--expand"], case("10_last_and_series.json"), 0);
+    assert_eq!(
+        (&series["first"], &series["last"]),
+        (&json!("2026-01-02T03:00:00Z"), &json!("2026-01-02T04:00:00Z"))
+    );
+    let watch = figures(&[], case("09_watch_envelopes.jsonl"), 0);
+    let objects: Vec<&Value> =
+        watch["noisiest"].as_array().unwrap().iter().map(|key| &key["object"]).collect();
+    assert_eq!(objects, ["Pod/shop/web-0", "Pod/shop/web-1"]);
+    let warned = replay(&[], case("13_warning_before_json.json"));
+    assert_eq!(warned.stderr.lines().count(), 1);
+    assert!(
+        warned.stderr.starts_with("eventcast: skipped 1 line, in line 1: 'Warning: "),
+        "{}",
+        warned.stderr
+    );
+}
+
+#[test]
+fn yaml_comes_in_one_document_or_several() {
+    let yaml = |name: &str| {
+        format!(
+            "kind: Event\napiVersion: v1\nmetadata: {{name: {name}}}\nreason: yes\ninvolvedObject:\n  kind: Pod\nlastTimestamp: \"2026-01-02T03:00:00Z\"\nmessage: |\n  a: b\n  # c\ncount: 2\n"
+        )
+    };
+    let item = |name: &str| {
+        let lines: Vec<String> = yaml(name).lines().map(|line| format!("  {line}")).collect();
+        lines.join("\n").replacen("  ", "- ", 1)
+    };
+    let list = format!("apiVersion: v1\nitems:\n{}\n{}\nkind: List\n", item("a"), item("b"));
+    let sequence = format!("{}\n{}\n", item("a"), item("b"));
+    for (form, input) in [
+        ("documents", format!("{}---\n{}", yaml("a"), yaml("b"))),
+        ("with marks", format!("# of today\n%YAML 1.2\n---\n{}...\n---\r\n{}", yaml("a"), yaml("b"))),
+        ("a list", list.clone()),
+        ("a list of one and an event", format!("items:\n{}\n--- # more\n{}", item("a"), yaml("b"))),
+        ("a sequence", sequence),
+        ("empty documents", format!("---\n---\n# nothing\n---\n{list}---\n")),
+        ("behind a warning", format!("Warning: old version\n\n{list}")),
+    ] {
+        let found = figures(&["--strict"], &input, 0);
+        assert_eq!((&found["events"], &found["occurrences"]), (&json!(2), &json!(4)), "{form}");
+        assert_eq!(found["noisiest"][0]["reason"], "yes", "{form}");
+    }
+    // A truncated list returns the events before the cut.
+    let cut = &list[..list.len() - "lastTimestamp: \"2026-01-02T03:00:00Z\"\n  message: |\n    a: b\n    # c\n  count: 2\nkind: List\n".len()];
+    let ended = replay(&[], format!("{cut}  lastTimestamp: \"20"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.starts_with("1 event in 0s"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("cannot read 1 broken document, in line 1: not YAML behind 1 of its events"),
+        "{ended:?}"
+    );
+    // A malformed document does not affect the others.
+    let ended = replay(&[], format!("{}---\nkind: [\n---\n{}", yaml("a"), yaml("b")));
+    assert!(ended.code == Some(1) && ended.stdout.starts_with("2 events in 0s"), "{ended:?}");
+    // Aliases cannot expand a small document.
+    let mut bomb = Vec::new();
+    for n in 1..30 {
+        let before = vec![format!("*a{}", n - 1); 9].join(",");
+        bomb.push(format!("a{n}: &a{n} [{before}]\n"));
+    }
+    let bomb = bomb.concat();
+    let ended = replay(&[], format!("kind: Event\na0: &a0 [x]\n{bomb}"));
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+#[test]
+fn the_exit_status_says_whether_events_are_missing() {
+    let (good, invalid) = (event("a", 1), r#"{"kind":"Event","apiVersion":"v1","count":"many"}"#);
+    for (what, input, status) in [
+        ("nothing but events", good.clone(), 0),
+        ("text and other documents", format!("Warning: x\n{good}\n{{\"kind\":\"Pod\"}}\ntrailing"), 0),
+        ("an event that cannot be read", format!("{good}\n{invalid}"), 1),
+        ("a broken document", format!("{{broken}}\n{good}"), 1),
+        ("a list that is cut off", format!("{{\"items\":[{good},{{\"kind\":"), 1),
+        ("an event without a time", format!(r#"{good}{{"reason":"R"}}"#), 1),
+        ("only text", "NAMESPACE  LAST SEEN\ndefault  5m\n".to_owned(), 2),
+        ("only events that cannot be read", invalid.to_owned(), 2),
+        ("nothing", String::new(), 2),
+        ("an empty list", r#"{"kind":"List","items":[]}"#.to_owned(), 2),
+    ] {
+        let ended = replay(&[], &input);
+        assert_eq!(ended.code, Some(status), "{what}: {ended:?}");
+        assert_eq!(ended.stdout.starts_with("1 event in 0s"), status < 2, "{what}: {ended:?}");
+        if status == 2 {
+            assert!(ended.stderr.ends_with(
+                "no events to replay: give the output of 'kubectl get events -A -o json', for example\n"
+            ));
+        }
+    }
+}
+
+#[test]
+fn each_reason_is_told_in_one_line() {
+    let mut input = "{nonsense \u{1b}[31m}\n".repeat(300);
+    input += &"{\"kind\":\"Event\",\"count\":\"many\"}\n".repeat(200);
+    input += &"{\"kind\":\"Pod\u{202e}\"}\n".repeat(100);
+    input += &"hello \u{1b}[2J\n".repeat(50);
+    input += &event("a", 1);
+    input.push('\n');
+    let ended = replay(&[], &input);
+    assert_eq!(ended.code, Some(1));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let expected = [
+        r"eventcast: skipped 50 lines, the first in line 601: 'hello \u{1b}[2J' is not JSON",
+        r"eventcast: skipped 100 documents, the first in line 501: a Pod\u{202e}, not an Event",
+        "eventcast: cannot read 300 broken documents, the first in line 1: ",
+        "eventcast: cannot read 200 events, the first in line 301: not an event: invalid type: string \"many\"",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+    assert_harmless(&ended.stderr.replace('\n', ""));
+    assert!(ended.stdout.contains("\n500 could not be read\n"), "{}", ended.stdout);
+    assert_eq!(replay(&["--strict"], &input).code, Some(2));
+}
+
+#[test]
+fn a_file_that_breaks_off_counts_up_to_there() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    // The names are irregular, so that compression does not reduce everything to a few bytes.
+    for n in 0..20_000_u64 {
+        writeln!(encoder, "{}", event(&format!("e{}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)), 1)).unwrap();
+    }
+    let whole = encoder.finish().unwrap();
+    let ended = replay(&[], &whole[..whole.len() / 2]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("eventcast: cannot read on behind line "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("what came before counts"), "{}", ended.stderr);
+    let events: u64 = ended.stdout.split(' ').next().unwrap().replace(',', "").parse().unwrap();
+    assert!((1000..19_000).contains(&events), "{events}");
+    for (magic, program) in
+        [(&b"\x28\xb5\x2f\xfd"[..], "zstd"), (b"BZh91", "bzip2"), (b"PK\x03\x04", "unzip")]
+    {
+        let ended = replay(&[], magic);
+        assert_eq!(ended.code, Some(2));
+        assert!(
+            ended.stderr.contains(&format!("decompress it first, as with '{program} ")),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+/// A sink of JSON lines writes each state of an event as a line.
+#[test]
+fn the_states_in_a_file_of_the_library_are_one_event() {
+    let states: String = (1..=20)
+        .map(|count| {
+            let mut event = Event::from_json(&event("a", count)).unwrap();
+            event.metadata.set_uid("");
+            event.first_timestamp = Some("2026-01-02T03:00:00Z".parse().unwrap());
+            event.last_timestamp = Some(format!("2026-01-02T03:{count:02}:00Z").parse().unwrap());
+            event.to_json() + "\n"
+        })
+        .collect();
+    let found = figures(&[], &states, 0);
+    assert_eq!((&found["events"], &found["occurrences"]), (&json!(1), &json!(20)));
+    assert_eq!(found["last"], "2026-01-02T03:20:00Z");
+    // The order and repetitions make no difference.
+    let mut reversed: Vec<&str> = states.lines().rev().collect();
+    reversed.extend(states.lines());
+    assert_eq!(figures(&[], reversed.join("\n"), 0), found);
+    let expanded = figures(&["--expand"], reversed.join("\n"), 0);
+    assert_eq!(expanded["events"], 20);
+    assert_eq!((&expanded["first"], &expanded["last"]), (&json!("2026-01-02T03:01:00Z"), &found["last"]));
+}
+
+#[test]
+fn beyond_the_number_that_is_remembered_it_says_so() {
+    let input = format!("{}{}{}{}", event("a", 1), event("b", 1), event("a", 2), event("b", 2));
+    let found = |remember: &str| {
+        let found = figures(&["--remember", remember], &input, 0);
+        (found["events"].as_u64().unwrap(), found["occurrences"].as_u64().unwrap())
+    };
+    assert_eq!((found("2"), found("1"), found("0")), ((2, 4), (3, 5), (4, 6)));
+    let ended = replay(&["--remember=1"], &input);
+    assert_eq!(
+        ended.stderr,
+        "eventcast: 2 documents could not be compared with earlier ones and count as separate events: raise \
+         --remember\n"
+    );
+    assert_eq!(replay(&[], &input).stderr, "");
+    assert_eq!(replay(&["--remember=x"], &input).code, Some(2));
+}
+
+/// In a cluster, each kubelet has its own correlator and caches.
+#[test]
+fn each_reporter_has_a_correlator_of_its_own() {
+    let bytes = fs::read(cases().join("16_many_reporters.jsonl")).unwrap();
+    let found = figures(&["--lru-cache-size", "32"], &bytes, 0);
+    let stats = &found["stats"];
+    assert_eq!(
+        (&stats["created"], &stats["updated"], &stats["evicted"]),
+        (&json!(40), &json!(80), &json!(0))
+    );
+    assert_eq!(found["reporters"], 10);
+    let text = replay(&["--lru-cache-size", "32"], &bytes).stdout;
+    assert!(text.contains("\n10 programs reported them, each with a correlator of its own.\n"), "{text}");
+    // The newer API identifies a reporter by its instance.
+    let newer = String::from_utf8(bytes)
+        .unwrap()
+        .replace(r#""source": {"component""#, r#""reportingComponent": "kubelet", "x": {"y""#);
+    let newer = newer
+        .replace(r#""host": "#, r#""z": 1}, "reportingInstance": "#)
+        .replace(r#""}, "firstTimestamp""#, r#"", "firstTimestamp""#);
+    assert_eq!(figures(&["--lru-cache-size", "32"], &newer, 0)["reporters"], 10);
+}
+
+#[test]
+fn events_without_an_object_are_named_and_not_judged() {
+    let bytes = fs::read(cases().join("11_no_object.json")).unwrap();
+    let found = figures(&[], &bytes, 0);
+    assert_eq!((&found["withoutObject"], &found["stats"]["filtered"]), (&json!(100), &json!(0)));
+    let text = replay(&[], &bytes).stdout;
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(
+        text.ends_with("They name no object, so no correlator can judge them: see 'involvedObject'\n"),
+        "{text}"
+    );
+    let beside = replay(&[], [&bytes[..], event("a", 1).as_bytes()].concat()).stdout;
+    assert!(beside.contains("\n100 of them name no object"), "{beside}");
+    assert!(beside.starts_with("101 events in "), "{beside}");
+    assert!(!beside.contains(" ()"), "{beside}");
+}
