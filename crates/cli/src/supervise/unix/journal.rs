@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use eventcast::{EventType, ObjectReference, Recorder};
 
+use super::change::{Cause, Change, Run};
 use super::command::Process;
 use super::signals;
-use super::supervisor::{Cause, Change, Run};
 use crate::support::duration;
 
 /// A recorder of the changes of processes.
@@ -119,8 +119,8 @@ fn of_run(run: Run) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::change::{Cause, Change, Run};
     use super::super::command::{Command, Process, name_all};
-    use super::super::supervisor::{Cause, Change, Run};
     use super::Journal;
     use eventcast::testing::FakeRecorder;
     use std::io;

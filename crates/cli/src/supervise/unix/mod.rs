@@ -3,6 +3,7 @@
 
 mod accounting;
 mod backoff;
+mod change;
 mod command;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

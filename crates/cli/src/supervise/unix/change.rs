@@ -1,0 +1,57 @@
+//! The changes in the life of a process, as the supervisor reports them.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// A change in the life of a process.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// The process is under supervision from now on.
+    Created,
+    Started {
+        pid: u32,
+        restarts: u64,
+    },
+    /// The process ended on its own, with success.
+    Exited(Run),
+    /// The process ended on its own, without success.
+    Failed(Run, Cause),
+    /// The process could not be started.
+    CannotStart(io::Error),
+    /// The process is started again after this time.
+    BackOff {
+        delay: Duration,
+        restarts: u64,
+    },
+    /// The process ended because we asked it to.
+    Stopped(Run),
+    /// The process did not end when asked to.
+    Killed(Run),
+}
+
+/// One run of a command, after its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) pid: u32,
+    pub(crate) uptime: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Cause {
+    /// Returns how the process failed, or `None` if it did not fail.
+    pub(crate) fn of(status: ExitStatus) -> Option<Self> {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => None,
+            (Some(code), _) => Some(Self::Code(code)),
+            (None, Some(signal)) => Some(Self::Signal(signal)),
+            (None, None) => Some(Self::Code(status.into_raw())),
+        }
+    }
+}
