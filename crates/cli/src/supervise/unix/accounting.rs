@@ -20,7 +20,6 @@ pub(crate) struct Accounting {
     queued: u64,
     stored: u64,
     counted: u64,
-    filtered: u64,
     given_up: u64,
     /// The last failure of the store, if there was one.
     last_failure: Option<SinkFailure>,
@@ -41,7 +40,6 @@ impl Accounting {
             queued: recording.watcher.queued,
             stored: recording.created,
             counted: recording.updated,
-            filtered: recording.skipped,
             given_up: recording.already_existed
                 + recording.rejected
                 + recording.exhausted
@@ -55,11 +53,10 @@ impl Accounting {
         self.recorded == self.published
             && self.published == self.accepted + self.rejected
             && self.accepted == self.delivered + self.dropped + self.queued
-            && self.delivered == self.stored + self.counted + self.filtered + self.given_up
+            && self.delivered == self.stored + self.counted + self.given_up
     }
 
-    /// Returns how many events are missing in the store, other than those that the spam filter held
-    /// back.
+    /// Returns how many events are missing in the store.
     pub(crate) fn lost(&self) -> u64 {
         self.rejected + self.dropped + self.queued + self.given_up
     }
@@ -79,13 +76,13 @@ impl Accounting {
 
 impl fmt::Display for Accounting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { published, accepted, rejected, delivered, dropped, stored, counted, filtered, .. } = self;
+        let Self { published, accepted, rejected, delivered, dropped, stored, counted, .. } = self;
         write!(f, "published {published} = accepted {accepted} + rejected {rejected}; ")?;
         write!(f, "accepted {accepted} = delivered {delivered} + dropped {dropped}")?;
         if self.queued > 0 {
             write!(f, " + queued {}", self.queued)?;
         }
-        write!(f, "; delivered {delivered} = stored {stored} + counted {counted} + filtered {filtered}")?;
+        write!(f, "; delivered {delivered} = stored {stored} + counted {counted}")?;
         if self.given_up > 0 {
             write!(f, " + given up {}", self.given_up)?;
         }
@@ -110,8 +107,7 @@ mod tests {
         recording.watcher.delivered = 18;
         recording.watcher.dropped.incoming = 2;
         recording.created = 3;
-        recording.updated = 10;
-        recording.skipped = 5;
+        recording.updated = 15;
         report.recordings.push(recording);
         report
     }
@@ -124,7 +120,7 @@ mod tests {
         assert_eq!(
             accounting.to_string(),
             "published 21 = accepted 20 + rejected 1; accepted 20 = delivered 18 + dropped 2; \
-             delivered 18 = stored 3 + counted 10 + filtered 5"
+             delivered 18 = stored 3 + counted 15"
         );
     }
 
@@ -134,7 +130,7 @@ mod tests {
             Accounting::new(20, &report()),
             Accounting { accepted: 19, ..Accounting::new(21, &report()) },
             Accounting { delivered: 17, ..Accounting::new(21, &report()) },
-            Accounting { filtered: 4, ..Accounting::new(21, &report()) },
+            Accounting { counted: 14, ..Accounting::new(21, &report()) },
         ];
         for accounting in off {
             assert!(!accounting.balances(), "{accounting:?}");
@@ -165,12 +161,12 @@ mod tests {
         let mut report = report();
         report.recordings[0].watcher.delivered = 16;
         report.recordings[0].watcher.queued = 2;
-        report.recordings[0].updated = 7;
+        report.recordings[0].updated = 12;
         report.recordings[0].abandoned = 1;
         let accounting = Accounting::new(21, &report);
         assert!(accounting.balances(), "{accounting}");
         assert_eq!(accounting.lost(), 6);
-        assert!(accounting.to_string().ends_with("filtered 5 + given up 1"), "{accounting}");
+        assert!(accounting.to_string().ends_with("counted 12 + given up 1"), "{accounting}");
         assert!(accounting.to_string().contains("dropped 2 + queued 2;"), "{accounting}");
     }
 }

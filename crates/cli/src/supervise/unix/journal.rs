@@ -7,12 +7,27 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use eventcast::{EventType, ObjectReference, Recorder};
+use eventcast::{CorrelatorOptions, EventType, ObjectReference, Recorder};
 
 use super::change::{Cause, Change, Run};
 use super::command::Process;
 use super::signals;
 use crate::support::duration;
+
+/// The most different events that one process can have: one for each exit code, signal and error of
+/// the system, and a few more.
+const EVENTS_OF_A_PROCESS: usize = 512;
+
+/// The largest number of events that a correlator remembers.
+const MOST_REMEMBERED: usize = 1 << 24;
+
+/// Returns how the events of this many processes are counted: exactly, each on its own. Few events
+/// differ, so neither a spam filter nor the folding of similar events is needed, and the correlator
+/// can remember all of them.
+pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
+    let events = processes.saturating_mul(EVENTS_OF_A_PROCESS);
+    CorrelatorOptions::off().lru_cache_size(events.clamp(1, MOST_REMEMBERED))
+}
 
 /// A recorder of the changes of processes.
 pub(crate) struct Journal {
@@ -121,7 +136,8 @@ fn of_run(run: Run) -> Vec<(&'static str, String)> {
 mod tests {
     use super::super::change::{Cause, Change, Run};
     use super::super::command::{Command, Process, name_all};
-    use super::Journal;
+    use super::{Journal, counting};
+    use eventcast::correlator::{Correlation, EventCorrelator};
     use eventcast::testing::FakeRecorder;
     use std::io;
     use std::time::Duration;
@@ -183,6 +199,22 @@ mod tests {
             }
             assert!(!event.to_json().contains("hunter2"), "{event:?}");
         }
+    }
+
+    #[test]
+    fn the_events_of_many_processes_are_all_remembered() {
+        let commands: Vec<_> = (0..500).map(|_| Command::split("server").unwrap()).collect();
+        let processes = name_all(commands);
+        let fake = FakeRecorder::new(10_000);
+        let mut journal = Journal::new(fake.recorder(), false, "run");
+        for change in changes() {
+            processes.iter().for_each(|process| journal.record(process, &change));
+        }
+        let correlator = EventCorrelator::new(counting(processes.len())).unwrap();
+        let events = fake.take();
+        let is_new = |event| matches!(correlator.correlate(event), Correlation::Create { .. });
+        assert_eq!(events.iter().filter(|event| is_new(event)).count(), 500 * changes().len());
+        assert_eq!(events.iter().filter(|event| is_new(event)).count(), 0, "the correlator forgot some");
     }
 
     #[test]

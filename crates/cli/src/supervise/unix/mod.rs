@@ -71,7 +71,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
         // With `--json`, stdout has nothing but the JSON, because a program reads it.
         if args.json { complain(&left) } else { say(&format!("{left}\n"))? }
     }
-    let events = EventBroadcaster::new()?;
+    let events = EventBroadcaster::builder().correlator(journal::counting(commands.len())).build()?;
     store.start(&events)?;
     if !args.quiet {
         let is_colored = args.color.is_on(&io::stderr());

@@ -1,9 +1,13 @@
 //! Runs with a store in a file.
 
+use std::time::Instant;
+
 use rustix::process::Signal;
 
+use super::restarts::{assert_50_failures, fails_50_times};
 use super::{accounting, start};
-use crate::support::running::{Ended, Running};
+use crate::support::output::run;
+use crate::support::running::{Ended, PATIENCE, Running};
 
 struct Folder(tempfile::TempDir);
 
@@ -131,4 +135,28 @@ fn a_file_that_is_no_store_is_told_and_stays() {
         ended.stderr
     );
     assert_eq!(std::fs::read(&path).expect("it is there"), before);
+}
+
+#[test]
+fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
+    let folder = Folder::new();
+    let store = folder.path("events.db");
+    let command = fails_50_times(&folder.path("runs"));
+    let mut program = start(&["--shell", "--backoff-max", "1ms", "--store", &store, &command]);
+    program.wait_for(|line| line == "stays");
+    // The store has the count while the program runs.
+    let failed = ["events", "get", "--store", &store, "--reason", "Failed"];
+    let start = Instant::now();
+    loop {
+        let shown = run(&failed).stdout;
+        if shown.contains(" (x50 over ") {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{shown}");
+    }
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert_50_failures(&ended);
+    assert!(run(&failed).stdout.contains(" (x50 over "));
 }
