@@ -20,7 +20,9 @@ use crate::support::{duration, number, store};
     args_override_self = true,
     after_help = "\
 The command only reads the store. Another program, such as `eventcast supervise --store`,
-may write it meanwhile.
+may write it meanwhile. The program that writes an event sets how long the
+store keeps it after its last write: `eventcast supervise` sets 30 days, or the
+time of its --keep.
 
 Examples:
   eventcast events get --types Warning --since 1h

@@ -10,6 +10,7 @@ use super::args::{DescribeArgs, Form, GetArgs};
 use crate::support::color::ColorArgs;
 use crate::support::event_table::{event_table, stdout_width};
 use crate::support::output::{complain, say};
+use crate::support::store::expired_events;
 use crate::support::text::harmless_json;
 
 /// The number of events that are printed together. The first part decides how wide a table's
@@ -28,7 +29,19 @@ pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Bo
     let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
     let events = store.find(&EventQuery::new().object(object))?;
     // Messages are shown whole here, so that there is a command that does.
-    say(&event_table(args.color).describe(&events))
+    say(&event_table(args.color).describe(&events))?;
+    let expired = expired(store)?;
+    if events.is_empty() && !expired.is_empty() {
+        complain(&format!("eventcast: no events found{expired}"));
+    }
+    Ok(())
+}
+
+/// Returns how many events of the store have expired, in parentheses after a blank, or nothing if
+/// none has.
+fn expired(store: &SqliteSink) -> Result<String, Box<dyn Error>> {
+    let count = store.stats()?.expired;
+    Ok(if count == 0 { String::new() } else { format!(" ({})", expired_events(count)) })
 }
 
 fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<(), Box<dyn Error>> {
@@ -48,7 +61,7 @@ fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<(),
         }
     }
     if is_empty {
-        complain("eventcast: no events found");
+        complain(&format!("eventcast: no events found{}", expired(store)?));
     }
     out.flush()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::support::color::ColorArgs;
+use crate::support::text::quoted;
 use crate::support::{duration, store};
 
 /// Runs commands, starts those that end again, and records what happens to them as events
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     #[cfg_attr(not(feature = "sqlite-system"), doc = "(this build lacks the feature `sqlite` for it)")]
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(store::parse))]
     pub(crate) store: Option<PathBuf>,
+    /// Keep each event for this time after it was last written
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = keep)]
+    pub(crate) keep: Duration,
     /// Print the stored events as a core/v1 `EventList`
     #[arg(long)]
     pub(crate) json: bool,
@@ -64,26 +68,34 @@ pub(crate) struct Args {
     pub(crate) color: ColorArgs,
 }
 
+fn keep(text: &str) -> Result<Duration, String> {
+    duration::parse_positive("--keep", text).map_err(|_| {
+        format!("--keep must be a duration of more than 0s, such as 12h or 30d, got {}", quoted(text))
+    })
+}
+
 const AFTER_HELP: &str = "\
-A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 12h, 30d.
 
-The log of events goes to stderr, and so does the commands' output. The table of stored
-events and the accounting go to stdout. With --store, the table shows the events of this
-run. Each command runs in a process group of its own, without input. Its output is passed
-on unchanged. When a command ends, supervise kills the processes that it left in its group.
-A second Ctrl-C does not wait for the grace time.
+The log of events and the commands' output go to stderr, and the table of
+stored events and the accounting go to stdout. With --store, the table shows
+the events of this run. The file holds 100,000 events at most.
 
-On Linux supervise also kills, at its end, each process that left its group (setsid), even
-if KILL ends supervise itself. On other systems such a process keeps running, and so do the
-commands if KILL ends supervise.
+Each command runs in a process group of its own, without input. Its output is
+passed on unchanged. When a command ends, supervise kills the processes that
+it left in its group. A second Ctrl-C does not wait for the grace time.
+
+On Linux supervise also kills, at its end, each process that left its group
+(setsid), even if KILL ends supervise itself. On other systems such a process
+keeps running, and so do the commands if KILL ends supervise.
 
 Examples:
   eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
-  eventcast supervise --shell --grace 10s 'exec ./server >>server.log' './worker | tee log'
-  eventcast supervise --store events.db -- ./server
+  eventcast supervise --shell --grace 10s 'exec ./server >>server.log'
+  eventcast supervise --store events.db --keep 90d -- ./server
 
-Exit status: 0 when stopped in order, 1 when an event was lost or a process still
-runs, 2 for bad usage.";
+Exit status: 0 when stopped in order, 1 when an event was lost or a process
+still runs, 2 for bad usage.";
 
 #[cfg(test)]
 mod tests {
@@ -107,6 +119,7 @@ mod tests {
         assert_eq!(args.backoff_max, Duration::from_secs(10));
         assert_eq!(args.reset_after, Duration::from_secs(10));
         assert_eq!(args.grace, Duration::from_secs(2));
+        assert_eq!(args.keep, Duration::from_secs(30 * 24 * 3600));
         assert!(!args.json && !args.shows_arguments && !args.quiet && !args.no_output && !args.shell);
     }
 

@@ -1,8 +1,9 @@
-//! Durations as people write them: `500us`, `250ms`, `5s`, `1m30s`, `1.5h`. The form is jiff's
-//! friendly format, as in the library's configuration.
+//! Durations as people write them: `500us`, `250ms`, `5s`, `1m30s`, `1.5h`, `30d`. The form is
+//! jiff's friendly format, as in the library's configuration, which has no days and weeks.
 
 use std::time::Duration;
 
+use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 
 use super::text::quoted;
@@ -11,8 +12,14 @@ const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime
 
 /// Reads the duration of `option`. Returns what `option` must be, if the text is not a duration.
 pub(crate) fn parse(option: &str, text: &str) -> Result<Duration, String> {
-    let parsed = SpanParser::new().parse_unsigned_duration(text);
-    parsed.map_err(|_| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))
+    let parsed = SpanParser::new().parse_unsigned_duration(text).ok().or_else(|| with_days(text));
+    parsed.ok_or_else(|| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))
+}
+
+/// Reads a duration that has days of 24 hours, or weeks.
+fn with_days(text: &str) -> Option<Duration> {
+    let span = SpanParser::new().parse_span(text).ok()?;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
 /// Does the same for an option that cannot be zero.
@@ -44,6 +51,8 @@ mod tests {
             ("1m30s", 90_000),
             ("1.5m", 90_000),
             ("1h 5m", 3_900_000),
+            ("1d12h", 129_600_000),
+            ("2w", 1_209_600_000),
         ] {
             assert_eq!(parse("--for", text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -51,7 +60,20 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong() {
-        for text in ["5", "", "s", "-5s", "1.2.3s", "1e3s", "infs", "5d", "1y", "99999999999999999999h"] {
+        for text in [
+            "5",
+            "",
+            "s",
+            "-5s",
+            "1.2.3s",
+            "1e3s",
+            "infs",
+            "-5d",
+            "1.5d",
+            "1mo",
+            "1y",
+            "99999999999999999999h",
+        ] {
             let expected = format!("--for must be a duration such as 250ms or 1m30s, got '{text}'");
             assert_eq!(parse("--for", text), Err(expected));
         }

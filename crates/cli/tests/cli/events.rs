@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkOp, SqliteSinkOptions};
+use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, ObjectReference, SqliteSink, Timestamp};
 use tempfile::TempDir;
 
@@ -117,6 +118,27 @@ fn get_prints_what_is_asked_for() {
             (Some(0), "", "eventcast: no events found\n")
         );
     }
+}
+
+#[test]
+fn the_number_of_expired_events_is_shown_where_none_is_found() {
+    let place = Place::new();
+    let clock = FakeClock::new(SystemTime::now() - Duration::from_secs(2 * 3600));
+    let options = SqliteSinkOptions::default().ttl(Duration::from_secs(3600));
+    let sink = SqliteSink::with_clock(&place.store, options, clock.clock()).unwrap();
+    for name in ["a", "b"] {
+        sink.create(&event(name, "web-0", "Normal", "Started")).unwrap();
+    }
+    for (args, stdout) in [(&["get"][..], ""), (&["describe", "pod/web-0"], "Events:  <none>\n")] {
+        let ended = place.events(args);
+        let shown = (ended.code, &*ended.stdout, &*ended.stderr);
+        assert_eq!(shown, (Some(0), stdout, "eventcast: no events found (2 events have expired)\n"));
+    }
+    // The number stays when a write has removed their rows.
+    place.sink().create(&event("c", "web-1", "Normal", "Started")).unwrap();
+    let ended = place.events(&["get", "--reason", "Other"]);
+    assert_eq!(ended.stderr, "eventcast: no events found (2 events have expired)\n");
+    assert_eq!(place.events(&["describe", "pod/web-1"]).stderr, "");
 }
 
 #[test]

@@ -208,7 +208,9 @@ mod tests {
         let fake = FakeRecorder::new(10_000);
         let mut journal = Journal::new(fake.recorder(), false, "run");
         for change in changes() {
-            processes.iter().for_each(|process| journal.record(process, &change));
+            for process in &processes {
+                journal.record(process, &change);
+            }
         }
         let correlator = EventCorrelator::new(counting(processes.len())).unwrap();
         let events = fake.take();

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 /// was lost or left.
 fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>> {
     let run = journal::new_run();
-    let store = Store::open(args.store.as_deref())?;
+    let store = Store::open(args.store.as_deref(), args.keep)?;
     if let Some(left) = store.left(args.color)? {
         // With `--json`, stdout has nothing but the JSON, because a program reads it.
         if args.json { complain(&left) } else { say(&format!("{left}\n"))? }

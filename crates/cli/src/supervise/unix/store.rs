@@ -10,15 +10,18 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::time::Duration;
 
+use eventcast::sink::MemorySinkOptions;
 #[cfg(feature = "sqlite-system")]
-use eventcast::sink::EventQuery;
+use eventcast::sink::{EventQuery, SqliteSinkOptions};
 #[cfg(feature = "sqlite-system")]
 use eventcast::{Event, SqliteSink};
 use eventcast::{EventBroadcaster, MemorySink};
 
 use crate::support::color::ColorArgs;
 use crate::support::event_table::table_of;
+use crate::support::store::expired_events;
 
 /// The number of events of earlier runs that are shown.
 #[cfg(feature = "sqlite-system")]
@@ -32,12 +35,14 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+    /// Opens the file, or makes a store in memory if there is no path. The store keeps each event
+    /// for the time `keep` after the event's last write.
+    pub(crate) fn open(path: Option<&Path>, keep: Duration) -> Result<Self, Box<dyn Error>> {
         match path {
-            None => Ok(Self::Memory(MemorySink::new())),
+            None => Ok(Self::Memory(MemorySink::with_options(MemorySinkOptions::default().ttl(keep))?)),
             #[cfg(feature = "sqlite-system")]
             Some(path) => {
-                let store = SqliteSink::open(path)?;
+                let store = SqliteSink::with_options(path, SqliteSinkOptions::default().ttl(keep))?;
                 let start = store.version()?;
                 Ok(Self::File(store, start))
             }
@@ -46,7 +51,8 @@ impl Store {
         }
     }
 
-    /// Returns what earlier runs have left, or `None` if they left nothing.
+    /// Returns what earlier runs have left, or how many of their events have expired. Returns `None`
+    /// if they left nothing.
     pub(crate) fn left(&self, color: ColorArgs) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -54,7 +60,9 @@ impl Store {
             Self::File(store, _) => {
                 let count = store.len()?;
                 if count == 0 {
-                    return Ok(None);
+                    let expired = store.stats()?.expired;
+                    return Ok((expired > 0)
+                        .then(|| format!("earlier runs left no events: {}\n", expired_events(expired))));
                 }
                 let last = if count > SHOWN { format!(", the last {SHOWN} of them") } else { String::new() };
                 let events = if count == 1 { "event" } else { "events" };
@@ -76,11 +84,15 @@ impl Store {
 
     /// Returns the events of this run, for people.
     pub(crate) fn table(&self, run: &str, color: ColorArgs) -> Result<String, Box<dyn Error>> {
-        match self {
-            Self::Memory(store) => Ok(table_of(&store.events(), color)),
+        let (events, expired) = match self {
+            Self::Memory(store) => (store.events(), store.stats().expired),
             #[cfg(feature = "sqlite-system")]
-            Self::File(store, start) => Ok(table_of(&own(store, *start, run)?, color)),
+            Self::File(store, start) => (own(store, *start, run)?, store.stats()?.expired),
+        };
+        if events.is_empty() && expired > 0 {
+            return Ok(format!("no events: {}\n", expired_events(expired)));
         }
+        Ok(table_of(&events, color))
     }
 
     /// Returns the events of this run, as a core/v1 `EventList`.

@@ -148,6 +148,10 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
     for (args, part) in [
         (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
         (&["--for", "soon", "true"][..], "--for must be a duration such as 250ms or 1m30s, got 'soon'"),
+        (
+            &["--keep", "30", "true"],
+            "--keep must be a duration of more than 0s, such as 12h or 30d, got '30'",
+        ),
         (&["echo 'open"][..], "a quote that is not closed"),
     ] {
         let ended = start(args).end();
@@ -322,6 +326,16 @@ fn a_hostile_command_does_no_harm_to_the_terminal() {
             );
         }
     }
+}
+
+#[test]
+fn an_event_expires_in_memory_too() {
+    let ended =
+        start(&["--keep", "1us", "--for", "100ms", "--backoff", "1h", "--backoff-max", "1h", "false"]).end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let stored = accounting(ended.stdout.lines().last().unwrap())("stored");
+    let head = format!("no events: {stored} events have expired\n\naccounting: ");
+    assert!(ended.stdout.starts_with(&head), "{}", ended.stdout);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Runs with a store in a file.
 
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
+use eventcast::SqliteSink;
+use eventcast::sink::SqliteSinkOptions;
+use eventcast::testing::FakeClock;
 use rustix::process::Signal;
 
 use super::restarts::{assert_50_failures, fails_50_times};
@@ -64,7 +67,7 @@ fn what_a_run_leaves_the_next_one_shows() {
 #[test]
 fn the_events_of_another_run_are_not_its_own() {
     use eventcast::sink::EventQuery;
-    use eventcast::{Event, EventSink as _, ObjectReference, SqliteSink, Timestamp};
+    use eventcast::{Event, EventSink as _, ObjectReference, Timestamp};
     let folder = Folder::new();
     let path = folder.path("events.db");
     // This event is written before the run, but its time is in the run's second or later,
@@ -74,9 +77,7 @@ fn the_events_of_another_run_are_not_its_own() {
     event.metadata.name = "earlier.1".into();
     event.involved_object = ObjectReference::new("Process", "earlier");
     event.message = "from another run".into();
-    event.last_timestamp = Some(
-        Timestamp::from(std::time::SystemTime::now()).saturating_add(std::time::Duration::from_secs(60)),
-    );
+    event.last_timestamp = Some(Timestamp::from(SystemTime::now()).saturating_add(Duration::from_secs(60)));
     store.create(&event).expect("it is new");
     // Another run writes this event meanwhile.
     let mut program = start(&["--store", &path, "false"]);
@@ -159,4 +160,46 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
     assert_50_failures(&ended);
     assert!(run(&failed).stdout.contains(" (x50 over "));
+}
+
+/// Returns the number of events that the store holds after this time.
+fn events_after(store: &str, time: Duration) -> usize {
+    let clock = FakeClock::new(SystemTime::now() + time);
+    let store = SqliteSink::with_clock(store, SqliteSinkOptions::default(), clock.clock());
+    store.and_then(|store| store.len()).expect("a store")
+}
+
+#[test]
+fn an_event_is_kept_for_30_days_or_as_long_as_asked() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let folder = Folder::new();
+    for (args, time) in
+        [(&[][..], 30 * 24 * HOUR), (&["--keep", "2d"], 48 * HOUR), (&["--keep=2h"], 2 * HOUR)]
+    {
+        let store = folder.path(&format!("{}.db", time.as_secs()));
+        let ended = once(&[args, &["--store", &store, "false"]].concat());
+        let stored = accounting(ended.stdout.lines().last().unwrap())("stored");
+        assert_eq!(events_after(&store, time.saturating_sub(HOUR)) as u64, stored, "{args:?}");
+        assert_eq!(events_after(&store, time), 0, "{args:?}");
+    }
+}
+
+#[test]
+fn the_next_run_shows_how_many_events_have_expired() {
+    let folder = Folder::new();
+    let store = folder.path("events.db");
+    // No event is written twice, because the restart comes too late.
+    let first =
+        once(&["--store", &store, "--keep", "1us", "--backoff", "1h", "--backoff-max", "1h", "false"]);
+    let stored = accounting(first.stdout.lines().last().unwrap())("stored");
+    assert!(
+        first.stdout.starts_with(&format!("no events: {stored} events have expired\n")),
+        "{}",
+        first.stdout
+    );
+    let second = once(&["--store", &store, "true"]);
+    let head = format!("earlier runs left no events: {stored} events have expired\n\nLAST SEEN ");
+    assert!(second.stdout.starts_with(&head), "{}", second.stdout);
+    let third = once(&["--store", &store, "--json", "true"]);
+    assert!(third.stderr[0].starts_with("earlier runs left "), "{:#?}", third.stderr);
 }
