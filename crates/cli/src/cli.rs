@@ -26,8 +26,9 @@ Examples:
   eventcast events get --types Warning
   eventcast supervise --help
 
-Exit status: 0 when all is well, 1 when something went wrong or was lost, 2 for bad usage
-and for input that cannot be used.";
+Exit status: 0 when all is well, 1 when something went wrong or was lost, 2 for
+bad usage and for input that cannot be used, 3 when `supervise` gave up on a
+command.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -7,7 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::support::color::ColorArgs;
 use crate::support::text::quoted;
-use crate::support::{duration, store};
+use crate::support::{duration, number, store};
 
 /// Runs commands, starts those that end again, and records what happens to them as events
 #[derive(Clone, Debug, clap::Args)]
@@ -33,6 +33,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = |text: &str| duration::parse("--reset-after", text))]
     pub(crate) reset_after: Duration,
+    /// Give up on a command after N restarts since it last ran for --reset-after: 0 to 1000000
+    /// [default: no limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number::parse("--max-restarts", 0..=1_000_000, text))]
+    pub(crate) max_restarts: Option<u64>,
+    /// Do not restart a command that ended with exit code 0
+    #[arg(long)]
+    pub(crate) on_failure: bool,
     /// At the stop, the time between TERM and KILL
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
@@ -89,13 +97,20 @@ On Linux supervise also kills, at its end, each process that left its group
 (setsid), even if KILL ends supervise itself. On other systems such a process
 keeps running, and so do the commands if KILL ends supervise.
 
+With --on-failure or --max-restarts, supervise ends when no command is left to
+be restarted. The limit also counts restarts after exit code 0. When supervise
+gives up on a command, the others keep running, and the last lines on stderr
+name that command.
+
 Examples:
   eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
   eventcast supervise --shell --grace 10s 'exec ./server >>server.log'
   eventcast supervise --store events.db --keep 90d -- ./server
+  eventcast supervise --on-failure --max-restarts 5 './import today.csv'
 
-Exit status: 0 when stopped in order, 1 when an event was lost or a process
-still runs, 2 for bad usage.";
+Exit status: 0 when stopped in order, or when all commands ended with exit
+code 0 under --on-failure. 1 when an event was lost or a process still runs, 2
+for bad usage, 3 when it gave up on a command, whatever else happened.";
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +135,8 @@ mod tests {
         assert_eq!(args.reset_after, Duration::from_secs(10));
         assert_eq!(args.grace, Duration::from_secs(2));
         assert_eq!(args.keep, Duration::from_secs(30 * 24 * 3600));
+        assert_eq!(args.max_restarts, None);
+        assert!(!args.on_failure);
         assert!(!args.json && !args.shows_arguments && !args.quiet && !args.no_output && !args.shell);
     }
 

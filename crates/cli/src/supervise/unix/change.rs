@@ -24,6 +24,12 @@ pub(crate) enum Change {
     BackOff {
         delay: Duration,
         restarts: u64,
+        /// Whether the last run failed.
+        has_failed: bool,
+    },
+    /// The process is not started again, because this many restarts were the limit.
+    GaveUp {
+        max_restarts: u64,
     },
     /// The process ended because we asked it to.
     Stopped(Run),

@@ -13,17 +13,18 @@ use super::change::{Cause, Change, Run};
 use super::command::Process;
 use super::signals;
 use crate::support::duration;
+use crate::support::number::counted;
 
 /// The most different events that one process can have: one for each exit code, signal and error of
 /// the system, and a few more.
 const EVENTS_OF_A_PROCESS: usize = 512;
 
-/// The largest number of events that a correlator remembers.
+/// The largest cache of a correlator, in events.
 const MOST_REMEMBERED: usize = 1 << 24;
 
-/// Returns how the events of this many processes are counted: exactly, each on its own. Few events
-/// differ, so neither a spam filter nor the folding of similar events is needed, and the correlator
-/// can remember all of them.
+/// Returns how to count the events of this many processes: exactly, and each on its own. Few events
+/// differ, so neither a spam filter nor the folding of similar events is needed. The correlator's
+/// cache has space for all of them.
 pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
     let events = processes.saturating_mul(EVENTS_OF_A_PROCESS);
     CorrelatorOptions::off().lru_cache_size(events.clamp(1, MOST_REMEMBERED))
@@ -111,14 +112,20 @@ impl Entry {
             Change::CannotStart(error) => {
                 entry(Warning, "Failed", &format!("cannot be started: {error}"), Vec::new())
             }
-            Change::BackOff { delay, restarts } => entry(
-                Warning,
+            Change::BackOff { delay, restarts, has_failed } => entry(
+                if *has_failed { Warning } else { Normal },
                 "BackOff",
                 "waiting before the next start",
                 vec![
                     ("supervise/delay", duration::show(*delay)),
                     ("supervise/restarts", restarts.to_string()),
                 ],
+            ),
+            Change::GaveUp { max_restarts } => entry(
+                Warning,
+                "BackoffLimitExceeded",
+                &format!("not started again after {}", counted(*max_restarts, "restart")),
+                Vec::new(),
             ),
             Change::Stopped(run) => entry(Normal, "Exited", "stopped with its supervisor", of_run(*run)),
             Change::Killed(run) => {
@@ -156,7 +163,9 @@ mod tests {
             Change::Failed(run, Cause::Code(3)),
             Change::Failed(run, Cause::Signal(11)),
             Change::CannotStart(io::Error::from_raw_os_error(2)),
-            Change::BackOff { delay: Duration::from_millis(800), restarts: 7 },
+            Change::BackOff { delay: Duration::from_millis(800), restarts: 7, has_failed: true },
+            Change::BackOff { delay: Duration::from_millis(800), restarts: 7, has_failed: false },
+            Change::GaveUp { max_restarts: 5 },
             Change::Stopped(run),
             Change::Killed(run),
         ]
@@ -169,7 +178,7 @@ mod tests {
         for change in changes() {
             journal.record(&processes()[0], &change);
         }
-        assert_eq!(journal.recorded(), 9);
+        assert_eq!(journal.recorded(), 11);
         assert_eq!(
             fake.take_lines(),
             [
@@ -180,6 +189,8 @@ mod tests {
                 "Warning Failed killed by SIGSEGV map[supervise/pid:4711 supervise/uptime:1s234ms]",
                 "Warning Failed cannot be started: No such file or directory (os error 2)",
                 "Warning BackOff waiting before the next start map[supervise/delay:800ms supervise/restarts:7]",
+                "Normal BackOff waiting before the next start map[supervise/delay:800ms supervise/restarts:7]",
+                "Warning BackoffLimitExceeded not started again after 5 restarts",
                 "Normal Exited stopped with its supervisor map[supervise/pid:4711 supervise/uptime:1s234ms]",
                 "Warning Failed killed, because it did not stop in time map[supervise/pid:4711 supervise/uptime:1s234ms]",
             ]

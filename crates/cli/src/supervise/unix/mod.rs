@@ -27,6 +27,7 @@ use eventcast::EventBroadcaster;
 use super::Args;
 use crate::support::bad_usage::BadUsage;
 use crate::support::color::paint_line;
+use crate::support::number::counted;
 use crate::support::output::{complain, say};
 use crate::support::store::check_feature;
 use crate::support::text::harmless_json;
@@ -35,7 +36,7 @@ use backoff::Policy;
 use command::Command;
 use journal::Journal;
 use store::Store;
-use supervisor::{Message, Settings, Supervisor};
+use supervisor::{Message, Outcome, Settings, Supervisor};
 
 #[cfg(not(target_os = "linux"))]
 use elsewhere as system;
@@ -47,24 +48,37 @@ pub(crate) use system::become_command;
 /// The time that the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Runs the commands until they are asked to stop. Returns the exit status.
+/// The exit status if the supervisor gave up on a command.
+const GAVE_UP: u8 = 3;
+
+/// Runs the commands until they are asked to stop, or until none is to be started again. Returns
+/// the exit status.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    let read = if args.shell { Command::shell } else { Command::split };
-    let commands: Result<_, _> = args.commands.iter().map(|text| read(text)).collect();
-    let commands = commands.map_err(BadUsage)?;
+    let commands = commands(args).map_err(BadUsage)?;
     if args.store.is_some() {
         check_feature("--store").map_err(BadUsage)?;
     }
     if let Some(status) = system::guard().map_err(|error| format!("cannot guard the commands: {error}"))? {
         return Ok(status);
     }
-    let is_well = supervise(args, commands)?;
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    supervise(args, commands)
 }
 
-/// Supervises until it is asked to stop, and prints what was recorded. Returns `false` if something
-/// was lost or left.
-fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>> {
+/// Returns the commands, or what is wrong with the arguments.
+fn commands(args: &Args) -> Result<Vec<Command>, String> {
+    if args.max_restarts.is_some() && args.reset_after.is_zero() {
+        return Err(
+            "--reset-after must be more than 0s with --max-restarts, got '0s': each run would begin \
+                    the count anew"
+                .to_owned(),
+        );
+    }
+    let read = if args.shell { Command::shell } else { Command::split };
+    args.commands.iter().map(|text| read(text)).collect()
+}
+
+/// Supervises to the end, and prints what was recorded. Returns the exit status.
+fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Error>> {
     let run = journal::new_run();
     let store = Store::open(args.store.as_deref(), args.keep)?;
     if let Some(left) = store.left(args.color)? {
@@ -92,8 +106,8 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
         // If it finds nobody, all is over.
         let _ = outbox.send(Message::Kill);
     })?;
-    let left = supervisor.run();
-    if left.is_empty() {
+    let outcome = supervisor.run();
+    if outcome.left.is_empty() {
         orphans
             .kill()
             .map_err(|error| format!("cannot look for processes that left their group: {error}"))?;
@@ -102,31 +116,63 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<bool, Box<dyn Error>
     let report = events.shutdown_timeout(DRAIN);
     if abandoned.has_come() {
         // Somebody else may have the terminal by now.
-        return Ok(false);
+        return Ok(ExitCode::FAILURE);
     }
     let accounting = Accounting::new(journal.recorded(), &report);
+    print_events(args, &store, &run, &accounting)?;
+    let is_well = report.complete && accounting.balances() && accounting.lost() == 0;
+    Ok(print_outcome(args, &outcome, is_well))
+}
+
+/// Prints the events of this run, and the accounting.
+fn print_events(
+    args: &Args,
+    store: &Store,
+    run: &str,
+    accounting: &Accounting,
+) -> Result<(), Box<dyn Error>> {
     if args.json {
-        say(&format!("{}\n", harmless_json(&store.json(&run)?)))?;
+        say(&format!("{}\n", harmless_json(&store.json(run)?)))?;
         complain(&format!("accounting: {accounting}"));
     } else {
-        say(&format!("{}\naccounting: {accounting}\n", store.table(&run, args.color)?))?;
+        say(&format!("{}\naccounting: {accounting}\n", store.table(run, args.color)?))?;
     }
     if let Some(failure) = accounting.failure_of_store() {
         complain(&failure);
     }
-    for name in &left {
+    Ok(())
+}
+
+/// Names the commands that did not end as they should. Returns the exit status, which tells a
+/// command that was given up from everything else.
+fn print_outcome(args: &Args, outcome: &Outcome, is_well: bool) -> ExitCode {
+    for name in &outcome.left {
         complain(&format!("eventcast: {name} could not be killed and still runs"));
     }
-    Ok(left.is_empty() && report.complete && accounting.balances() && accounting.lost() == 0)
+    let restarts = counted(args.max_restarts.unwrap_or_default(), "restart");
+    for name in &outcome.gave_up {
+        complain(&format!("eventcast: gave up on {name} after {restarts}"));
+    }
+    match outcome {
+        Outcome { gave_up, .. } if !gave_up.is_empty() => ExitCode::from(GAVE_UP),
+        Outcome { left, .. } if is_well && left.is_empty() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn settings(args: &Args) -> Settings {
     Settings {
-        backoff: Policy { first: args.backoff, max: args.backoff_max, reset_after: args.reset_after },
+        backoff: Policy {
+            first: args.backoff,
+            max: args.backoff_max,
+            reset_after: args.reset_after,
+            max_restarts: args.max_restarts,
+        },
         grace: args.grace,
         same_request: signals::SAME_REQUEST,
         stop_after: args.stop_after,
         panic_after: args.panic_after,
+        on_failure: args.on_failure,
         output: !args.no_output,
         tied: true,
     }

@@ -8,6 +8,7 @@ mod store;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+use crate::support::output::{ended, eventcast};
 use crate::support::running::{Ended, Running};
 
 fn start(args: &[&str]) -> Running {
@@ -152,6 +153,11 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
             &["--keep", "30", "true"],
             "--keep must be a duration of more than 0s, such as 12h or 30d, got '30'",
         ),
+        (&["--max-restarts", "-1", "true"], "--max-restarts must be a number from 0 to 1000000, got '-1'"),
+        (
+            &["--max-restarts", "1", "--reset-after", "0s", "true"],
+            "--reset-after must be more than 0s with --max-restarts, got '0s'",
+        ),
         (&["echo 'open"][..], "a quote that is not closed"),
     ] {
         let ended = start(args).end();
@@ -159,6 +165,20 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
         assert!(ended.stderr.last().unwrap().contains("--help"), "{:?}", ended.stderr);
     }
+}
+
+/// The lines below the options, too, are whole in a terminal of 80 columns.
+#[test]
+fn the_help_fits_80_columns() {
+    let help = |columns| {
+        let mut command = eventcast(&["supervise", "--help"]);
+        command.env("COLUMNS", columns);
+        ended(command, b"").stdout
+    };
+    let (narrow, wide) = (help("80"), help("100"));
+    assert_eq!(narrow.lines().find(|line| line.chars().count() > 80), None);
+    let notes = |help: &str| help[help.find("\nA DURATION").expect("the notes")..].to_owned();
+    assert_eq!(notes(&narrow), notes(&wide));
 }
 
 /// Returns the figure after each word of the accounting, and checks that the figures add up.
@@ -237,7 +257,7 @@ fn repeats_are_counted_and_the_books_balance() {
 #[test]
 fn json_is_a_list_of_events_and_nothing_else() {
     let mut program = start(&["--json", "--show-args", "echo hello world"]);
-    program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
+    program.wait_for(|line| line.contains("Z  Normal   BackOff  "));
     program.signal(Signal::TERM);
     let ended = program.end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);

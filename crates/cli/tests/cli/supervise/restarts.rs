@@ -5,6 +5,11 @@ use rustix::process::Signal;
 use super::{accounting, start};
 use crate::support::running::Ended;
 
+/// Runs the program until no command is left to be restarted, which takes less than a minute.
+fn start_to_end(args: &[&str]) -> Ended {
+    start(&[&["--for", "1m"], args].concat()).end()
+}
+
 /// Returns a command for `--shell` that fails 50 times and then writes `stays`, with the file in
 /// which it counts its runs.
 pub(super) fn fails_50_times(file: &str) -> String {
@@ -57,4 +62,70 @@ fn different_exit_codes_are_different_events() {
         assert!(rows.len() == 1 && !rows[0].contains("(x"), "{code}: {}", ended.stdout);
     }
     assert!(!ended.stdout.contains("combined from similar events"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_wait_is_a_warning_only_after_a_failure() {
+    let mut program = start(&["true", "false", "sleep 1000"]);
+    program.wait_for(|line| line.contains("Z  Normal   BackOff  process/true  "));
+    program.wait_for(|line| line.contains("Z  Warning  BackOff  process/false  "));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    for (object, type_) in [("process/true", "Normal"), ("process/false", "Warning")] {
+        let rows: Vec<&str> = ended.stdout.lines().filter(|row| row.contains(object)).collect();
+        let rows: Vec<&&str> = rows.iter().filter(|row| row.contains(" BackOff ")).collect();
+        assert!(rows.len() == 1 && rows[0].contains(&format!("  {type_} ")), "{rows:#?}");
+    }
+}
+
+#[test]
+fn on_failure_ends_when_all_commands_have_ended_with_0() {
+    let ended = start_to_end(&["--on-failure", "true", "echo hello", "sleep 0.1"]);
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    for object in ["process/true", "process/echo", "process/sleep"] {
+        assert!(!ended.row(object, "ended with exit code 0").contains("(x"), "{}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains(" BackOff "), "{}", ended.stdout);
+}
+
+#[test]
+fn on_failure_restarts_until_a_run_ends_with_0() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = folder.path().join("runs");
+    let file = file.to_str().expect("UTF-8");
+    let command = format!("echo run >>'{file}'; [ $(wc -l <'{file}') -gt 3 ]");
+    let ended = start_to_end(&["--shell", "--on-failure", "--backoff", "1ms", &command]);
+    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    assert!(ended.row("process/sh", "ended with exit code 1").contains("(x3 over "), "{}", ended.stdout);
+    assert!(!ended.row("process/sh", "ended with exit code 0").contains("(x"), "{}", ended.stdout);
+}
+
+#[test]
+fn it_gives_up_after_the_allowed_restarts_and_names_the_command() {
+    let args = ["--max-restarts", "49", "--backoff-max", "1ms", "--on-failure", "false", "true"];
+    for quiet in [&[][..], &["--quiet", "--json"]] {
+        let ended = start_to_end(&[quiet, &args].concat());
+        assert_eq!(ended.code, Some(3), "{:#?}", ended.stderr);
+        let last = ended.stderr.last().expect("a line");
+        assert_eq!(last, "eventcast: gave up on false after 49 restarts", "{:#?}", ended.stderr);
+        assert!(!ended.stderr.iter().any(|line| line.contains("gave up on true")), "{:#?}", ended.stderr);
+        if quiet.is_empty() {
+            assert!(ended.row("process/false", "ended with exit code 1").contains("(x50 over "));
+            let row = ended.row("process/false", "not started again after 49 restarts");
+            assert!(row.contains("Warning") && row.contains("BackoffLimitExceeded"), "{row}");
+        }
+    }
+}
+
+#[test]
+fn after_it_gave_up_on_one_command_the_others_run_until_the_stop() {
+    let mut program = start(&["--for", "1m", "--max-restarts=0", "/nowhere/to/be/found", "sleep 1000"]);
+    program.wait_for(|line| line.contains("Z  Warning  BackoffLimitExceeded  process/found  "));
+    program.signal(Signal::TERM);
+    let ended = program.end();
+    assert_eq!(ended.code, Some(3), "{:#?}", ended.stderr);
+    ended.row("process/sleep", "stopped with its supervisor");
+    let last = ended.stderr.last().expect("a line");
+    assert_eq!(last, "eventcast: gave up on found after 0 restarts");
 }

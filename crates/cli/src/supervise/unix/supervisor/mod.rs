@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) same_request: Duration,
     pub(crate) stop_after: Option<Duration>,
     pub(crate) panic_after: Option<Duration>,
+    /// Whether a command is started again only if it failed.
+    pub(crate) on_failure: bool,
     /// Whether the commands' output is shown.
     pub(crate) output: bool,
     /// Whether the commands are killed with this process, if the system can do that.
@@ -65,6 +67,16 @@ struct Task {
     backoff: Backoff,
     restarts: u64,
     state: State,
+    gave_up: bool,
+}
+
+/// The names of the processes that did not end as they should.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The processes that could not be ended, usually none.
+    pub(crate) left: Vec<String>,
+    /// The processes that were not started again, because the limit of restarts was reached.
+    pub(crate) gave_up: Vec<String>,
 }
 
 enum State {
@@ -76,7 +88,7 @@ enum State {
     Waiting {
         until: Option<Instant>,
     },
-    /// Not started, or not to be started again.
+    /// Not started yet, or not started again.
     Idle,
 }
 
@@ -107,6 +119,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
                 backoff: Backoff::new(settings.backoff),
                 restarts: 0,
                 state: State::Idle,
+                gave_up: false,
             })
             .collect();
         Self {
@@ -125,16 +138,15 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         self.outbox.clone()
     }
 
-    /// Runs until it is stopped. Returns the names of the processes that could not be ended, as a
-    /// rule none.
-    pub(crate) fn run(mut self) -> Vec<String> {
+    /// Runs until it is stopped, or until no process is to be started again.
+    pub(crate) fn run(mut self) -> Outcome {
         for index in 0..self.tasks.len() {
             self.tell(index, Change::Created);
         }
         for index in 0..self.tasks.len() {
             self.start(index);
         }
-        loop {
+        while !self.is_over(Instant::now()) {
             match self.next_message() {
                 Some(Message::Ended(index)) => self.ended(index),
                 Some(Message::Stop) => self.stop(),
@@ -143,9 +155,11 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
                 Some(Message::Child) => self.reap_orphans(),
                 None => {}
             }
-            if self.is_over(Instant::now()) {
-                return self.running().map(|task| task.process.name.clone()).collect();
-            }
+        }
+        let name = |task: &Task| task.process.name.clone();
+        Outcome {
+            left: self.running().map(name).collect(),
+            gave_up: self.tasks.iter().filter(|task| task.gave_up).map(name).collect(),
         }
     }
 
@@ -183,9 +197,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
                     self.start(index);
                 }
             }
-            return false;
         }
-        self.running().next().is_none()
+        self.tasks.iter().all(|task| matches!(task.state, State::Idle))
     }
 
     fn start(&mut self, index: usize) {
@@ -207,7 +220,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             }
             Err(error) => {
                 self.tell(index, Change::CannotStart(error));
-                self.wait_to_restart(index, Duration::ZERO);
+                self.after_run(index, Duration::ZERO, true);
             }
         }
     }
@@ -230,18 +243,29 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             Phase::Stopping { .. } => Change::Stopped(run),
             Phase::Killing { .. } => Change::Killed(run),
         };
+        let has_failed = !matches!(change, Change::Exited(_));
         self.tell(index, change);
         if let Phase::Running { .. } = self.phase {
-            self.wait_to_restart(index, run.uptime);
+            self.after_run(index, run.uptime, has_failed);
         }
     }
 
-    fn wait_to_restart(&mut self, index: usize, uptime: Duration) {
+    /// Decides what follows a run that was not stopped: a wait before the next start, or nothing.
+    fn after_run(&mut self, index: usize, uptime: Duration, has_failed: bool) {
+        let Settings { on_failure, backoff: Policy { max_restarts, .. }, .. } = self.settings;
         let task = &mut self.tasks[index];
-        let delay = task.backoff.after_run(uptime);
-        task.state = State::Waiting { until: Instant::now().checked_add(delay) };
-        let restarts = task.restarts;
-        self.tell(index, Change::BackOff { delay, restarts });
+        task.state = State::Idle;
+        if on_failure && !has_failed {
+            return;
+        }
+        let change = if let Some(delay) = task.backoff.after_run(uptime) {
+            task.state = State::Waiting { until: Instant::now().checked_add(delay) };
+            Change::BackOff { delay, restarts: task.restarts, has_failed }
+        } else {
+            task.gave_up = true;
+            Change::GaveUp { max_restarts: max_restarts.unwrap_or_default() }
+        };
+        self.tell(index, change);
     }
 
     /// Asks all processes to end.

@@ -3,21 +3,26 @@
 use super::super::backoff::Policy;
 use super::super::change::{Cause, Change};
 use super::super::command::{Command, name_all};
-use super::{Message, Settings, Supervisor};
+use super::{Message, Outcome, Settings, Supervisor};
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A time longer than any run takes that needs no stop.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const SETTINGS: Settings = Settings {
     backoff: Policy {
         first: Duration::from_millis(1),
         max: Duration::from_millis(4),
         reset_after: Duration::MAX,
+        max_restarts: None,
     },
     grace: Duration::from_secs(3600),
     same_request: Duration::ZERO,
     stop_after: None,
     panic_after: None,
+    on_failure: false,
     output: false,
     tied: false,
 };
@@ -26,6 +31,7 @@ const SETTINGS: Settings = Settings {
 ///
 /// A restart that was due may still come before the stop.
 fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> String {
+    let started = Instant::now();
     let mut changes = Vec::new();
     let stop = OnceCell::new();
     let processes = name_all(vec![Command::split(command).unwrap()]);
@@ -43,12 +49,14 @@ fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> boo
             Change::Failed(_, Cause::Signal(signal)) => format!("signal {signal}"),
             Change::CannotStart(error) => format!("cannot start: {:?}", error.kind()),
             Change::BackOff { delay, .. } => format!("wait {}", delay.as_millis()),
+            Change::GaveUp { max_restarts } => format!("gave up {max_restarts}"),
             Change::Stopped(_) => "stopped".to_owned(),
             Change::Killed(_) => "killed".to_owned(),
         });
     });
     stop.set(supervisor.outbox()).expect("set once");
-    assert_eq!(supervisor.run(), Vec::<String>::new());
+    assert_eq!(supervisor.run().left, Vec::<String>::new());
+    assert!(started.elapsed() < PATIENCE, "it did not end");
     changes.join(", ")
 }
 
@@ -122,7 +130,7 @@ fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
             // Both come before the end of the command.
             supervisor.outbox().send(message).expect("the supervisor is alive");
         }
-        assert_eq!(supervisor.run(), Vec::<String>::new());
+        assert_eq!(supervisor.run(), Outcome::default());
         assert!(last.starts_with(end), "{messages:?}: {last}");
     }
 }
@@ -146,4 +154,50 @@ fn a_panic_leaves_no_command_behind() {
     assert!(catch_unwind(AssertUnwindSafe(|| supervisor.run())).is_err());
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid.unwrap()).unwrap()).unwrap();
     assert_eq!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
+}
+
+fn with_limit(max_restarts: u64) -> Settings {
+    let backoff = Policy { max_restarts: Some(max_restarts), ..SETTINGS.backoff };
+    Settings { backoff, stop_after: Some(PATIENCE), ..SETTINGS }
+}
+
+#[test]
+fn gives_up_after_the_last_restart_that_is_allowed() {
+    for (command, end) in
+        [("false", "code 1"), ("true", "exited"), ("/nowhere/to/be/found", "cannot start: NotFound")]
+    {
+        // A command that cannot be started has no start to report.
+        let run_of = |number| {
+            if end.starts_with("cannot") { end.to_owned() } else { format!("started {number}, {end}") }
+        };
+        let [first, second, third] = [0, 1, 2].map(run_of);
+        assert_eq!(
+            run(command, with_limit(2), |_| false),
+            format!("created, {first}, wait 1, {second}, wait 2, {third}, gave up 2")
+        );
+        assert_eq!(run(command, with_limit(0), |_| false), format!("created, {first}, gave up 0"));
+    }
+}
+
+#[test]
+fn a_command_that_ended_well_is_not_restarted_on_failure_only() {
+    let settings = Settings { on_failure: true, stop_after: Some(PATIENCE), ..SETTINGS };
+    assert_eq!(run("true", settings, |_| false), "created, started 0, exited");
+    assert_begins(&run("false", settings, waits_for(1)), "created, started 0, code 1, wait 1");
+    assert_begins(&run("sh -c 'kill $$'", settings, waits_for(1)), "created, started 0, signal 15, wait 1");
+}
+
+#[test]
+fn the_others_run_on_after_one_was_given_up() {
+    let processes = ["false", "sh -c 'sleep 0.2; exit 3'"].map(|text| Command::split(text).unwrap());
+    let mut gave_up = Vec::new();
+    let supervisor = Supervisor::new(name_all(processes.to_vec()), with_limit(1), |process, change| {
+        if let Change::GaveUp { .. } = change {
+            gave_up.push(process.name.clone());
+        }
+    });
+    let outcome = supervisor.run();
+    let names = ["false", "sh"].map(str::to_owned).to_vec();
+    assert_eq!(outcome, Outcome { left: Vec::new(), gave_up: names.clone() });
+    assert_eq!(gave_up, names);
 }
