@@ -1,5 +1,6 @@
 //! The options of `supervise`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
     pub(crate) grace: Duration,
+    /// Set a variable in the environment of each COMMAND. May be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Run each COMMAND in this folder
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(folder))]
+    pub(crate) chdir: Option<PathBuf>,
     /// Run each COMMAND with `sh -c`
     #[arg(long)]
     pub(crate) shell: bool,
@@ -76,6 +83,21 @@ pub(crate) struct Args {
     pub(crate) color: ColorArgs,
 }
 
+/// Reads `NAME=VALUE`. The value may be empty, and may hold further `=`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("--env must be NAME=VALUE, such as PORT=8080, got {}", quoted(text))),
+    }
+}
+
+fn folder(path: OsString) -> Result<PathBuf, String> {
+    if path.is_empty() {
+        return Err("--chdir needs a folder, as in --chdir /srv/app".to_owned());
+    }
+    Ok(path.into())
+}
+
 fn keep(text: &str) -> Result<Duration, String> {
     duration::parse_positive("--keep", text).map_err(|_| {
         format!("--keep must be a duration of more than 0s, such as 12h or 30d, got {}", quoted(text))
@@ -97,6 +119,10 @@ On Linux supervise also kills, at its end, each process that left its group
 (setsid), even if KILL ends supervise itself. On other systems such a process
 keeps running, and so do the commands if KILL ends supervise.
 
+The commands inherit the environment of supervise, except for what --env sets.
+With --chdir, a program that is named by a relative path, such as ./server, is
+looked up in that folder. --store stays relative to the folder of supervise.
+
 With --on-failure or --max-restarts, supervise ends when no command is left to
 be restarted. The limit also counts restarts after exit code 0. When supervise
 gives up on a command, the others keep running, and the last lines on stderr
@@ -105,6 +131,7 @@ name that command.
 Examples:
   eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
   eventcast supervise --shell --grace 10s 'exec ./server >>server.log'
+  eventcast supervise --chdir /srv/app --env PORT=8080 ./server
   eventcast supervise --store events.db --keep 90d -- ./server
   eventcast supervise --on-failure --max-restarts 5 './import today.csv'
 
@@ -135,7 +162,7 @@ mod tests {
         assert_eq!(args.reset_after, Duration::from_secs(10));
         assert_eq!(args.grace, Duration::from_secs(2));
         assert_eq!(args.keep, Duration::from_secs(30 * 24 * 3600));
-        assert_eq!(args.max_restarts, None);
+        assert_eq!((args.max_restarts, args.chdir, args.env.len()), (None, None, 0));
         assert!(!args.on_failure);
         assert!(!args.json && !args.shows_arguments && !args.quiet && !args.no_output && !args.shell);
     }
@@ -146,6 +173,14 @@ mod tests {
         assert_eq!(args.stop_after, Some(Duration::from_secs(5)));
         assert!(args.json);
         assert_eq!(args.commands, ["a", "b", "--for"]);
+    }
+
+    #[test]
+    fn each_variable_counts_and_is_split_at_the_first_sign() {
+        let args = parse(&["--env", "A=1", "x", "--env=B=c=d", "--env", "EMPTY="]);
+        let variables = [("A", "1"), ("B", "c=d"), ("EMPTY", "")];
+        assert_eq!(args.env, variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(args.commands, ["x"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Commands: from the text to the program with its arguments, and to the name in events.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use eventcast::escape::needs_escape;
 
@@ -18,6 +19,10 @@ pub(crate) struct Command {
     /// The text as the user wrote it. It is shown only when asked for, because arguments may hold
     /// secrets.
     pub(crate) text: String,
+    /// The variables that are added to the environment. The last one of a name counts.
+    pub(crate) env: Vec<(String, String)>,
+    /// The folder to run in, or `None` for the current folder of this process.
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// A command under supervision, and the name that events use for it.
@@ -52,7 +57,7 @@ impl Command {
             Some(program) if program.is_empty() => {
                 Err(format!("the command {} begins with an empty word: name a program to run", quoted(text)))
             }
-            Some(program) => Ok(Self { program, args: words.collect(), text: text.to_owned() }),
+            Some(program) => Ok(Self::new(program, words.collect(), text)),
         }
     }
 
@@ -61,12 +66,18 @@ impl Command {
         if text.trim().is_empty() {
             return Err(format!("the command {} is empty: name a program to run", quoted(text)));
         }
-        Ok(Self {
-            program: "sh".to_owned(),
-            args: vec!["-c".to_owned(), text.to_owned()],
-            text: text.to_owned(),
-        })
+        Ok(Self::new("sh".to_owned(), vec!["-c".to_owned(), text.to_owned()], text))
     }
+
+    fn new(program: String, args: Vec<String>, text: &str) -> Self {
+        Self { program, args, text: text.to_owned(), env: Vec::new(), dir: None }
+    }
+}
+
+/// Returns why no command can run in this folder, if none can.
+pub(crate) fn check_folder(dir: &Path) -> io::Result<()> {
+    // The dot is found only in a folder that may be entered.
+    fs::metadata(dir.join(".")).map(|_| ())
 }
 
 /// Names each command. Two commands of the same program become `sleep` and `sleep-2`.

@@ -30,7 +30,7 @@ use crate::support::color::paint_line;
 use crate::support::number::counted;
 use crate::support::output::{complain, say};
 use crate::support::store::check_feature;
-use crate::support::text::harmless_json;
+use crate::support::text::{harmless_json, quoted};
 use accounting::Accounting;
 use backoff::Policy;
 use command::Command;
@@ -73,8 +73,18 @@ fn commands(args: &Args) -> Result<Vec<Command>, String> {
                 .to_owned(),
         );
     }
+    if let Some(dir) = &args.chdir {
+        command::check_folder(dir).map_err(|error| {
+            let dir = quoted(&dir.to_string_lossy());
+            format!("--chdir must be a folder, got {dir}: {error}: make the folder, or name another one")
+        })?;
+    }
     let read = if args.shell { Command::shell } else { Command::split };
-    args.commands.iter().map(|text| read(text)).collect()
+    let commands = args
+        .commands
+        .iter()
+        .map(|text| Ok(Command { env: args.env.clone(), dir: args.chdir.clone(), ..read(text)? }));
+    commands.collect()
 }
 
 /// Supervises to the end, and prints what was recorded. Returns the exit status.

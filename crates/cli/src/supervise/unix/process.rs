@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::command::Command;
+use super::command::{Command, check_folder};
 use super::system;
 
 /// The leader of a process group, and everything that it starts and that stays in the group.
@@ -31,6 +31,17 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     program.spawn()
 }
 
+/// Returns the error of a start. If the cause is the folder, the error names the folder, because
+/// otherwise it looks as if the program were missing.
+fn explained(error: io::Error, command: &Command) -> io::Error {
+    match command.dir.as_deref().map(|dir| (dir, check_folder(dir))) {
+        Some((dir, Err(cause))) => {
+            io::Error::new(cause.kind(), format!("cannot enter {}: {cause}", dir.display()))
+        }
+        _ => error,
+    }
+}
+
 impl Group {
     /// Starts a command without input. Its output goes to our stderr or nowhere.
     ///
@@ -39,8 +50,13 @@ impl Group {
         let prepare = |program: &mut Spawn| {
             let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
             program.stdout(sink()).stderr(sink()).process_group(0);
+            program.envs(command.env.iter().map(|(name, value)| (name, value)));
+            if let Some(dir) = &command.dir {
+                program.current_dir(dir);
+            }
         };
-        let leader = if tied { system::spawn(command, prepare)? } else { spawn(command, prepare)? };
+        let leader = if tied { system::spawn(command, prepare) } else { spawn(command, prepare) };
+        let leader = leader.map_err(|error| explained(error, command))?;
         let pid = Pid::from_child(&leader);
         Ok(Self { leader, pid, reaped: false })
     }

@@ -2,6 +2,7 @@
 //! process behind.
 #![cfg(unix)]
 
+mod environment;
 mod restarts;
 #[cfg(feature = "sqlite-system")]
 mod store;
@@ -153,6 +154,14 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
             &["--keep", "30", "true"],
             "--keep must be a duration of more than 0s, such as 12h or 30d, got '30'",
         ),
+        (&["--env", "PORT", "true"], "--env must be NAME=VALUE, such as PORT=8080, got 'PORT'"),
+        (&["--env", "=80", "true"], "--env must be NAME=VALUE, such as PORT=8080, got '=80'"),
+        (&["--chdir", "", "true"], "--chdir needs a folder"),
+        (
+            &["--chdir", "/no/\u{1b}where", "true"],
+            r"--chdir must be a folder, got '/no/\u{1b}where': No such file or directory",
+        ),
+        (&["--chdir", "/dev/null", "true"], "--chdir must be a folder, got '/dev/null': Not a directory"),
         (&["--max-restarts", "-1", "true"], "--max-restarts must be a number from 0 to 1000000, got '-1'"),
         (
             &["--max-restarts", "1", "--reset-after", "0s", "true"],
@@ -160,7 +169,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
         ),
         (&["echo 'open"][..], "a quote that is not closed"),
     ] {
-        let ended = start(args).end();
+        let ended = start(&[&["--for", "1m"], args].concat()).end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
         assert!(ended.stderr[0].contains(part), "{:?}", ended.stderr);
         assert!(ended.stderr.last().unwrap().contains("--help"), "{:?}", ended.stderr);
