@@ -44,7 +44,7 @@ fn warnings_and_failures_have_colors_on_a_terminal_alone() {
 
 #[test]
 fn the_log_has_the_colors_of_stderr() {
-    let args = ["supervise", "--for", "200ms", "false"];
+    let args = ["supervise", "--for", "1m", "--max-restarts", "0", "false"];
     let plain = run(&args);
     assert!(plain.stderr.contains("Z  Warning  Failed  process/false  "), "{}", plain.stderr);
     let colored = run(&[&args[..], &["--color", "always"]].concat());
