@@ -61,6 +61,7 @@ pub(super) mod tests {
     use super::super::load::Load;
     use super::super::reader::{Account, Reported, Seen, Watcher, histogram};
     use super::super::run::{Outcome, Published, Settings};
+    use super::super::seeds::Seeds;
     use super::super::times::Times;
     use super::{faults, sums};
     use eventcast::OverflowPolicy;
@@ -86,7 +87,14 @@ pub(super) mod tests {
         let reported = Reported { lost: 6, first: Some((4, DropReason::Incoming)) };
         let load = Load { rate: 13, burst: 0, every: time };
         Outcome {
-            settings: Settings { load, watchers: vec![watcher], length: time, grace: time, incoming: 1 },
+            settings: Settings {
+                load,
+                watchers: vec![watcher],
+                length: time,
+                grace: time,
+                incoming: 1,
+                seeds: Seeds { first: 1, count: 1 },
+            },
             interrupted: false,
             complete: true,
             published: Published {
@@ -95,6 +103,7 @@ pub(super) mod tests {
                 asked: 13,
                 accepted: 10,
                 refused: 3,
+                refused_in_a_row: 2,
                 planned: time,
                 took: time,
                 late: histogram(),

@@ -10,6 +10,7 @@ use super::group::{self, Group, MAX_QUEUE};
 use super::help;
 use super::load::Load;
 use super::run::Settings;
+use super::seeds::{MAX_SEEDS, Seeds};
 use super::sweep::{MAX_POINTS, Sweep};
 use super::times::Times;
 use crate::support::duration;
@@ -84,6 +85,11 @@ struct WatcherArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
     #[arg(value_parser = |text: &str| number::parse("--seed", 0..=u64::MAX, text))]
     seed: u64,
+    /// Seeds for which the length is computed, from --seed on, 1 to 1000. The answer is the largest
+    /// length [default: 99 if a handler's time is random, and fewer if the runs are very long].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number::parse("--seeds", 1..=MAX_SEEDS, text))]
+    seeds: Option<u64>,
     /// Time that the watchers have at the end for the queued events.
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
@@ -142,9 +148,14 @@ impl Args {
         };
         // In a sweep, this is the length of each run.
         let usual_length = Duration::from_secs(if sweep.is_some() { 1 } else { 6 });
+        let length = load.length.unwrap_or(usual_length);
+        let runs = sweep.map_or(1, |sweep| sweep.values().len());
+        let events = load.load().events(length) * runs as u128;
+        let of_groups = group::watchers(&groups, &common, watchers.seed)?;
         let settings = Settings {
-            watchers: group::watchers(&groups, &common, watchers.seed)?,
-            length: load.length.unwrap_or(usual_length),
+            seeds: Seeds::new(watchers.seed, watchers.seeds, &of_groups, events),
+            watchers: of_groups,
+            length,
             grace: watchers.grace,
             incoming: load.incoming as usize,
             load: load.load(),

@@ -107,7 +107,8 @@ mod tests {
         let point = |value: &u64| {
             let utilisation = *value as f64 / 1000.0;
             let enough = Enough::Held(1);
-            let finding = Finding { lost: 6, lost_percent: 60.0, utilisation, first: None, enough };
+            let finding =
+                Finding { lost: 6, lost_percent: 60.0, utilisation, first: None, enough, spread: None };
             let mut outcome = outcome();
             outcome.accounts[0].seen.latency.record(5_000_000).unwrap();
             Point { value: *value, outcome, findings: vec![finding] }

@@ -7,7 +7,8 @@ use eventcast::OverflowPolicy;
 use eventcast::stats::DropReason;
 
 use super::reader::{Account, Watcher};
-use super::run::{Published, percent};
+use super::run::{Outcome, Published, percent};
+use super::seeds::{Seeds, Spread};
 use super::shadow::{Rush, Shadow, shadow};
 use crate::support::number::grouped;
 
@@ -20,6 +21,8 @@ pub(crate) struct Finding {
     pub(crate) utilisation: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
+    /// The lengths with several seeds, if the handler's time is random.
+    pub(crate) spread: Option<Spread>,
 }
 
 pub(crate) struct FirstLoss {
@@ -71,7 +74,31 @@ impl Enough {
 }
 
 impl Finding {
-    pub(crate) fn new(watcher: &Watcher, account: &Account, published: &Published) -> Self {
+    /// Returns the findings about the watchers of a run, in their order.
+    pub(crate) fn all(outcome: &Outcome) -> Vec<Self> {
+        let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
+        let seeds = outcome.settings.seeds;
+        each.map(|(watcher, account)| Self::new(watcher, account, &outcome.published, seeds)).collect()
+    }
+
+    /// Returns the length that would have been enough with each of the seeds, in events.
+    pub(crate) fn queue(&self) -> u64 {
+        self.enough.events().max(self.spread.map_or(0, |spread| spread.most))
+    }
+
+    /// Returns the basis of this length, for machines.
+    pub(crate) fn basis(&self) -> &'static str {
+        if self.queue() > self.enough.events() { "seeds" } else { self.enough.basis() }
+    }
+
+    /// Returns whether the watcher lost nothing, and would lose nothing with any of the seeds.
+    pub(crate) fn is_whole(&self, watcher: &Watcher) -> bool {
+        let is_long_enough = |spread: Spread| spread.most <= watcher.queue as u64;
+        let keeps_all = watcher.policy == OverflowPolicy::Wait;
+        self.lost == 0 && (keeps_all || self.spread.is_none_or(is_long_enough))
+    }
+
+    fn new(watcher: &Watcher, account: &Account, published: &Published, seeds: Seeds) -> Self {
         let dropped = &account.stats.dropped;
         let lost = dropped.incoming + dropped.oldest + dropped.timed_out;
         let wanted = account.reported.first.map(|(number, _)| number);
@@ -101,7 +128,13 @@ impl Finding {
                 why: why(watcher, account, rush),
             })
         });
-        Self { lost, lost_percent: percent(lost, account.stats.offered), utilisation, first, enough }
+        let lost_percent = percent(lost, account.stats.offered);
+        let spread = match enough {
+            // No length is enough, with whatever seed.
+            Enough::Grows(_) => None,
+            _ => Spread::of(watcher, &published.times, seeds),
+        };
+        Self { lost, lost_percent, utilisation, first, enough, spread }
     }
 }
 
@@ -156,12 +189,14 @@ pub(crate) fn millis(time: Duration) -> String {
 mod tests {
     use super::super::reader::{Account, Reported, Seen, Watcher, histogram};
     use super::super::run::Published;
+    use super::super::seeds::Seeds;
     use super::super::times::Times;
     use super::{Enough, Finding, millis};
     use eventcast::OverflowPolicy;
     use eventcast::stats::{DropReason, WatcherStats};
     use std::time::Duration;
 
+    const ONE: Seeds = Seeds { first: 1, count: 1 };
     const MS: Duration = Duration::from_millis(1);
 
     fn watcher(queue: usize, policy: OverflowPolicy) -> Watcher {
@@ -178,6 +213,7 @@ mod tests {
             asked: 200,
             accepted: 200,
             refused: 0,
+            refused_in_a_row: 0,
             planned,
             took,
             late,
@@ -198,6 +234,7 @@ mod tests {
             &watcher(60, OverflowPolicy::DropIncoming),
             &account(40, Some(160), 60),
             &published(),
+            ONE,
         );
         assert_eq!((finding.lost, finding.enough), (40, Enough::Computed(100)));
         assert!((finding.utilisation - 0.1).abs() < 1e-9 && (finding.lost_percent - 20.0).abs() < 1e-9);
@@ -212,7 +249,7 @@ mod tests {
     fn a_loss_that_the_times_do_not_explain_is_put_down_to_the_machine() {
         let mut account = account(1, Some(199), 120);
         account.seen.late.record(30_000_000).unwrap();
-        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published());
+        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published(), ONE);
         let why = finding.first.unwrap().why;
         assert!(
             why.starts_with(
@@ -223,14 +260,14 @@ mod tests {
         assert!(why.contains("by up to 30.0 ms"), "{why}");
         assert_eq!(finding.enough, Enough::AtLeast(121));
         account.seen.longest = 30;
-        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published());
+        let finding = Finding::new(&watcher(120, OverflowPolicy::DropIncoming), &account, &published(), ONE);
         assert_eq!(finding.enough, Enough::AtLeast(150));
     }
 
     #[test]
     fn without_a_loss_the_fullest_is_enough() {
         let find = |queue, policy, high| {
-            Finding::new(&watcher(queue, policy), &account(0, None, high), &published())
+            Finding::new(&watcher(queue, policy), &account(0, None, high), &published(), ONE)
         };
         assert_eq!(find(120, OverflowPolicy::DropIncoming, 101).enough, Enough::Held(101));
         assert_eq!(find(120, OverflowPolicy::Wait, 101).enough, Enough::Held(101));
@@ -241,12 +278,12 @@ mod tests {
     #[test]
     fn too_slow_a_handler_outgrows_every_queue() {
         let slow = Watcher { times: Times::Fixed(MS * 15), ..watcher(60, OverflowPolicy::DropIncoming) };
-        let finding = Finding::new(&slow, &account(40, Some(60), 60), &published());
+        let finding = Finding::new(&slow, &account(40, Some(60), 60), &published(), ONE);
         assert_eq!(finding.enough, Enough::Grows(134));
         assert!((finding.utilisation - 1.5).abs() < 1e-9);
         let mut gave_up = account(0, None, 60);
         gave_up.stats.dropped.abandoned = 140;
-        assert_eq!(Finding::new(&slow, &gave_up, &published()).enough, Enough::Grows(60));
+        assert_eq!(Finding::new(&slow, &gave_up, &published(), ONE).enough, Enough::Grows(60));
     }
 
     #[test]

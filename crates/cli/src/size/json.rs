@@ -8,7 +8,9 @@ use super::accounting;
 use super::finding::Finding;
 use super::learn;
 use super::reader::{Account, Watcher};
+use super::refusal::Refusal;
 use super::run::Outcome;
+use super::seeds::Spread;
 use super::warnings;
 
 pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
@@ -36,6 +38,7 @@ pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
             "rate": published.rate(),
             "lateUs": quantiles(&published.late),
         },
+        "bus": bus(Refusal::of(outcome).as_ref(), settings.incoming),
         "interrupted": outcome.interrupted,
         "complete": outcome.complete,
         "addsUp": faults.is_empty(),
@@ -43,6 +46,27 @@ pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
         "watchers": watchers,
         "warnings": warnings::warnings(outcome).into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
         "learned": learn::learned(outcome, findings),
+    })
+}
+
+/// Returns the part about the bus's own queue, of this length.
+pub(crate) fn bus(refusal: Option<&Refusal>, incoming: usize) -> Value {
+    json!({
+        "queue": incoming,
+        "refused": refusal.map_or(0, |refusal| refusal.refused),
+        "refusedPercent": refusal.map_or(0.0, Refusal::percent),
+        "enough": refusal.map(|refusal| json!({"queue": refusal.at_least, "basis": "atLeast"})),
+    })
+}
+
+fn seeds(spread: Spread) -> Value {
+    json!({
+        "count": spread.count,
+        "least": spread.least,
+        "median": spread.median,
+        "most": spread.most,
+        "mostSeed": spread.most_seed,
+        "oneMoreIn": spread.one_in(),
     })
 }
 
@@ -87,7 +111,7 @@ fn one(watcher: &Watcher, account: &Account, finding: &Finding) -> Value {
         "latencyUs": quantiles(&seen.latency),
         "handlerLateUs": quantiles(&seen.late),
         "firstLoss": first,
-        "enough": {"queue": finding.enough.events(), "basis": finding.enough.basis()},
+        "enough": {"queue": finding.queue(), "basis": finding.basis(), "seeds": finding.spread.map(seeds)},
     })
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
             grouped(outcome.published.refused)
         ));
     }
-    if cases.iter().all(|case| case.finding.lost == 0) {
+    if outcome.published.refused == 0 && cases.iter().all(|case| case.finding.lost == 0) {
         let share = |case: &&Case| case.account.stats.high_water as f64 / case.watcher.queue as f64;
         if let Some(fullest) = cases.iter().max_by(|a, b| share(a).total_cmp(&share(b))) {
             sentences.push(format!(
@@ -164,7 +164,7 @@ fn cause(case: &Case) -> Option<String> {
     let Enough::Computed(enough) = case.finding.enough else { return None };
     Some(format!(
         "The handler of {} ({}) is idle {:.0} % of the time, and yet events were lost: while {} come \
-         within {}, it has time for {}, and the rest must fit into the queue. {} would have been enough.",
+         within {}, it has time for {}, and the rest must fit into the queue. For this run {} would have been enough.",
         case.name(),
         case.watcher.times,
         100.0 * (1.0 - case.finding.utilisation).max(0.0),

@@ -16,8 +16,10 @@ mod json;
 mod learn;
 mod load;
 mod reader;
+mod refusal;
 mod report;
 mod run;
+mod seeds;
 mod shadow;
 mod spend;
 mod sweep;
@@ -69,10 +71,8 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
 
 fn run_once(request: &Request, stop: &AtomicBool, progress: &Progress) -> Result<bool, Box<dyn Error>> {
     let outcome = run::run(&request.settings, stop, progress, "")?;
+    let findings = Finding::all(&outcome);
     progress.clear();
-    let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
-    let findings: Vec<Finding> =
-        each.map(|(watcher, account)| Finding::new(watcher, account, &outcome.published)).collect();
     say(&if request.json {
         format!("{}\n", json::run(&outcome, &findings))
     } else {

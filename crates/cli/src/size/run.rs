@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 
 use super::load::Load;
 use super::reader::{Account, Reader, Sample, Watcher, histogram};
+use super::seeds::Seeds;
 use super::spend::Floor;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) length: Duration,
     /// The time that the watchers have at the end for what waits for them.
     pub(crate) grace: Duration,
+    /// The seeds for which the lengths are computed. The run itself has the first one.
+    pub(crate) seeds: Seeds,
     /// The length of the bus's incoming queue, in events.
     pub(crate) incoming: usize,
 }
@@ -44,6 +47,8 @@ pub(crate) struct Published {
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
+    /// The largest number of consecutive events that the bus refused.
+    pub(crate) refused_in_a_row: u64,
     /// The time when the publisher began, in nanoseconds since the start of the clock that all
     /// parties share.
     pub(crate) begin: u64,
@@ -129,11 +134,13 @@ fn publish(
         asked: 0,
         accepted: 0,
         refused: 0,
+        refused_in_a_row: 0,
         planned: length,
         took: length,
         late: histogram(),
         times: Vec::with_capacity(settings.load.events(length) as usize),
     };
+    let mut row = 0;
     for due in settings.load.schedule(length) {
         let at = begin + due.at;
         let now = sleep_until(at, floor, stop);
@@ -146,9 +153,14 @@ fn publish(
             match publisher.try_publish(sample) {
                 Ok(()) => {
                     done.accepted += 1;
+                    row = 0;
                     done.times.push(sample.published);
                 }
-                Err(PublishError::Full(_)) => done.refused += 1,
+                Err(PublishError::Full(_)) => {
+                    done.refused += 1;
+                    row += 1;
+                    done.refused_in_a_row = done.refused_in_a_row.max(row);
+                }
                 Err(error) => return Err(error.to_string()),
             }
         }

@@ -12,6 +12,7 @@ use super::answer;
 use super::finding::Finding;
 use super::group::MAX_QUEUE;
 use super::json;
+use super::refusal::Refusal;
 use super::report::{at_quantile, name, wrapped};
 use super::run::{self, Outcome, Settings};
 use super::times::shown;
@@ -152,9 +153,7 @@ impl Sweep {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
-            let findings =
-                each.map(|(watcher, account)| Finding::new(watcher, account, &outcome.published)).collect();
+            let findings = Finding::all(&outcome);
             points.push(Point { value, outcome, findings });
         }
         Ok(points)
@@ -245,10 +244,12 @@ impl Sweep {
             Swept::Queue => json!(point.value),
             Swept::Handler => json!(point.value as f64 / 1000.0),
         };
+        let incoming = points.first().map_or(0, |point| point.outcome.settings.incoming);
         let each =
             |point: &Point| json!({"value": value(point), "run": json::run(&point.outcome, &point.findings)});
         json!({
             "sweep": self.swept.name(),
+            "bus": json::bus(Refusal::of_sweep(points).map(|(worst, _)| worst).as_ref(), incoming),
             "unit": match self.swept { Swept::Queue => "events", Swept::Handler => "us" },
             "interrupted": interrupted,
             "addsUp": faults(points).is_empty(),

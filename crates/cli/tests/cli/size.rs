@@ -145,16 +145,73 @@ fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
     told("warnings", "abandoned them (--grace)");
 }
 
+/// The dispatcher waits for the handler while more events are published than the bus's own queue
+/// holds.
+const REFUSED: [&str; 6] =
+    ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--handler=20ms"];
+
 #[test]
 fn a_bus_that_is_full_refuses_and_that_is_told() {
-    // The dispatcher waits for the handler while more events are published than the bus's own queue
-    // holds.
-    let args = ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--queue=1"];
-    let run = figures(&[&args[..], &["--handler=20ms", "--grace=0s"]].concat());
+    let run = figures(&[&REFUSED[..], &["--queue=1", "--grace=0s"]].concat());
     assert_adds_up(&run);
-    assert!(number(&run["publisher"]["refused"]) > 0, "{run:#}");
+    let (bus, refused) = (&run["bus"], number(&run["publisher"]["refused"]));
+    assert!(refused > 0, "{run:#}");
+    assert_eq!((number(&bus["queue"]), number(&bus["refused"])), (8, refused), "{bus}");
+    assert_eq!(bus["enough"]["basis"], "atLeast", "{bus}");
+    // An accepted event ends a row of refused ones, so the longest row has at least this share.
+    let row = refused.div_ceil(number(&run["publisher"]["accepted"]) + 1);
+    assert!((8 + row..=8 + refused).contains(&number(&bus["enough"]["queue"])), "{run:#}");
     assert!(run["warnings"].to_string().contains("its own queue of 8 was full"), "{run:#}");
     assert!(run["learned"].to_string().contains("and all watchers share the loss"), "{run:#}");
+    assert!(!run["learned"].to_string().contains("Nothing was lost"), "{run:#}");
+
+    let run = figures(&["--burst=10", "--every=1h", "--for=1ms", "--handler=1us"]);
+    assert_eq!((number(&run["bus"]["refused"]), &run["bus"]["enough"]), (0, &Value::Null), "{run:#}");
+}
+
+#[test]
+fn a_queue_of_the_bus_that_was_too_short_is_the_first_answer() {
+    let args = [&REFUSED[..], &["--queue=1", "--grace=0s"]].concat();
+    let text = lines_of(&args).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let (head, watcher) = text.split_once(" watcher: ").expect("an answer for the watcher");
+    let begins = "How long must the queue be, as far as this run can tell? --incoming: ";
+    assert!(head.starts_with(begins), "{head}");
+    assert!(head.contains(" or more would have been needed. The bus's own queue of 8 refused "), "{head}");
+    assert!(head.contains("The bus waited for 'watcher': lengthen that queue or --incoming first"), "{head}");
+    assert!(watcher.contains(" would have been enough for the accepted events. "), "{watcher}");
+
+    let sweep = [&REFUSED[..], &["--sweep=queue=1..2", "--points=2", "--grace=0s"]].concat();
+    let document = figures(&sweep);
+    let points = document["points"].as_array().expect("points").iter();
+    let worst = points.map(|point| number(&point["run"]["bus"]["refused"])).max().expect("two points");
+    assert_eq!((number(&document["bus"]["queue"]), number(&document["bus"]["refused"])), (8, worst));
+    let lines = lines_of(&sweep);
+    assert!(lines[1].starts_with("--incoming: "), "{lines:#?}");
+    assert!(lines[1..4].join(" ").contains("refused events in 2 of 2"), "{lines:#?}");
+}
+
+#[test]
+fn random_times_are_answered_for_several_seeds() {
+    // A single burst: with any seed few events can be handled before the last one is published.
+    let args = [&BURST[..], &["--queue=200", "--handler=exp:5ms", "--grace=0s"]].concat();
+    let run = figures(&[&args[..], &["--seed=4", "--seeds=7"]].concat());
+    let enough = &watcher(&run, "watcher")["enough"];
+    let seeds = &enough["seeds"];
+    let [least, median, most, seed] =
+        ["least", "median", "most", "mostSeed"].map(|name| number(&seeds[name]));
+    assert!(0 < least && least <= median && median <= most && most <= 200, "{enough}");
+    assert_eq!((number(&seeds["count"]), number(&seeds["oneMoreIn"])), (7, 8), "{enough}");
+    assert!((4..11).contains(&seed) && number(&enough["queue"]) >= most, "{enough}");
+
+    let lines = lines_of(&[&args[..], &["--seeds=7"]].concat());
+    let text = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(" would have been enough with each of 7 seeds. They need "), "{text}");
+    assert!(text.contains("about one run in 8 with yet another seed needs more"), "{text}");
+
+    let usual = figures(&args);
+    assert_eq!(number(&watcher(&usual, "watcher")["enough"]["seeds"]["count"]), 99, "{usual:#}");
+    let fixed = figures(&[&BURST[..], &["--handler=5ms", "--grace=0s", "--seeds=7"]].concat());
+    assert_eq!(watcher(&fixed, "watcher")["enough"]["seeds"], Value::Null, "{fixed:#}");
 }
 
 #[test]
@@ -272,9 +329,10 @@ fn every_name_for_machines_is_in_the_document() {
         .flat_map(|name| name.split('.'))
         .map(|name| name.trim_end_matches("[]"))
         .collect();
-    let args = ["--queue=20", "--handler=5ms", "--grace=0s", "--sweep=queue=1..2", "--points=2"];
+    let args = ["--handler=5ms", "--grace=0s", "--sweep=queue=1..2", "--points=2"];
     let mut found = BTreeSet::new();
     names(&figures(&[&BURST[..], &args].concat()), &mut found);
+    names(&figures(&["--burst=9", "--for=1ms", "--handler=exp:1us", "--queue=9"]), &mut found);
     assert!(found.len() > 50, "{found:?}");
     for name in found {
         assert!(documented.contains(name.as_str()), "docs/performance.md does not tell of {name}");
@@ -364,6 +422,7 @@ fn says_what_is_wrong_and_what_is_allowed() {
         (&["--sweep=queue=1..9", "--output=-"], "--output must be a file, got '-': the table goes to stdout"),
         (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
         (&["--seed=-1"], "--seed must be a number from 0 to"),
+        (&["--seeds=0"], "--seeds must be a number from 1 to 1000, got '0'"),
     ] {
         let ended = output::run(&[&["size"], args].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ended.stderr);
@@ -409,6 +468,9 @@ fn the_help_fits_and_ends_with_examples() {
         for line in help.stdout.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
+        // The text after the options is wrapped here, and not by the parser.
+        let after = help.stdout.split_once("\nA SPEC is").expect("the text after the options").1;
+        assert!(after.lines().all(|line| line.len() <= 80), "{after}");
         let examples = help.stdout.split_once("\nExamples:\n").expect("examples").1;
         assert!(examples.lines().count() >= 3, "{examples}");
         assert!(examples.lines().all(|line| line.starts_with("  eventcast size")), "{examples}");

@@ -1,0 +1,84 @@
+//! The events that the bus refused because its own queue was full. No watcher was offered them, so
+//! this answer comes before the answers for the watchers.
+
+use super::finding::{Enough, Finding};
+use super::run::{Outcome, percent};
+use super::sweep::Point;
+use crate::support::number::grouped;
+use crate::support::text::quoted;
+
+/// The refused events of a run, or of the run of a sweep that refused the largest share.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    /// The length of the bus's own queue, in events.
+    pub(super) incoming: u64,
+    pub(super) refused: u64,
+    pub(super) accepted: u64,
+    /// The smallest length that can have been enough: the full queue, and the longest row of events
+    /// that found it full. The bus took nothing out of it during such a row.
+    pub(super) at_least: u64,
+}
+
+impl Refusal {
+    /// Returns `None` if the bus refused nothing.
+    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
+        let (published, incoming) = (&outcome.published, outcome.settings.incoming as u64);
+        (published.refused > 0).then(|| Self {
+            incoming,
+            refused: published.refused,
+            accepted: published.accepted,
+            at_least: incoming + published.refused_in_a_row.max(1),
+        })
+    }
+
+    /// Returns the largest share of the runs, and the number of runs with a refused event.
+    pub(super) fn of_sweep(points: &[Point]) -> Option<(Self, usize)> {
+        let refusals: Vec<Self> = points.iter().filter_map(|point| Self::of(&point.outcome)).collect();
+        let (runs, at_least) = (refusals.len(), refusals.iter().map(|refusal| refusal.at_least).max()?);
+        let worst = refusals.into_iter().max_by(|a, b| a.percent().total_cmp(&b.percent()))?;
+        Some((Self { at_least, ..worst }, runs))
+    }
+
+    pub(super) fn percent(&self) -> f64 {
+        percent(self.refused, self.refused + self.accepted)
+    }
+
+    /// Returns the answer of a run, such as
+    /// `--incoming: 99 or more would have been needed. The bus's own queue of 10 refused 89.00 % ..`.
+    pub(super) fn answer(&self, outcome: &Outcome, findings: &[Finding]) -> String {
+        let each = outcome.settings.watchers.iter().zip(findings);
+        let mut waited = each.filter(|(_, finding)| matches!(finding.enough, Enough::Waited(_)));
+        let advice = match waited.next() {
+            Some((watcher, _)) => format!(
+                "The bus waited for {}: lengthen that queue or --incoming first. The",
+                quoted(&watcher.name)
+            ),
+            None => "Lengthen it first: the".to_owned(),
+        };
+        format!(
+            "{} refused {:.2} % of the events, and offered them to no watcher. {advice} lengths below are for \
+             the {} events that the bus accepted.",
+            self.begin(),
+            self.percent(),
+            grouped(self.accepted)
+        )
+    }
+
+    /// Returns the answer of a sweep in which so many runs refused events.
+    pub(super) fn answer_of_sweep(&self, refusing: usize, runs: usize) -> String {
+        format!(
+            "{} refused events in {refusing} of {runs} runs, up to {:.2} % of them, and offered them to no \
+             watcher. Lengthen it first: the answers below are for the events that the bus accepted.",
+            self.begin(),
+            self.percent(),
+        )
+    }
+
+    fn begin(&self) -> String {
+        format!(
+            "--incoming: {} or more would have been needed. The bus's own queue of {}",
+            grouped(self.at_least),
+            grouped(self.incoming)
+        )
+    }
+}
