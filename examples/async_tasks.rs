@@ -48,8 +48,14 @@ async fn publish_as_a_task(publisher: Publisher<u64>, mut stop: watch::Receiver<
     unreachable!("the numbers end after the program");
 }
 
-async fn publish_for_a_second(out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "publishing for a second, or until Ctrl-C")?;
+/// Prints the text. A reader that has read enough, as in `| head -1`, is no error.
+fn show(text: &str) -> io::Result<()> {
+    let shown = io::stdout().write_all(text.as_bytes());
+    shown.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+}
+
+async fn publish_for_a_second() -> io::Result<()> {
+    show("publishing for a second, or until Ctrl-C\n")?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     Ok(())
 }
@@ -92,11 +98,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let thread = spawn_blocking(move || publish_on_a_thread(&publisher, &end));
     let task = tokio::spawn(publish_as_a_task(bus.publisher(), stopped));
 
-    let mut out = io::stdout().lock();
     let why = tokio::select! {
         biased;
         done = tokio::signal::ctrl_c() => done.map(|()| "Ctrl-C")?,
-        done = publish_for_a_second(&mut out) => done.map(|()| "the clock")?,
+        done = publish_for_a_second() => done.map(|()| "the clock")?,
     };
     // From front to back: the publishers stop, the bus offers what it has accepted, and the readers
     // read to their end.
@@ -107,11 +112,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     runner.await?;
     let handled = handled.load(Ordering::Relaxed);
 
-    writeln!(out, "stopped by {why}")?;
-    writeln!(out, "published by a thread and a task: {published}")?;
-    writeln!(out, "read from a stream: {}, in batches: {}, by a handler: {handled}", read.0, read.1)?;
     assert!(report.complete && report.bus.accepted == published);
     assert_eq!((read, handled), ((published, published), published));
-    writeln!(out, "nothing was lost")?;
-    Ok(())
+    show(&format!("stopped by {why}\npublished by a thread and a task: {published}\n"))?;
+    show(&format!("read from a stream: {}, in batches: {}, by a handler: {handled}\n", read.0, read.1))?;
+    Ok(show("nothing was lost\n")?)
 }

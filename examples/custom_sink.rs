@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -77,15 +76,14 @@ impl AsyncEventSink for StoreSink {
         self.send(event, true).await
     }
 
-    /// Replaces the whole event. A recording calls this for a repeat. The store must not create an
-    /// event that it does not have.
+    /// Replaces the whole event, for a repeat. The store must not create an event here.
     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.send(event, false).await
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Arc::new(Client { requests: Mutex::default() });
     let events = EventBroadcaster::builder()
         .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
@@ -111,10 +109,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let report = events.shutdown_async(Duration::from_secs(30)).await;
     let stats = recording.stats();
     assert!(report.complete && stats.handled() == report.bus.accepted);
-    let mut out = io::stdout().lock();
-    for event in client.requests.lock().unwrap_or_else(PoisonError::into_inner).1.values() {
-        writeln!(out, "{} x {} {}: {}", event.count, event.involved_object, event.reason, event.message)?;
+    let row = |e: &Event| format!("{} x {} {}: {}\n", e.count, e.involved_object, e.reason, e.message);
+    let stored = client.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = stored.1.values().map(row).collect::<String>() + &format!("{stats:#}\n");
+    // A reader that has read enough, as in `| head -1`, is no error.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
-    writeln!(out, "{stats}")?;
-    Ok(())
 }

@@ -76,16 +76,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sent = meter.join().map_err(|_| "the meter panicked")??;
     let written = journal.join().map_err(|_| "the journal panicked")?;
     let (shown, newest, missed) = view.join().map_err(|_| "the view panicked")?;
-    let mut out = io::stdout().lock();
-    writeln!(out, "meter: {sent} sent; socket: {received} received, {refused} of them refused by the bus")?;
-    writeln!(
-        out,
-        "journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}"
-    )?;
-    writeln!(out, "{report}")?;
     assert!(report.complete);
     assert_eq!((written, shown + missed), (received - refused, received - refused));
-    Ok(())
+    let text = format!(
+        "meter: {sent} sent; socket: {received} received, {refused} of them refused by the bus\n\
+         journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}\n\
+         {report:#}\n"
+    );
+    // A reader that has read enough, as in `| head -1`, is no error.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Sends numbered ticks in bursts for the time `RUN`. Returns how many it sent.

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -88,18 +89,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     jobs.run(20..30)?;
     let report = jobs.bus.shutdown();
 
-    let mut out = io::stdout().lock();
-    writeln!(out, "WATCHER      OFFERED  FILTERED")?;
+    let mut text = String::new();
+    writeln!(text, "WATCHER      OFFERED  FILTERED")?;
     for stats in [failures.stats(), bob.stats(), everything.stats(), late.stats()] {
-        writeln!(out, "{:<13}{:<9}{}", stats.name, stats.offered, stats.filtered)?;
+        writeln!(text, "{:<13}{:<9}{}", stats.name, stats.offered, stats.filtered)?;
     }
     let failed: Vec<u32> = failures.into_iter().filter_map(Delivery::event).map(|job| job.number).collect();
-    writeln!(out, "failed: {failed:?}; done for bob: {}", done.load(Ordering::Relaxed))?;
+    writeln!(text, "failed: {failed:?}; done for bob: {}", done.load(Ordering::Relaxed))?;
 
     assert_eq!(everything.events().count() as u64, report.bus.accepted);
     // The prefix brought 20 jobs as they stood, and the bus brought the changes since.
     let picture: Board = late.events().map(|job| (job.number, job)).collect();
     assert_eq!(picture, *jobs.board.lock().unwrap_or_else(PoisonError::into_inner));
-    writeln!(out, "the late watcher knows all {} jobs", picture.len())?;
-    Ok(())
+    writeln!(text, "the late watcher knows all {} jobs", picture.len())?;
+    // A reader that has read enough, as in `| head -1`, is no error.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }

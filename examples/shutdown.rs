@@ -8,7 +8,8 @@
 //! readers read to their end. A deadline ends the wait, and then the report says what is missing.
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::thread;
 use std::time::Duration;
 
@@ -25,14 +26,19 @@ const ENOUGH: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut out = io::stdout().lock();
-    in_order(&mut out)?;
-    by_deadline(&mut out)?;
-    with_a_store_that_is_away(&mut out)
+    let mut text = String::new();
+    in_order(&mut text)?;
+    by_deadline(&mut text)?;
+    with_a_store_that_is_away(&mut text)?;
+    // A reader that has read enough, as in `| head -1`, is no error.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Everything that was accepted is handled before the program ends.
-fn in_order(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
     // A handler has a thread of the bus, so the shutdown waits for it.
     let handler = bus.watch_builder().name("handler").spawn(|_| thread::sleep(Duration::from_millis(1)))?;
@@ -57,7 +63,7 @@ fn in_order(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
 }
 
 /// One reader never reads, and the bus must wait for it. Without a deadline the program would hang.
-fn by_deadline(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+fn by_deadline(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
     let mut stuck = bus.watch_builder().name("stuck").queue_len(2).overflow(OverflowPolicy::Wait).watch()?;
     bus.publisher().publish_batch(1..=10)?;
@@ -88,7 +94,7 @@ impl EventSink for Away {
 /// A recording tries a failed event again, up to 12 times. Once the end has begun, each event gets
 /// one attempt, so that a store that is unavailable does not hold up the program. The hook receives
 /// what is lost, and may write it somewhere else.
-fn with_a_store_that_is_away(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+fn with_a_store_that_is_away(out: &mut String) -> Result<(), Box<dyn Error>> {
     let (tell, told) = std::sync::mpsc::channel();
     let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;
     let recording = events.start_recording_to_sink(Away)?;

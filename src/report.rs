@@ -100,14 +100,16 @@ impl ShutdownReport {
     }
 }
 
-/// Shows one line. With `{:#}`, each watcher and each recording has a line of its own.
+/// Shows one line. With `{:#}`, each watcher, each recording and each failure of a recording has a
+/// line of its own.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;
         self.bus.fmt(f)?;
         #[cfg(feature = "recorder")]
         for recording in &self.recordings {
-            write!(f, "{}{recording}", between(f))?;
+            f.write_str(between(f))?;
+            recording.fmt(f)?;
         }
         Ok(())
     }

@@ -240,8 +240,10 @@ impl RecordingStats {
     }
 }
 
+/// Shows one line. With `{:#}`, a failure and a refusal have lines of their own.
 impl fmt::Display for RecordingStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let between = if f.alternate() { "\n    " } else { ", " };
         write!(
             f,
             "{}: created {}, updated {}, skipped {}",
@@ -273,13 +275,13 @@ impl fmt::Display for RecordingStats {
         match &self.last_failure {
             // If an event was given up for this failure, its refusal says the same.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
-                write!(f, ", last failure: {failure}")?;
+                write!(f, "{between}last failure: {failure}")?;
             }
             _ => {}
         }
         match &self.last_refusal {
             // The text may have come from a file.
-            Some(text) => write!(f, ", last refusal: {}", escape(text)),
+            Some(text) => write!(f, "{between}last refusal: {}", escape(text)),
             None => Ok(()),
         }
     }

@@ -59,5 +59,7 @@ fn a_refusal_is_told_with_the_stores_words_escaped_and_cut() {
     let refusal = recording.stats().last_refusal.unwrap();
     assert!(told.ends_with(&refusal) && refusal.starts_with(r"rejected: \u{1b}[2J\r\nno no"), "{told}");
     assert_eq!(refusal.chars().count(), "rejected: ".len() + 1000);
-    assert!(recording.stats().to_string().ends_with(&format!(", last refusal: {refusal}")));
+    let stats = recording.stats();
+    assert!(stats.to_string().ends_with(&format!(", last refusal: {refusal}")));
+    assert!(format!("{stats:#}").ends_with(&format!("\n    last refusal: {refusal}")), "{stats:#}");
 }

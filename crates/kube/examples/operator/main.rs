@@ -115,7 +115,7 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         .await;
 
     let report = events.shutdown_async(DRAIN).await;
-    say(&report.to_string())?;
+    say(&format!("{report:#}"))?;
     Ok(report.complete)
 }
 

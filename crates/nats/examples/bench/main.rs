@@ -13,6 +13,7 @@ mod local;
 #[allow(dead_code, unused_macros, unused_imports, reason = "the tests use more of it")]
 mod server;
 
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use server::Server;
@@ -25,18 +26,23 @@ pub(crate) fn event(length: usize) -> String {
     "abcdefgh".chars().cycle().take(length).collect()
 }
 
+/// Prints a line. A reader that has read enough, as in `| head -1`, ends nothing: a server runs.
+macro_rules! say {
+    ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
+}
+
 fn main() {
     let factor = std::env::args().nth(1).and_then(|factor| factor.parse().ok()).unwrap_or(1.0_f64);
     let times = |events: u64| ((events as f64 * factor) as u64).max(100);
     if let Some(missing) = server::missing() {
-        println!("{missing}");
+        say!("{missing}");
         return;
     }
     let server = Server::start("");
     let url = server.url();
-    println!("publishing, events a second that are acknowledged");
-    println!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");
-    let row = |name: &str, rates: [f64; 2]| println!("{name:<44}{:>14.0}{:>14.0}", rates[0], rates[1]);
+    say!("publishing, events a second that are acknowledged");
+    say!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");
+    let row = |name: &str, rates: [f64; 2]| say!("{name:<44}{:>14.0}{:>14.0}", rates[0], rates[1]);
     for storage in ["memory", "file"] {
         let bare =
             |window: usize, events| SIZES.map(|size| bare::publish(&url, storage, window, events, size));
@@ -52,20 +58,20 @@ fn main() {
         });
         row(&format!("bridge, {storage}, up to 4096, linger 1 ms"), rates);
     }
-    println!("\nreading, events of 64 bytes a second, 256 in a message");
+    say!("\nreading, events of 64 bytes a second, 256 in a message");
     let events = times(1_000_000);
     bridged::fill(&url, events);
-    println!("{:<44}{:>14.0}", "bare ordered consumer, bytes only", bare::read(&url, events));
+    say!("{:<44}{:>14.0}", "bare ordered consumer, bytes only", bare::read(&url, events));
     for watchers in [1, 4] {
         let rate = bridged::read(&url, events, watchers);
-        println!("{:<44}{rate:>14.0}", format!("bridge into a bus with {watchers} watchers"));
+        say!("{:<44}{rate:>14.0}", format!("bridge into a bus with {watchers} watchers"));
     }
-    println!("\nlatency of a lone event, from publish to receive, in microseconds: median and 99 %");
+    say!("\nlatency of a lone event, from publish to receive, in microseconds: median and 99 %");
     let rounds = times(2_000);
     let show = |name: &str, times: &mut Vec<Duration>| {
         times.sort();
         let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_micros();
-        println!("{name:<44}{:>14}{:>14}", at(0.5), at(0.99));
+        say!("{name:<44}{:>14}{:>14}", at(0.5), at(0.99));
     };
     show("bare client to its ordered consumer", &mut bare::latency(&url, rounds));
     show("bus to bus over the bridge", &mut bridged::latency(&url, rounds));
@@ -73,11 +79,11 @@ fn main() {
 }
 
 fn local_costs(url: &str, bursts: u64) {
-    println!("\na local try_publish, nanoseconds, medians of bursts of 100: the first, and each behind it");
+    say!("\na local try_publish, nanoseconds, medians of bursts of 100: the first, and each behind it");
     for (direct, name) in [(true, ""), (false, ", no direct delivery")] {
         let costs = local::cost(url, bursts, direct);
         for (who, cost) in ["one reader", "and a second local one", "and the bridge"].iter().zip(costs) {
-            println!("{:<44}{:>8}{:>6}", format!("{who}{name}"), cost.first, cost.next);
+            say!("{:<44}{:>8}{:>6}", format!("{who}{name}"), cost.first, cost.next);
         }
     }
 }

@@ -12,6 +12,7 @@ mod admin;
 #[allow(dead_code, unused_macros, unused_imports, reason = "the tests use more of it")]
 mod server;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -36,13 +37,18 @@ struct Seen {
     next: u64,
 }
 
+/// Prints a line. A reader that has read enough, as in `| head -1`, ends nothing: a server runs.
+macro_rules! say {
+    ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
+}
+
 fn main() -> ExitCode {
     let number = |at: usize, otherwise: u64| {
         std::env::args().nth(at).and_then(|n| n.parse().ok()).unwrap_or(otherwise)
     };
     let (seconds, pause) = (number(1, 600), Duration::from_secs(number(2, 5)));
     if let Some(missing) = server::missing() {
-        println!("{missing}");
+        say!("{missing}");
         return ExitCode::FAILURE;
     }
     let mut server = Server::start("");
@@ -78,7 +84,7 @@ fn main() -> ExitCode {
                 }
             }
             kind = (kind + 1) % 4;
-            println!("{:>4} s  {}", begin.elapsed().as_secs(), out.stats());
+            say!("{:>4} s  {}", begin.elapsed().as_secs(), out.stats());
         }
         is_over.store(true, Ordering::Relaxed);
         let published = writer.join().unwrap();
@@ -87,14 +93,14 @@ fn main() -> ExitCode {
         reader.take().into_iter().for_each(|reader| reader.drain(&mut seen, published));
         published
     });
-    println!("faults: {faults:?} crashes, standstills, removed consumers, ended readers");
+    say!("faults: {faults:?} crashes, standstills, removed consumers, ended readers");
     judge(published, &out, &seen)
 }
 
 /// Compares the sums.
 fn judge(published: u64, out: &NatsPublisher, seen: &Seen) -> ExitCode {
     let stats = out.shutdown_timeout(LONG).stats;
-    println!("{stats}\n{seen:?}, memory {} KiB", resident());
+    say!("{stats}\n{seen:?}, memory {} KiB", resident());
     let sums = [
         ("published = offered", published, stats.offered),
         ("offered = acknowledged + lost", stats.offered, stats.acknowledged + stats.lost()),
@@ -103,7 +109,7 @@ fn judge(published: u64, out: &NatsPublisher, seen: &Seen) -> ExitCode {
     ];
     let mut is_well = true;
     for (name, left, right) in sums {
-        println!("{name}: {left} = {right}{}", if left == right { "" } else { "  WRONG" });
+        say!("{name}: {left} = {right}{}", if left == right { "" } else { "  WRONG" });
         is_well &= left == right;
     }
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -190,7 +196,7 @@ impl Reader {
             let stats = self.subscriber.stats();
             // Readers before this one have had the others.
             if seen.events + seen.gaps + stats.events + stats.gaps >= published || begin.elapsed() > LONG {
-                println!("{stats}");
+                say!("{stats}");
                 break;
             }
             thread::sleep(Duration::from_millis(20));
