@@ -263,7 +263,7 @@ pub enum WatchError {
     Stopped,
     /// An option of the watcher is out of range.
     Invalid(BuildError),
-    /// The system could not start a thread for the handler.
+    /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
     /// The incoming queue is full, and the caller is a thread of this bus, where a wait for room
     /// could never end.
@@ -275,7 +275,7 @@ impl fmt::Display for WatchError {
         match self {
             Self::Stopped => f.write_str("the bus has been closed"),
             Self::Invalid(error) => write!(f, "{error}"),
-            Self::Thread(error) => write!(f, "no thread for the handler: {error}"),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::WouldDeadlock => f.write_str(
                 "the incoming queue is full and this is a thread of the bus: register from another thread",
             ),

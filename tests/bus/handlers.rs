@@ -230,7 +230,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
 
     let error = handler.unwrap_err();
     assert!(matches!(error, WatchError::Thread(_)), "{error:?}");
-    assert!(error.to_string().starts_with("no thread for the handler: "), "{error}");
+    assert!(error.to_string().starts_with("cannot start a thread: "), "{error}");
     assert!(std::error::Error::source(&error).is_some());
     let error = another.unwrap_err();
     assert_eq!(error.option(), "thread_name");

@@ -157,7 +157,9 @@ fn on_what_cannot_be_written(orders: &[String]) {
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
     assert!(
-        error.to_string().ends_with("; the file and its folder must be readable and writable"),
+        error
+            .to_string()
+            .ends_with("; make the file and its folder readable and writable, or choose another path"),
         "{error}"
     );
 

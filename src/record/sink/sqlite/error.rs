@@ -90,7 +90,7 @@ pub enum SqliteErrorKind {
     Full,
     /// Another process holds the file for longer than the busy timeout.
     Busy,
-    /// The file cannot be written, or was opened for reading only.
+    /// The file cannot be created or written, or was opened for reading only.
     ReadOnly,
     /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was
     /// open.
@@ -114,7 +114,10 @@ impl SqliteError {
     }
 
     pub(super) fn io(path: &Path, error: io::Error) -> Self {
+        let has_folder = || path.parent().is_some_and(Path::is_dir);
         let kind = match error.kind() {
+            // A file system such as `/proc` takes no new file.
+            io::ErrorKind::NotFound if has_folder() => SqliteErrorKind::ReadOnly,
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
             io::ErrorKind::PermissionDenied => SqliteErrorKind::Denied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteErrorKind::Full,
@@ -227,7 +230,10 @@ impl fmt::Display for SqliteError {
             Kind::NotAFile => ("this is not a file", "choose the path of a file"),
             Kind::NoParent => ("the folder does not exist", "create it first, or choose another path"),
             Kind::Missing => ("the file does not exist", "a store that is opened for writing creates it"),
-            Kind::Denied => ("access is denied", "the file and its folder must be readable and writable"),
+            Kind::Denied => (
+                "access is denied",
+                "make the file and its folder readable and writable, or choose another path",
+            ),
             Kind::NotADatabase => {
                 ("not a SQLite database, left as it is", "choose another path, or move the file away")
             }
@@ -247,7 +253,7 @@ impl fmt::Display for SqliteError {
             Kind::Full => ("the disk is full", "make room"),
             Kind::Busy => ("another process is writing for too long", "try again"),
             Kind::ReadOnly => {
-                ("it cannot be written", "make the file and its folder writable, and open it for writing")
+                ("it cannot be written", "make the file and its folder writable, or choose another path")
             }
             Kind::Moved => (
                 "the file was removed, moved or replaced while it was open",

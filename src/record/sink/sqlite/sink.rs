@@ -98,5 +98,9 @@ impl EventSink for SqliteSink {
 }
 
 fn open_for_reading(path: &Path) -> SinkError {
-    SinkError::rejected(SqliteError::new(SqliteErrorKind::ReadOnly, path, "opened for reading only"))
+    SinkError::rejected(SqliteError::new(
+        SqliteErrorKind::ReadOnly,
+        path,
+        "opened for reading only: open it for writing",
+    ))
 }

@@ -123,6 +123,15 @@ fn an_error_names_what_is_wrong_with_the_path() {
     assert_eq!(kind(&folder.path().join("a\0b")), SqliteErrorKind::InvalidPath);
     assert_eq!(kind_read(&folder.path().join("events.db")), SqliteErrorKind::Missing);
     assert_eq!(kind_read(&folder.path().join("file")), SqliteErrorKind::Older);
+    // The folder is there, and its file system takes no new file.
+    #[cfg(target_os = "linux")]
+    {
+        let error = SqliteSink::open("/proc/events.db").unwrap_err();
+        assert_eq!(error.kind(), SqliteErrorKind::ReadOnly, "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("/proc/events.db: it cannot be written ("), "{text}");
+        assert!(text.ends_with("; make the file and its folder writable, or choose another path"), "{text}");
+    }
     // The path is escaped in an error.
     let error = SqliteSink::open(folder.path().join("\u{1b}[2J/events.db")).unwrap_err().to_string();
     assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
