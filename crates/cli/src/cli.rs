@@ -1,14 +1,15 @@
 //! The command line: the commands, and the text of what is wrong with one.
 
+use std::env;
 use std::error::Error;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::support::output::{complain, say};
-use crate::support::text::plain;
+use crate::support::text::{plain, quoted};
 use crate::{correlate, events, manual, nats, replay, size, supervise};
 
 /// Records events, reads them, and finds out how long a queue must be
@@ -77,9 +78,39 @@ pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
             return bad_usage(&cause.to_string());
         }
     }
+    let arguments: Vec<String> = env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Some(problem) = negative_value(&error, &arguments) {
+        return bad_usage(&problem);
+    }
     escape_arguments(&mut error);
     complain(error.render().to_string().trim_end());
     ExitCode::from(2)
+}
+
+/// Returns the text for a negative number or duration that the parser has taken for an option, and
+/// for which it suggests `--`, which would not help.
+fn negative_value(error: &clap::Error, arguments: &[String]) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_negative = unknown.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());
+    if error.kind() != ErrorKind::UnknownArgument || !is_negative {
+        return None;
+    }
+    // The parser names `-1` if the argument is `-1s`.
+    let at = arguments.iter().position(|argument| argument.starts_with(unknown.as_str()))?;
+    let (value, option) = (&arguments[at], arguments.get(at.checked_sub(1)?)?);
+    takes_value(&Cli::command(), option)
+        .then(|| format!("{option} must not begin with '-', got {}", quoted(value)))
+}
+
+/// Returns whether the command or one of its subcommands has this option, with a value after it.
+fn takes_value(command: &clap::Command, option: &str) -> bool {
+    let is_named = |argument: &clap::Arg| match option.strip_prefix("--") {
+        Some(long) => argument.get_long() == Some(long),
+        None => argument.get_short().is_some_and(|short| option == format!("-{short}")),
+    };
+    let takes = |argument: &clap::Arg| argument.get_action().takes_values() && is_named(argument);
+    command.get_arguments().any(takes)
+        || command.get_subcommands().any(|command| takes_value(command, option))
 }
 
 /// Says what is wrong with the arguments, in the form of the parser.

@@ -161,6 +161,14 @@ pub(crate) enum Form {
 }
 
 impl FilterArgs {
+    /// Returns what may be wrong with the filter if no event fits: a store may have any type, but
+    /// nearly all events have one of two.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let type_ = self.type_.as_ref().filter(|type_| !usual_types().contains(&type_.as_str()))?;
+        let [normal, warning] = usual_types();
+        Some(format!("{} is not one of the usual types, {normal} and {warning}", quoted(type_)))
+    }
+
     pub(crate) fn query(&self) -> EventQuery {
         let mut query = EventQuery::new().namespace(self.namespace.clone().unwrap_or_default());
         if let Some(object) = &self.object {
@@ -177,6 +185,10 @@ impl FilterArgs {
             None => query,
         }
     }
+}
+
+fn usual_types() -> [&'static str; 2] {
+    [EventType::Normal, EventType::Warning].map(EventType::as_str)
 }
 
 fn limit(text: &str) -> Result<usize, String> {
@@ -212,7 +224,6 @@ fn type_(text: String) -> Result<String, String> {
             quoted(&text)
         ));
     }
-    let usual = [EventType::Normal, EventType::Warning].map(EventType::as_str);
-    let usual = usual.into_iter().find(|usual| usual.eq_ignore_ascii_case(&text));
+    let usual = usual_types().into_iter().find(|usual| usual.eq_ignore_ascii_case(&text));
     Ok(usual.map_or(text, str::to_owned))
 }

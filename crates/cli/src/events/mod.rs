@@ -23,8 +23,16 @@ pub(crate) fn run(_: Args) -> Result<bool, Box<dyn Error>> {
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     use args::Request;
     use eventcast::SqliteSink;
+    use eventcast::sink::SqliteErrorKind;
 
-    let store = SqliteSink::open_read_only(&args.store)?;
+    let store = SqliteSink::open_read_only(&args.store).map_err(|error| match error.kind() {
+        SqliteErrorKind::Missing => format!(
+            "{}: the file does not exist; choose the path of a store with --store, or let `eventcast supervise \
+             --store` create one",
+            error.path().display()
+        ),
+        _ => error.to_string(),
+    })?;
     match args.request {
         Request::Get(args) => show::get(&store, &args)?,
         Request::Describe(args) => show::describe(&store, &args)?,

@@ -19,10 +19,22 @@ const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
     let query = args.limit.into_iter().fold(args.filter.query(), EventQuery::limit);
-    match args.form.form {
-        Form::Json => list(store, &query),
-        Form::Table => table(store, &query, args.form.color),
+    let is_empty = match args.form.form {
+        Form::Json => list(store, &query)?,
+        Form::Table => table(store, &query, args.form.color)?,
+    };
+    if !is_empty {
+        return Ok(());
     }
+    let expired = expired(store)?;
+    // An empty list is an answer, but events that have expired explain it.
+    if args.form.form == Form::Table || !expired.is_empty() {
+        complain(&format!("eventcast: no events found{expired}"));
+    }
+    if let Some(hint) = args.filter.hint() {
+        complain(&format!("eventcast: {hint}"));
+    }
+    Ok(())
 }
 
 pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
@@ -44,7 +56,8 @@ fn expired(store: &SqliteSink) -> Result<String, Box<dyn Error>> {
     Ok(if count == 0 { String::new() } else { format!(" ({})", expired_events(count)) })
 }
 
-fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<(), Box<dyn Error>> {
+/// Prints the table. Returns whether there was no event.
+fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
     let table = event_table(color).with_width(stdout_width());
     let mut table = table.with_namespaces(has_several_namespaces(store, query)?);
@@ -57,13 +70,11 @@ fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<(),
         }
         is_empty = false;
         if !out.write(&table.rows(&part))? {
-            return Ok(());
+            return Ok(false);
         }
     }
-    if is_empty {
-        complain(&format!("eventcast: no events found{}", expired(store)?));
-    }
-    out.flush()
+    out.flush()?;
+    Ok(is_empty)
 }
 
 /// Returns whether the table needs the column for the namespace of an event. Reads until the second
@@ -79,21 +90,23 @@ fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool
     Ok(false)
 }
 
-/// Prints a core/v1 `EventList`, with an event on each line.
-fn list(store: &SqliteSink, query: &EventQuery) -> Result<(), Box<dyn Error>> {
+/// Prints a core/v1 `EventList`, with an event on each line. Returns whether there was no event.
+fn list(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
     let mut before = "{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[\n";
     for event in store.stream(query)? {
         if !out.write(before)? || !out.write(&harmless_json(&event?.to_json()))? {
-            return Ok(());
+            return Ok(false);
         }
         before = ",\n";
     }
-    if before != ",\n" && !out.write(before)? {
-        return Ok(());
+    let is_empty = before != ",\n";
+    if is_empty && !out.write(before)? {
+        return Ok(true);
     }
     out.write("\n]}\n")?;
-    out.flush()
+    out.flush()?;
+    Ok(is_empty)
 }
 
 /// A writer to stdout, for as long as somebody reads it.

@@ -15,6 +15,7 @@ use rustix::event::PollFlags;
 use super::args::{Form, FormArgs, WatchArgs};
 use super::show::is_read;
 use crate::support::color::{paint_reason, paint_type};
+use crate::support::log_columns::LogColumns;
 use crate::support::output::complain;
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
@@ -24,6 +25,9 @@ const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
     let query = args.filter.query();
+    if let Some(hint) = args.filter.hint() {
+        complain(&format!("eventcast: {hint}"));
+    }
     let mut printer = Printer::new(args.form);
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut file = identity(store.path());
@@ -131,6 +135,7 @@ struct Printer {
     form: Form,
     is_colored: bool,
     namespaces: Namespaces,
+    columns: LogColumns,
 }
 
 /// The namespaces of the events so far.
@@ -143,7 +148,7 @@ enum Namespaces {
 impl Printer {
     fn new(args: FormArgs) -> Self {
         let is_colored = args.color.is_on(&io::stdout());
-        Self { form: args.form, is_colored, namespaces: Namespaces::None }
+        Self { form: args.form, is_colored, namespaces: Namespaces::None, columns: LogColumns::default() }
     }
 
     /// Prints an event. Returns whether anybody still reads.
@@ -163,7 +168,7 @@ impl Printer {
             Namespaces::One(first) if first != namespace => self.namespaces = Namespaces::Several,
             _ => {}
         }
-        let line = columns(event, self.is_colored);
+        let line = columns(event, self.is_colored, &mut self.columns);
         match self.namespaces {
             Namespaces::Several => format!("{}  {line}", plain(namespace)),
             _ => line,
@@ -171,8 +176,8 @@ impl Printer {
     }
 }
 
-/// Returns the columns of an event, two blanks apart.
-fn columns(event: &Event, is_colored: bool) -> String {
+/// Returns the columns of an event, two blanks apart, at least as wide as before.
+fn columns(event: &Event, is_colored: bool, columns: &mut LogColumns) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let count = event.series().map_or(event.count, |series| series.count);
     let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
@@ -180,6 +185,7 @@ fn columns(event: &Event, is_colored: bool) -> String {
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);
     let times = if count > 1 { format!(" (x{count})") } else { String::new() };
     let [type_, reason, object] = [type_.as_str(), reason.as_str(), &object].map(plain);
+    let [reason, object] = columns.pad([&reason, &object]);
     let message = escape_message(message.trim());
     let type_ = format!("{type_:7}");
     let (type_, reason) =
@@ -189,12 +195,12 @@ fn columns(event: &Event, is_colored: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Namespaces, Printer};
+    use super::{Form, LogColumns, Namespaces, Printer};
     use eventcast::event::EventSeries;
     use eventcast::{Event, ObjectReference, Timestamp};
 
     fn printer(form: Form, is_colored: bool) -> Printer {
-        Printer { form, is_colored, namespaces: Namespaces::None }
+        Printer { form, is_colored, namespaces: Namespaces::None, columns: LogColumns::default() }
     }
 
     fn event() -> Event {
@@ -219,6 +225,10 @@ mod tests {
         assert!(line(&event).starts_with("2023-11-14T22:13:21Z  "));
         assert!(line(&event).ends_with(" (x7)"));
         assert_eq!(printer(Form::Json, true).line(&event), event.to_json());
+        let mut printer = printer(Form::Table, false);
+        printer.line(&event);
+        (event.reason, event.involved_object.name) = ("Up".into(), "a".into());
+        assert!(printer.line(&event).contains("  Warning  Up       pod/a      it's up (x7)"));
     }
 
     #[cfg(unix)]

@@ -1,5 +1,5 @@
 //! The events that the bus refused because its own queue was full. No watcher was offered them, so
-//! this answer comes before the answers for the watchers.
+//! this answer precedes the answers for the watchers.
 
 use super::finding::{Enough, Finding};
 use super::run::{Outcome, percent};

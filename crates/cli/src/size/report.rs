@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::accounting;
 use super::answer;
@@ -14,7 +15,7 @@ use super::run::Outcome;
 use super::warnings;
 use crate::support::number::grouped;
 use crate::support::table;
-use crate::support::text::plain;
+use crate::support::text::{cut, plain};
 
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);
@@ -53,17 +54,20 @@ pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
 /// Breaks a text into lines that can be read and that fit into the terminal, if there is one.
 /// Indents the lines after the first one.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    wrapped_to(columns(), text, indent)
+}
+
+fn columns() -> usize {
     const NARROW: usize = 40;
     const WIDE: usize = 100;
     let terminal = terminal_size::terminal_size_of(io::stdout());
-    let width = terminal.map_or(WIDE, |(width, _)| usize::from(width.0).clamp(NARROW, WIDE));
-    wrapped_to(width, text, indent)
+    terminal.map_or(WIDE, |(width, _)| usize::from(width.0).clamp(NARROW, WIDE))
 }
 
 fn wrapped_to(most: usize, text: &str, indent: &str) -> String {
     let (mut out, mut column) = (String::new(), 0);
     for word in text.split(' ') {
-        let width = word.chars().count();
+        let width = word.width();
         if column > 0 && column + 1 + width > most {
             out.push('\n');
             out.push_str(indent);
@@ -172,11 +176,13 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
         seconds(first.after),
         grouped(first.event),
     );
-    [head, indented(&format!("why: {}", first.why))].concat()
+    [head, indented_to(columns(), &format!("why: {}", first.why), "    ")].concat()
 }
 
-fn indented(text: &str) -> String {
-    format!("    {}", wrapped(text, "    "))
+/// Breaks a text into lines that all have the indent and fit into the width.
+fn indented_to(most: usize, text: &str, indent: &str) -> String {
+    let lines = wrapped_to(most - indent.len(), text, "");
+    lines.lines().flat_map(|line| [indent, line, "\n"]).collect()
 }
 
 /// Returns the time in seconds, such as `0.312 s`, or in milliseconds if it is below a tenth of a
@@ -189,21 +195,24 @@ fn seconds(time: Duration) -> String {
 pub(crate) fn name(watcher: &Watcher) -> String {
     const WIDTH: usize = 24;
     let name = plain(&watcher.name);
-    if name.chars().count() <= WIDTH {
-        return name;
-    }
-    let start: String = name.chars().take(WIDTH - 2).collect();
-    format!("{start}..")
+    if name.width() <= WIDTH { name } else { format!("{}..", cut(&name, WIDTH - 2)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped_to;
+    use super::{indented_to, wrapped_to};
+
+    #[test]
+    fn an_indented_text_fits_too() {
+        assert_eq!(indented_to(11, "one two three four", "    "), "    one two\n    three\n    four\n");
+        assert_eq!(indented_to(22, "one two three four", "    "), "    one two three four\n");
+    }
 
     #[test]
     fn a_text_fits_between_its_margins() {
         assert_eq!(wrapped_to(11, "one two three four", "  "), "one two\n  three\n  four\n");
         assert_eq!(wrapped_to(18, "one two three four", "  "), "one two three four\n");
         assert_eq!(wrapped_to(3, "one longer", ""), "one\nlonger\n");
+        assert_eq!(wrapped_to(7, "起動 起動", ""), "起動\n起動\n", "a wide character takes two columns");
     }
 }

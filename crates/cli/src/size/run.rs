@@ -16,7 +16,7 @@ use super::seeds::Seeds;
 use super::spend::Floor;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
-use crate::support::text::plain;
+use crate::support::text::{cut, plain};
 
 /// The longest pause before the publisher looks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
@@ -97,16 +97,18 @@ pub(crate) fn run(
     let (publisher, count) = (bus.publisher(), AtomicU64::new(0));
     let published = thread::scope(|scope| {
         let begin = floor.now();
-        let publishing = scope.spawn(|| publish(settings, &publisher, &floor, stop, &count));
+        let publishing = thread::Builder::new()
+            .name("publisher".to_owned())
+            .spawn_scoped(scope, || publish(settings, &publisher, &floor, stop, &count))
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
         while !progress.is_hidden() && !publishing.is_finished() {
             thread::sleep(TICK);
             let published = count.load(Ordering::Relaxed);
             progress
                 .show(|| format!("{what}{}", line(published, floor.now() - begin, settings, &bus.stats())));
         }
-        publishing.join()
-    });
-    let published = published.map_err(|_| "the publisher panicked")??;
+        publishing.join().map_err(|_| "the publisher panicked")?
+    })?;
     let interrupted = stop.load(Ordering::Relaxed);
     progress.show(|| format!("{what}the watchers finish"));
     let complete = bus.shutdown_timeout(settings.grace).complete;
@@ -204,7 +206,7 @@ fn line(published: u64, elapsed: u64, settings: &Settings, stats: &BusStats) -> 
         grouped(stats.rejected_full),
     );
     for watcher in stats.watchers.iter().take(SHOWN) {
-        let name: String = plain(&watcher.name).chars().take(12).collect();
+        let name = cut(&plain(&watcher.name), 12).to_owned();
         // Writing to a string never fails.
         let _ = write!(line, " {name} {:.1} %", percent(watcher.dropped.total(), watcher.offered));
     }

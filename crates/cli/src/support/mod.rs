@@ -6,6 +6,8 @@ pub(crate) mod color;
 pub(crate) mod duration;
 pub(crate) mod event_table;
 pub(crate) mod lines;
+#[cfg(any(unix, feature = "sqlite-system"))]
+pub(crate) mod log_columns;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod progress;

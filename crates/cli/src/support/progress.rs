@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use super::text::cut;
+
 /// The shortest time from one text to the next.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The width where the terminal does not tell its own, in columns.
@@ -58,7 +60,7 @@ impl Drop for Progress {
 /// Returns the bytes that put the text in the place of the line. The text is cut, because a line
 /// that is as wide as the terminal would go on in the next one.
 fn frame(text: &str, width: usize) -> String {
-    let text: String = text.chars().take(width.saturating_sub(1)).collect();
+    let text = cut(text, width.saturating_sub(1));
     format!("\r{text}\u{1b}[K")
 }
 
@@ -75,6 +77,7 @@ mod tests {
     fn the_text_stays_on_its_line() {
         assert_eq!(frame("3 of 9", 80), "\r3 of 9\u{1b}[K");
         assert_eq!(frame("3 of 9", 6), "\r3 of \u{1b}[K");
+        assert_eq!(frame("起動 9", 4), "\r起\u{1b}[K", "a wide character takes two columns");
         assert_eq!(frame("3 of 9", 0), "\r\u{1b}[K");
     }
 

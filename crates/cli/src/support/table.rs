@@ -1,11 +1,13 @@
 //! Rows in columns.
 
-/// Returns the rows in columns as wide as their longest cell, two blanks apart. Cells that are
+use unicode_width::UnicodeWidthStr as _;
+
+/// Returns the rows in columns as wide as their widest cell on a terminal, two blanks apart. Cells that are
 /// numbers stand to the right.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
@@ -13,9 +15,9 @@ pub(crate) fn render(rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = row
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| match cell.parse::<f64>() {
-                Ok(_) => format!("{cell:>width$}"),
-                Err(_) => format!("{cell:<width$}"),
+            .map(|(cell, width)| {
+                let blanks = " ".repeat(width - cell.width());
+                if cell.parse::<f64>().is_ok() { blanks + cell } else { cell.clone() + &blanks }
             })
             .collect();
         text.push_str(cells.join("  ").trim_end());
@@ -27,6 +29,18 @@ pub(crate) fn render(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::render;
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let rows = [["NAME", "COUNT"], ["起動", "7"], ["e\u{301}", "10"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(
+            render(&rows),
+            "NAME  COUNT\n\
+             起動      7\n\
+             e\u{301}        10\n"
+        );
+    }
 
     #[test]
     fn columns_are_aligned() {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use eventcast::escape::{escape, needs_escape};
+use unicode_width::UnicodeWidthChar as _;
 
 /// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
 /// not be seen. Quotes and backslashes stay as typed.
@@ -13,6 +14,17 @@ pub(crate) fn quoted(text: &str) -> String {
 /// Returns the text as [`quoted`] does, without the quotes around it.
 pub(crate) fn plain(text: &str) -> String {
     escape(text).to_string()
+}
+
+/// Returns the longest start of the text that fits into so many columns of a terminal.
+pub(crate) fn cut(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let fits = |(_, c): &(usize, char)| {
+        used += c.width().unwrap_or(0);
+        used <= columns
+    };
+    let end = text.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
+    &text[..end]
 }
 
 /// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
@@ -34,12 +46,21 @@ pub(crate) fn harmless_json(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{harmless_json, plain, quoted};
+    use super::{cut, harmless_json, plain, quoted};
 
     #[test]
     fn other_scripts_stay_and_what_is_obeyed_does_not() {
         assert_eq!(plain("e\u{301} हिन्दी 'x' \"y\" \\"), "e\u{301} हिन्दी 'x' \"y\" \\");
         assert_eq!(plain("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
+    }
+
+    #[test]
+    fn a_cut_text_fits_into_its_columns() {
+        for (columns, expected) in [(0, ""), (1, ""), (2, "起"), (3, "起"), (4, "起動"), (9, "起動e\u{301}")]
+        {
+            assert_eq!(cut("起動e\u{301}", columns), expected);
+        }
+        assert_eq!(cut("e\u{301}x", 1), "e\u{301}", "a mark stays with its letter");
     }
 
     #[test]

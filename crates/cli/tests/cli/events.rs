@@ -142,6 +142,23 @@ fn the_number_of_expired_events_is_shown_where_none_is_found() {
 }
 
 #[test]
+fn a_type_that_no_event_has_is_reported_with_the_usual_ones() {
+    let place = filled();
+    let hint = "eventcast: 'Nonsense' is not one of the usual types, Normal and Warning\n";
+    let ended = place.events(&["get", "--types", "Nonsense"]);
+    let expected = format!("eventcast: no events found\n{hint}");
+    assert_eq!((ended.code, &*ended.stdout, ended.stderr), (Some(0), "", expected));
+    let ended = place.events(&["get", "-o", "json", "--types", "Nonsense"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), hint));
+    let ended = place.events(&["get", "--types", "warning", "--reason", "Nonsense"]);
+    assert_eq!(ended.stderr, "eventcast: no events found\n", "the type is a usual one");
+    // A store may have any type.
+    place.sink().create(&event("e", "web-0", "Nonsense", "Odd")).unwrap();
+    let ended = place.events(&["get", "--types", "Nonsense"]);
+    assert_eq!((ended.stdout.lines().count(), &*ended.stderr), (2, ""));
+}
+
+#[test]
 fn json_is_a_list_of_the_stored_events() {
     let place = filled();
     let list: serde_json::Value = serde_json::from_str(&place.shown(&["get", "-o", "json"])).unwrap();
@@ -448,6 +465,10 @@ fn a_store_that_cannot_be_read_is_told_with_status_1() {
             assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         }
     }
+    let ended = events_of(&missing, &["get"]);
+    let expected = "missing.db: the file does not exist; choose the path of a store with --store, or let \
+                    `eventcast supervise --store` create one\n";
+    assert!(ended.stderr.ends_with(expected), "{}", ended.stderr);
     assert!(!missing.exists(), "reading makes no file");
     assert_eq!(fs::read(&other).unwrap(), before);
 }

@@ -46,9 +46,9 @@ fn warnings_and_failures_have_colors_on_a_terminal_alone() {
 fn the_log_has_the_colors_of_stderr() {
     let args = ["supervise", "--for", "1m", "--max-restarts", "0", "false"];
     let plain = run(&args);
-    assert!(plain.stderr.contains("Z  Warning  Failed  process/false  "), "{}", plain.stderr);
+    assert!(plain.stderr.contains("Z  Warning  Failed   process/false  "), "{}", plain.stderr);
     let colored = run(&[&args[..], &["--color", "always"]].concat());
-    let expected = "Z  \u{1b}[33mWarning\u{1b}[0m  \u{1b}[31mFailed\u{1b}[0m  process/false  ";
+    let expected = "Z  \u{1b}[33mWarning\u{1b}[0m  \u{1b}[31mFailed\u{1b}[0m   process/false  ";
     assert!(colored.stderr.contains(expected), "{}", colored.stderr);
 }
 

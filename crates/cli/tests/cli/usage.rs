@@ -33,6 +33,30 @@ fn hostile_arguments_are_shown_escaped() {
     }
 }
 
+/// The parser takes a negative number for an option, and suggests `--`, which does not help here.
+#[test]
+fn a_negative_value_is_reported_with_its_option() {
+    for (args, option, value) in [
+        (&["supervise", "--for", "-1s", "true"][..], "--for", "-1s"),
+        (&["events", "get", "--since", "-1h"], "--since", "-1h"),
+        (&["events", "watch", "--interval", "-1"], "--interval", "-1"),
+        (&["events", "get", "-n", "-1"], "-n", "-1"),
+        (&["size", "--for", "-2s"], "--for", "-2s"),
+        (&["size", "--watchers", "-1\u{1b}"], "--watchers", r"-1\u{1b}"),
+    ] {
+        let ended = run(args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+        let expected = format!("error: {option} must not begin with '-', got '{value}'\n");
+        assert!(ended.stderr.starts_with(&expected), "{args:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("tip:"), "{args:?}: {}", ended.stderr);
+    }
+    // Here the number is the value of no option.
+    for args in [&["size", "--json", "-1"][..], &["events", "get", "-1"], &["supervise", "-1"]] {
+        let ended = run(args);
+        assert!(ended.stderr.starts_with("error: unexpected argument '-1' found"), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn without_arguments_it_says_what_there_is() {
     let ended = run(&[]);

@@ -27,6 +27,7 @@ use eventcast::EventBroadcaster;
 use super::Args;
 use crate::support::bad_usage::BadUsage;
 use crate::support::color::paint_line;
+use crate::support::log_columns::LogColumns;
 use crate::support::number::counted;
 use crate::support::output::{complain, say};
 use crate::support::store::check_feature;
@@ -99,9 +100,11 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     store.start(&events)?;
     if !args.quiet {
         let is_colored = args.color.is_on(&io::stderr());
-        events.start_logging(
-            move |line| if is_colored { complain(&paint_line(line)) } else { complain(line) },
-        )?;
+        let mut columns = LogColumns::default();
+        events.start_logging(move |line| {
+            let line = columns.align(line);
+            complain(&if is_colored { paint_line(&line) } else { line });
+        })?;
     }
     let mut journal = Journal::new(events.new_recorder("supervise"), args.shows_arguments, &run);
 

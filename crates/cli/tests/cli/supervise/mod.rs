@@ -247,7 +247,8 @@ fn repeats_are_counted_and_the_books_balance() {
         ("false", "Started", "started"),
         ("true", "Exited", "ended with exit code 0"),
     ] {
-        let times = ended.logged(&[&format!("  {reason}  process/{object}  {message}")]);
+        let times =
+            ended.logged(&[&format!("  {reason} "), &format!(" process/{object} "), &format!("  {message}")]);
         let row = ended.row(&format!("process/{object}"), message);
         assert!(times >= 4 || object == "true", "{times}: {row}");
         assert_eq!(row.contains(&format!(" (x{times} over ")), times > 1, "{times}: {row}");
