@@ -19,7 +19,7 @@ use crate::support::text::quoted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  eventcast completions bash > ~/.local/share/bash-completion/completions/eventcast
+  eventcast completions bash >> ~/.bash_completion
   eventcast completions fish > ~/.config/fish/completions/eventcast.fish")]
 pub(crate) struct CompletionsArgs {
     /// The shell

@@ -15,19 +15,22 @@ use crate::support::lines::Lines;
 use crate::support::text::plain;
 
 const AFTER_HELP: &str = "\
-Input, in JSON lines: first {\"options\": {...}} with client-go's names (lruCacheSize, burstSize, qps,
-maxEvents, maxIntervalInSeconds; 0 or absent is the default), then for each event
-{\"at\": TIME, \"event\": {...}, \"server\": {...}}. The time is the clock's, and the event is of core/v1.
-Each write succeeds, and the correlator gets the store's answer. The server can change that:
-{\"name\": .., \"resourceVersion\": ..} is the store's answer, {\"fail\": true} makes the write fail.
-Blank lines are skipped.
+Input, in JSON lines: first {\"options\": {...}} with client-go's names
+(lruCacheSize, burstSize, qps, maxEvents, maxIntervalInSeconds; 0 or absent is
+the default), then for each event {\"at\": TIME, \"event\": {...}, \"server\": {...}}.
+The time is the clock's, and the event is of core/v1. Each write succeeds, and
+the correlator gets the store's answer. The server can change that: {\"name\": ..,
+\"resourceVersion\": ..} is the store's answer, {\"fail\": true} makes the write
+fail. Blank lines are skipped.
 
-Output, for each event: one line {\"skip\": .., \"event\": .., \"patch\": .., \"error\": ..}.
-With --compare, each event of the input has such an object as \"expect\", and the output is the
-first differences.
+Output, for each event: one line
+{\"skip\": .., \"event\": .., \"patch\": .., \"error\": ..}. With --compare, each event
+of the input has such an object as \"expect\", and the output is the first
+differences.
 
-Exit status: 0 when all is well, 1 when something differs or cannot be written, 2 for bad usage
-and for a line that cannot be read. The error has the number of the line.
+Exit status: 0 when all is well, 1 when something differs or cannot be written,
+2 for bad usage and for a line that cannot be read. The error has the number of
+the line.
 
 Examples:
   eventcast correlate < events.jsonl > answers.jsonl

@@ -19,17 +19,18 @@ use crate::support::{duration, number, store};
 #[command(
     args_override_self = true,
     after_help = "\
-The command only reads the store. Another program, such as `eventcast supervise --store`,
-may write it meanwhile. The program that writes an event sets how long the
-store keeps it after its last write: `eventcast supervise` sets 30 days, or the
-time of its --keep.
+The command only reads the store. Another program, such as `eventcast supervise
+--store`, may write to it at the same time. The program that writes an event
+sets how long the store keeps it after its last write: `eventcast supervise`
+sets 30 days, or the time of its --keep.
 
 Examples:
   eventcast events get --types Warning --since 1h
   eventcast events describe process/server
   eventcast events watch --store /var/lib/server/events.db
 
-Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad usage."
+Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad
+usage."
 )]
 pub(crate) struct Args {
     /// The store
@@ -52,14 +53,15 @@ pub(crate) enum Request {
 #[command(
     args_override_self = true,
     after_help = "\
-The command takes little memory for any number of events. The first 1000 events set the
-width of a table's columns. On a terminal, long lines are cut. An event that changes while
-the command prints comes again, in its new form. Control characters and invisible ones are
-escaped, in JSON by JSON's rules. A DURATION is numbers with units: 500ms, 1m30s, 1h.
+The command takes little memory for any number of events. The first 1000 events
+set the width of a table's columns. On a terminal, long lines are cut. An event
+that changes while the command prints comes again, in its new form. Control
+characters and invisible ones are escaped, in JSON by JSON's rules. A DURATION
+is numbers with units: 500ms, 1m30s, 1h.
 
 Examples:
   eventcast events get --for process/server --limit 20
-  eventcast events get --types Warning --since 1h -o json | jq '.items[].message'"
+  eventcast events get --types Warning --since 1h -o json | jq '.items[]'"
 )]
 pub(crate) struct GetArgs {
     #[command(flatten)]
@@ -97,9 +99,9 @@ pub(crate) struct DescribeArgs {
 #[command(
     args_override_self = true,
     after_help = "\
-The command also ends when nobody reads its output any more. From the first event of a
-second namespace on, each line begins with the namespace. A DURATION is numbers with units:
-500ms, 1m30s, 1h.
+The command also ends when nobody reads its output any more. From the first
+event of a second namespace on, each line begins with the namespace. A DURATION
+is numbers with units: 500ms, 1m30s, 1h.
 
 Examples:
   eventcast events watch --types Warning --limit 0

@@ -7,24 +7,27 @@ use std::time::Duration;
 use crate::support::duration;
 
 const PUBLISH_HELP: &str = "\
-Each line is an event: JSON as it is, and other text as a JSON string. Empty lines are skipped.
-The server acknowledges the events, and keeps them in the stream, which is created if there is
-none. While the server is away, the command tries again and reads no further lines.
+Each line is an event: JSON as it is, and other text as a JSON string. Empty
+lines are skipped. The server acknowledges the events, and keeps them in the
+stream, which is created if there is none. While the server is away, the command
+tries again and reads no further lines.
 
 Exit status: 0 if every event was acknowledged, 1 otherwise, 2 for bad usage.
 
 Examples:
   eventcast publish --nats nats://127.0.0.1:4222 < events.jsonl
-  echo hello | eventcast publish --nats nats://127.0.0.1:4222 --subject events.greetings";
+  echo hi | eventcast publish --nats nats://127.0.0.1:4222 --subject events.hi";
 
 const WATCH_HELP: &str = "\
-Each event is a line of JSON on stdout. A gap is a line on stderr, with the number of events that
-are missing there. The watch goes on until Ctrl-C, also while the server is away.
+Each event is a line of JSON on stdout. A gap is a line on stderr, with the
+number of events that are missing there. The watch goes on until Ctrl-C, also
+while the server is away.
 
 Examples:
   eventcast watch --nats nats://127.0.0.1:4222
   eventcast watch --nats nats://127.0.0.1:4222 --all --count 10
-  eventcast watch --nats nats://127.0.0.1:4222 --filter 'events.*.Warning.>' --resume position.json";
+  eventcast watch --nats nats://127.0.0.1:4222 --filter 'events.*.Warning.>'
+  eventcast watch --nats nats://127.0.0.1:4222 --resume position.json";
 
 /// Publishes the lines of stdin as events on a bus that other processes share
 #[derive(Clone, Debug, clap::Args)]

@@ -26,20 +26,22 @@ use crate::support::output::{complain, say};
 use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
-Reads the output of kubectl, jq, watches, exporters and audit logs: JSON (one or more
-documents, lists, JSON lines) and YAML, in UTF-8 or UTF-16, also compressed with gzip.
-Documents with the same namespace, name and uid are states of the same event. A JSON
-document can have up to 16 MiB. A YAML document is held in memory as a whole, and can
-have up to 256 MiB.
+Reads the output of kubectl, jq, watches, exporters and audit logs: JSON (one
+or more documents, lists, JSON lines) and YAML, in UTF-8 or UTF-16, also
+compressed with gzip. Documents with the same namespace, name and uid are
+states of the same event. A JSON document can have up to 16 MiB. A YAML
+document is held in memory as a whole, and can have up to 256 MiB.
 
-Each event is replayed at its own time, with a count of 1, through the correlator of
-the program that reported it. Anything that cannot be read is skipped, and stderr gets
-one line per reason. A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+Each event is replayed at its own time, with a count of 1, through the
+correlator of the program that reported it. Anything that cannot be read is
+skipped, and stderr gets one line per reason.
 
-Exit status: 0 when the result was written, even if text or documents that are not
-events were skipped, 1 when events could not be read, the input was truncated or the
-result could not be written, 2 for bad usage, without any events, or with --strict if
-an event cannot be read.
+A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+
+Exit status: 0 when the result was written, even if text or documents that are
+not events were skipped, 1 when events could not be read, the input was
+truncated or the result could not be written, 2 for bad usage, without any
+events, or with --strict if an event cannot be read.
 
 Examples:
   kubectl get events -A -o json | eventcast replay -

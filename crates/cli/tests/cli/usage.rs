@@ -57,6 +57,34 @@ fn a_negative_value_is_reported_with_its_option() {
     }
 }
 
+/// The parser breaks the other texts to the terminal's width.
+#[test]
+fn the_texts_after_the_options_fit_into_80_columns() {
+    for command in [
+        &[][..],
+        &["events"],
+        &["events", "get"],
+        &["events", "describe"],
+        &["events", "watch"],
+        &["correlate"],
+        &["size"],
+        &["publish"],
+        &["watch"],
+        &["completions"],
+        &["man"],
+    ] {
+        for help in ["-h", "--help"] {
+            let ended = run(&[command, &[help]].concat());
+            let lines: Vec<&str> = ended.stdout.lines().collect();
+            let option = lines.iter().rposition(|line| line.trim_start().starts_with('-')).expect("options");
+            let is_of_option = |line: &&&str| line.is_empty() || line.starts_with("          ");
+            for line in lines[option + 1..].iter().skip_while(is_of_option) {
+                assert!(line.chars().count() <= 80, "{command:?} {help}: {line}");
+            }
+        }
+    }
+}
+
 #[test]
 fn without_arguments_it_says_what_there_is() {
     let ended = run(&[]);
