@@ -13,7 +13,7 @@ use crate::support::number::grouped;
 /// `base: 296 would have been enough. Its queue of 200 lost 32.11 % of the events.`. The line
 /// about the bus's own queue is the first one if that queue was too short.
 pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
-    let mut text = "How long must the queue be, as far as this run can tell?\n".to_owned();
+    let mut text = wrapped("How long must the queue be, as far as this run can tell?", "    ");
     let refusal = Refusal::of(outcome);
     if let Some(refusal) = &refusal {
         text.push_str(&wrapped(&refusal.answer(outcome, findings), "    "));
@@ -91,8 +91,8 @@ fn of_seeds(spread: Spread) -> String {
 /// `base: a queue of 375 was enough, and 247 was not. With 375, the 99th percentile ..`.
 pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
     let question = match swept {
-        Swept::Queue => "How long must the queue be, as far as these runs can tell?\n",
-        Swept::Handler => "How long may the handler take, as far as these runs can tell?\n",
+        Swept::Queue => "How long must the queue be, as far as these runs can tell?",
+        Swept::Handler => "How long may the handler take, as far as these runs can tell?",
     };
     // From the value that loses the least to the one that loses the most.
     let ordered: Vec<&Point> = match swept {
@@ -109,7 +109,7 @@ pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
     let refused = Refusal::of_sweep(points)
         .map(|(worst, runs)| wrapped(&worst.answer_of_sweep(runs, points.len()), "    "));
     let answers = watchers.iter().enumerate().map(line);
-    [question.to_owned()].into_iter().chain(refused).chain(answers).collect()
+    [wrapped(question, "    ")].into_iter().chain(refused).chain(answers).collect()
 }
 
 fn is_whole(point: &Point, index: usize) -> bool {

@@ -90,7 +90,7 @@ fn run_sweep(
     let points = sweep.run(&request.settings, stop, progress)?;
     progress.clear();
     say(&if request.json {
-        format!("{}\n", sweep.json(&points, stop.load(Ordering::Relaxed)))
+        format!("{}\n", sweep.json(&request.settings, &points, stop.load(Ordering::Relaxed)))
     } else {
         sweep.text(&request.settings, &points)
     })?;

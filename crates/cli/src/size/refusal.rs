@@ -44,7 +44,7 @@ impl Refusal {
     }
 
     /// Returns the answer of a run, such as
-    /// `--incoming: 99 or more would have been needed. The bus's own queue of 10 refused 89.00 % ..`.
+    /// `--incoming: 99 or more would have been needed. The bus's own queue of 10 refused 89 % ..`.
     pub(super) fn answer(&self, outcome: &Outcome, findings: &[Finding]) -> String {
         let each = outcome.settings.watchers.iter().zip(findings);
         let mut waited = each.filter(|(_, finding)| matches!(finding.enough, Enough::Waited(_)));

@@ -170,13 +170,13 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
     .collect();
     let head = format!(
-        "{}: dropped {}; first loss {} in, at event {}\n",
+        "{}: dropped {}; first loss {} in, at event {}",
         name(watcher),
         reasons.join(", "),
         seconds(first.after),
         grouped(first.event),
     );
-    [head, indented_to(columns(), &format!("why: {}", first.why), "    ")].concat()
+    [wrapped(&head, "    "), indented_to(columns(), &format!("why: {}", first.why), "    ")].concat()
 }
 
 /// Breaks a text into lines that all have the indent and fit into the width.

@@ -136,7 +136,8 @@ mod tests {
         };
         // The tenth of ten seeds needs more than the nine before it, in 200 series.
         let more = (0..200).filter(|series| further(series * 10 + 9) > lengths(series * 10)).count();
-        // One in ten, and fewer where two seeds need the same length. The seeds are always the same.
+        // One in ten, and fewer where two seeds need the same length. The seeds are always the
+        // same.
         assert!((4..=26).contains(&more), "{more} of 200");
     }
 

@@ -239,17 +239,16 @@ impl Sweep {
     }
 
     /// Returns the result for a machine.
-    pub(crate) fn json(&self, points: &[Point], interrupted: bool) -> Value {
+    pub(crate) fn json(&self, settings: &Settings, points: &[Point], interrupted: bool) -> Value {
         let value = |point: &Point| match self.swept {
             Swept::Queue => json!(point.value),
             Swept::Handler => json!(point.value as f64 / 1000.0),
         };
-        let incoming = points.first().map_or(0, |point| point.outcome.settings.incoming);
         let each =
             |point: &Point| json!({"value": value(point), "run": json::run(&point.outcome, &point.findings)});
         json!({
             "sweep": self.swept.name(),
-            "bus": json::bus(Refusal::of_sweep(points).map(|(worst, _)| worst).as_ref(), incoming),
+            "bus": json::bus(Refusal::of_sweep(points).map(|(worst, _)| worst).as_ref(), settings.incoming),
             "unit": match self.swept { Swept::Queue => "events", Swept::Handler => "us" },
             "interrupted": interrupted,
             "addsUp": faults(points).is_empty(),

@@ -354,6 +354,7 @@ fn at_a_signal_it_reports_what_it_has() {
     let args = ["--for", "1h", "--rate", "2000", "--sweep", "queue=1..9", "--json"];
     let sweep = document(&signalled(&args));
     assert_eq!((&sweep["interrupted"], sweep["points"].as_array().map(Vec::len)), (&true.into(), Some(0)));
+    assert_eq!((number(&sweep["bus"]["queue"]), &sweep["bus"]["enough"]), (1000, &Value::Null), "{sweep}");
 }
 
 #[test]
