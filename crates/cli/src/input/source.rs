@@ -15,8 +15,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns the file, or stdin for `-` and if there is no file name. `command` is the name of the
-    /// subcommand, for the error message.
+    /// Returns the file, or stdin for `-` and if there is no file name. The error message contains
+    /// the name of the subcommand.
     pub(crate) fn of(file: Option<PathBuf>, command: &str) -> Result<Self, BadInput> {
         Self::beside(file, command, io::stdin().is_terminal())
     }

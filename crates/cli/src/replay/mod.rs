@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     let cannot = |error: String| BadInput(format!("cannot read {}: {}", source.name(), plain(&error)));
     let remembered = usize::try_from(output.remember).unwrap_or(usize::MAX);
     let input = input::read(source.open()?, output.expand, remembered).map_err(cannot)?;
-    let is_whole = name_problems(&input, output.strict)?;
+    let is_whole = name_problems(&input, &output)?;
     if input.number == 0 {
         let text = "no events to replay: give the output of 'kubectl get events -A -o json', for example";
         return Err(BadInput(text.to_owned()).into());
@@ -121,11 +121,12 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
 
 /// Prints the problems. Returns whether all events could be read. With `--strict`, a lost event is
 /// an error.
-fn name_problems(input: &Input, is_strict: bool) -> Result<bool, BadInput> {
+fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     for line in input.problems.lines() {
         complain(&format!("eventcast: {line}"));
     }
-    if input.forgotten > 0 {
+    // With 0, no comparison was wanted.
+    if input.forgotten > 0 && output.remember > 0 {
         let forgotten = counted(input.forgotten, "document");
         complain(&format!(
             "eventcast: {forgotten} could not be compared with earlier ones and count as separate events: \
@@ -133,7 +134,7 @@ fn name_problems(input: &Input, is_strict: bool) -> Result<bool, BadInput> {
         ));
     }
     let lost = input.problems.lost();
-    if is_strict && lost > 0 {
+    if output.strict && lost > 0 {
         return Err(BadInput(format!(
             "{} could not be read: leave --strict out to replay the others",
             counted(lost, "part")

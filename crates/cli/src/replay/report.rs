@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::input::Input;
 use super::run::{Key, Outcome, Tally};
 use crate::support::number::{counted, grouped};
-use crate::support::text::plain;
+use crate::support::text::{cut as start, plain};
 
 /// The number of noisiest keys that are shown.
 const NOISIEST: usize = 10;
@@ -56,7 +57,7 @@ fn write_head(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     }
     if outcome.reporters > 1 {
         let reporters = grouped(outcome.reporters);
-        writeln!(out, "{reporters} programs reported them, each with a correlator of its own.")?;
+        writeln!(out, "{reporters} programs reported them, each with its own correlator.")?;
     }
     Ok(())
 }
@@ -144,16 +145,20 @@ pub(crate) fn shown_span(seconds: u64) -> String {
     }
 }
 
-/// Returns the text without its middle, if it is longer than `width`, because names differ at their
-/// ends.
+/// Removes the middle of a text that is wider than `width` columns, because names often differ only
+/// at their ends.
 fn cut(text: &str, width: usize) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
     let half = (width - 2) / 2;
-    let (start, end) = (&chars[..half], &chars[chars.len() - half..]);
-    start.iter().chain(&['.', '.']).chain(end).collect()
+    let mut used = 0;
+    let fits = |(_, c): &(usize, char)| {
+        used += c.width().unwrap_or(0);
+        used <= half
+    };
+    let end = text.char_indices().rev().take_while(fits).last().map_or("", |(at, _)| &text[at..]);
+    format!("{}..{end}", start(text, half))
 }
 
 #[cfg(test)]
@@ -167,6 +172,10 @@ mod tests {
     fn names_are_cut_in_the_middle() {
         assert_eq!(cut("web-frontend-0", 14), "web-frontend-0");
         assert_eq!(cut("web-frontend-0", 10), "web-..nd-0");
+        // Each of these characters is two columns wide.
+        assert_eq!(cut("起動起動起動", 12), "起動起動起動");
+        assert_eq!(cut("起動起動起動", 10), "起動..起動");
+        assert_eq!(cut("起動起動起動", 8), "起..動");
     }
 
     #[test]

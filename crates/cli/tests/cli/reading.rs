@@ -264,6 +264,7 @@ fn beyond_the_number_that_is_remembered_it_says_so() {
          --remember\n"
     );
     assert_eq!(replay(&[], &input).stderr, "");
+    assert_eq!(replay(&["--remember=0"], &input).stderr, "", "nothing was to be compared");
     assert_eq!(replay(&["--remember=x"], &input).code, Some(2));
 }
 
@@ -279,7 +280,7 @@ fn each_reporter_has_a_correlator_of_its_own() {
     );
     assert_eq!(found["reporters"], 10);
     let text = replay(&["--lru-cache-size", "32"], &bytes).stdout;
-    assert!(text.contains("\n10 programs reported them, each with a correlator of its own.\n"), "{text}");
+    assert!(text.contains("\n10 programs reported them, each with its own correlator.\n"), "{text}");
     // The newer API identifies a reporter by its instance.
     let newer = String::from_utf8(bytes)
         .unwrap()

@@ -66,6 +66,8 @@ fn the_texts_after_the_options_fit_into_80_columns() {
         &["events", "get"],
         &["events", "describe"],
         &["events", "watch"],
+        &["supervise"],
+        &["replay"],
         &["correlate"],
         &["size"],
         &["publish"],
