@@ -38,7 +38,7 @@ impl Settings {
     ///
     /// Returns an error if a file cannot be read, or if an address is not one.
     pub(crate) fn new(options: &ConnectionOptions) -> Result<Self, BuildError> {
-        let shown = options.shown();
+        let shown = options.to_string();
         let failed = |text: String| BuildError::Connect { servers: shown.clone(), text };
         let servers = options.servers.iter().map(|url| url.parse::<ServerAddr>());
         let servers = servers.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.to_string()))?;

@@ -25,13 +25,15 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     }
     let mut options = PublisherOptions::default();
     options.connection.servers = vec![args.nats.clone()];
+    // Without the password that the URL may contain.
+    let connection = options.connection.to_string();
     args.stream.clone_into(&mut options.stream);
     args.subject.split('.').next().unwrap_or_default().clone_into(&mut options.prefix);
     options.ensure_stream = Some(StreamOptions::default());
     options.overflow = OverflowPolicy::Wait;
     let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
     let builder = NatsPublisherBuilder::with_codec(options, Raw).subject(move |_| subject.clone());
-    complain(&format!("eventcast: connecting to {}", plain(&args.nats)));
+    complain(&format!("eventcast: connecting to {}", plain(&connection)));
     let told = builder.on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))));
     let out = told.attach(&bus).map_err(refusal)?;
     let publisher = bus.publisher();

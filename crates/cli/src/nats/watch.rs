@@ -26,12 +26,14 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut options = SubscriberOptions::default();
     options.connection.servers = vec![args.nats.clone()];
+    // Without the password that the URL may contain.
+    let connection = options.connection.to_string();
     args.stream.clone_into(&mut options.stream);
     options.filter.clone_from(&args.filter);
     options.resume.clone_from(&args.resume);
     options.start = if args.all { Start::All } else { Start::New };
     let builder = NatsSubscriberBuilder::with_codec(options, Raw);
-    complain(&format!("eventcast: connecting to {}", plain(&args.nats)));
+    complain(&format!("eventcast: connecting to {}", plain(&connection)));
     // A fault that stays is told once.
     let last = Mutex::new(String::new());
     let told = builder

@@ -29,6 +29,31 @@ mod without_a_server {
     }
 
     #[test]
+    fn no_output_contains_the_password_of_the_address() {
+        for (address, shown) in [
+            ("nats://me:s3cret@127.0.0.1:1", "nats://127.0.0.1:1"),
+            ("s3cret@127.0.0.1:1", "nats://127.0.0.1:1"),
+            ("nats://me:s3cret/s3cret@127.0.0.1:1", "nats://127.0.0.1:1"),
+            ("tls://me:s3cret@127.0.0.1:1", "tls://127.0.0.1:1"),
+            ("nats://me:s3cret@", "nats://"),
+            ("nats://me:s3cret@127.0.0.1:port", "nats://127.0.0.1:port"),
+        ] {
+            for args in [
+                &["publish", "--nats", address, "--timeout", "50ms"][..],
+                &["publish", "--nats", address, "--timeout", "50ms", "--subject", "a.*"],
+                &["watch", "--nats", address, "--count", "0"],
+                &["watch", "--nats", address, "--filter", "a..b"],
+            ] {
+                let ended = run_with(args, b"1\n");
+                let all = format!("{}{}", ended.stdout, ended.stderr);
+                assert!(!all.contains("s3cret"), "{args:?}: {all}");
+                let is_refused = ended.code == Some(2) && args.len() > 5;
+                assert!(is_refused || all.contains(&format!("connecting to {shown}")), "{args:?}: {all}");
+            }
+        }
+    }
+
+    #[test]
     fn options_out_of_range_are_bad_usage() {
         let url = "nats://127.0.0.1:1";
         for args in [

@@ -97,11 +97,6 @@ impl ConnectionOptions {
         Self { servers: vec![server.to_owned()], ..Self::default() }
     }
 
-    /// Returns the addresses without what signs in.
-    pub(crate) fn shown(&self) -> String {
-        self.servers.iter().map(|url| without_secret(url)).collect::<Vec<_>>().join(", ")
-    }
-
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.servers.is_empty() {
             return Err(BuildError::invalid("servers", "1 or more addresses", "none"));
@@ -110,7 +105,7 @@ impl ConnectionOptions {
             || self.servers.iter().any(|url| url.starts_with("tls://") || url.starts_with("wss://"));
         if wants_tls && !cfg!(feature = "tls-ring") {
             let allowed = "without TLS, because this build does not have the feature `tls-ring`";
-            return Err(BuildError::invalid("servers", allowed, self.shown()));
+            return Err(BuildError::invalid("servers", allowed, self.to_string()));
         }
         let wants_keys = matches!(self.auth, Some(Auth::NkeyFile(_) | Auth::CredentialsFile(_)));
         if wants_keys && !cfg!(feature = "nkeys") {
@@ -121,10 +116,25 @@ impl ConnectionOptions {
     }
 }
 
+/// Shows the addresses of the servers, without the user, password or token in them.
+///
+/// ```
+/// use eventcast_nats::ConnectionOptions;
+///
+/// let options = ConnectionOptions::new("nats://me:secret@example.com:4222");
+/// assert_eq!(options.to_string(), "nats://example.com:4222");
+/// ```
+impl fmt::Display for ConnectionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<String> = self.servers.iter().map(|url| without_secret(url)).collect();
+        f.write_str(&shown.join(", "))
+    }
+}
+
 impl fmt::Debug for ConnectionOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionOptions")
-            .field("servers", &self.shown())
+            .field("servers", &self.to_string())
             .field("name", &self.name)
             .field("auth", &self.auth)
             .field("tls", &self.tls)
@@ -143,12 +153,18 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// Returns an address without the user, password or token in it.
+/// Returns an address without the user, password or token in it. Everything before the last `@` may
+/// belong to a password, which can contain slashes and colons.
 fn without_secret(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("nats", url), |(scheme, rest)| (scheme, rest));
-    let end = rest.find('/').unwrap_or(rest.len());
-    let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
-    format!("{scheme}://{host}")
+    let scheme = ["tls", "ws", "wss"]
+        .into_iter()
+        .find(|scheme| url.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://")));
+    let address = match url.rsplit_once('@') {
+        Some((_, address)) => address,
+        None => url.split_once("://").map_or(url, |(_, address)| address),
+    };
+    let host = address.split('/').next().unwrap_or_default();
+    format!("{}://{host}", scheme.unwrap_or("nats"))
 }
 
 #[cfg(test)]
@@ -159,16 +175,18 @@ mod tests {
     fn nothing_shows_a_secret() {
         let mut options = ConnectionOptions::new("nats://me:pa@ss@h:1/x");
         options.servers.push("tok3n@h:2".to_owned());
+        options.servers.push("tls://me:w/o:r@d@h:3/x".to_owned());
+        options.servers.push("me:p://q@h:4".to_owned());
         for auth in [
             Auth::Token("s3cret".to_owned()),
             Auth::Password { user: "me".to_owned(), password: "s3cret".to_owned() },
         ] {
             options.auth = Some(auth);
-            let shown = format!("{options:?} {}", options.shown());
-            for secret in ["s3cret", "pa@ss", "tok3n"] {
+            let shown = format!("{options:?} {options}");
+            for secret in ["s3cret", "pa@ss", "tok3n", "w/o", "r@d", "p:", "q@"] {
                 assert!(!shown.contains(secret), "{shown}");
             }
-            assert!(shown.contains("nats://h:1, nats://h:2"), "{shown}");
+            assert!(shown.contains("nats://h:1, nats://h:2, tls://h:3, nats://h:4"), "{shown}");
         }
     }
 
