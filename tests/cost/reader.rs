@@ -83,6 +83,8 @@ fn what_is_too_large_is_not_kept() {
         (r#"{"reason":""#, kibibyte, 64 << 10, 9 << 20),
         (r#"{"reason":["#, r#""0123456789abcd","#, 4 << 20, 33 << 20),
         ("", "[[[[[[[[[[[[[[[[", 4 << 20, 64 << 10),
+        // A million values take more memory than their JSON.
+        (r#"{"object":{"items":["#, "{},{},{},{},", 4 << 20, 5 << 20),
         ("", kibibyte, 64 << 10, 64 << 10),
     ] {
         let (memory, events, errors) = cost(Repeated::new(head, part, times));

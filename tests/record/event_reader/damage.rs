@@ -95,10 +95,12 @@ fn repeated(head: &str, part: &str, times: usize, tail: &str) -> impl BufRead {
 #[test]
 fn a_document_beyond_a_limit_is_passed_over() {
     const MIB: usize = 1 << 20;
+    const LONG: &str = "\"0123456789012345678901234567890123456789012345678901234567890123\",";
     let behind = format!("\n{}", event("b"));
     for (what, head, part, times, tail) in [
         ("a string", r#"{"reason":""#, "x", 5 * MIB, r#""}"#),
-        ("its length", r#"{"reason":["#, r#""0123456789","#, 2 * MIB, "0]}"),
+        ("its length", r#"{"reason":["#, LONG, 512 << 10, "0]}"),
+        ("the number of its values", r#"{"reason":["#, "0,", MIB, "0]}"),
         ("its depth", r#"{"reason":"#, r#"{"x":"#, 1024, &format!("1{}}}", "}".repeat(1024))),
     ] {
         let found: Vec<_> =
@@ -115,6 +117,58 @@ fn a_document_beyond_a_limit_is_passed_over() {
     let seen: Vec<_> = EventReader::new(repeated("", "[", 1024, &behind)).collect();
     assert_eq!(seen[0].as_ref().unwrap_err().kind(), Kind::TooLarge);
     assert_eq!(seen[1].as_ref().unwrap().event.metadata.name, "b");
+}
+
+/// Standard error and standard output of a program in the same file.
+#[test]
+fn a_stray_line_in_a_list_does_not_affect_its_events() {
+    let pretty =
+        serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&list(4)).unwrap()).unwrap();
+    let lines: Vec<&str> = pretty.lines().collect();
+    for stray in ["E1125 14:03:00 couldn't get it: \"x\"", "{", "}", "warning: x", "  [x", "7"] {
+        for at in 1..lines.len() {
+            let mut input = lines.clone();
+            input.insert(at, stray);
+            let seen = read(input.join("\n"));
+            // At most the event around the line is lost.
+            assert!(seen.names.len() >= 3, "{stray} before line {}: {seen:?}", at + 1);
+            let is_told = seen.names.len() == 4 || seen.errors.iter().any(|(kind, _)| kind.is_loss());
+            assert!(is_told, "{stray} before line {}: {seen:?}", at + 1);
+        }
+    }
+    let seen = read(format!("[{},xx,{},nil {}]", event("a"), event("b"), event("c")));
+    assert_eq!(seen.names, ["a", "b", "c"]);
+    assert_eq!(seen.errors, [(Kind::Malformed, 1), (Kind::Malformed, 1)]);
+}
+
+#[test]
+fn a_truncated_list_is_reported_after_a_malformed_document() {
+    let [a, b] = ["a", "b"].map(event);
+    for malformed in ["{broken}", "}", "[x y]", "[7 x]", "{\"x\":\n{},\"items\":[]}} {", "[{\"a\"]"] {
+        let seen = read(format!("{malformed}\n{{\"items\":[{a},\n{b}"));
+        assert_eq!(seen.names, ["a", "b"], "{malformed}: {seen:?}");
+        assert_eq!(seen.errors.last().unwrap().0, Kind::CutOff, "{malformed}: {seen:?}");
+    }
+    // An empty list does not end the line in which the object started.
+    let seen = read(format!("{{\"x\":\n{{}},\"items\":[],\"y\":]}}\n{a}\n{b}"));
+    assert_eq!((seen.names.join(" "), seen.errors), ("a b".to_owned(), vec![(Kind::Malformed, 1)]));
+}
+
+#[test]
+fn a_document_may_continue_without_indentation() {
+    let deleted = format!("{{\"type\":\"DELETED\",\"object\":\n{}}}\n{}", event("a"), event("b"));
+    let all: Vec<_> = EventReader::new(deleted.as_bytes()).map(Result::unwrap).collect();
+    assert_eq!(all.len(), 2);
+    assert!(all[0].is_deleted && !all[1].is_deleted);
+    // Once it turns out to be malformed, its lines are separate documents.
+    for end in ["", "\n", "\n]", "\n\"x\n"] {
+        let seen = read(format!("{{\"object\":\n{}\n{}{end}", event("a"), event("b")));
+        assert_eq!(seen.names, ["a", "b"], "{end:?}");
+        assert_eq!(seen.errors[0], (Kind::Malformed, 1), "{end:?}");
+    }
+    let many = format!("{{\"object\":[\n{}1", format!("{},\n", event("a")).repeat(50_000));
+    let seen = read(&many);
+    assert_eq!((seen.names.len(), seen.errors[0]), (50_000, (Kind::Malformed, 1)));
 }
 
 /// A reader that fails after an event.

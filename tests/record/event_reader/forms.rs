@@ -41,6 +41,14 @@ pub(super) fn forms() -> Vec<(&'static str, String)> {
             format!(r#"[{{"items":[{}]}},[[{}]],{{"items":null,"kind":"List"}},{}]"#, all[0], all[1], all[2]),
         ),
         ("empty lists around", format!("[]\n{{\"items\":[]}}\n{array}\n[ ]")),
+        (
+            "two lists in one object",
+            format!(r#"{{"items":[{}],"x":1,"items":[{},{}]}}"#, all[0], all[1], all[2]),
+        ),
+        ("a watch with a bookmark", {
+            let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Event","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}"#;
+            wrapped(r#"{"type":"ADDED","object":"#, "}") + bookmark
+        }),
         ("a watch", wrapped(r#"{"type":"MODIFIED","object":"#, "}")),
         ("eventrouter", wrapped(r#"{"verb":"ADDED","old_event":{"reason":"Old"},"event":"#, "}")),
         ("a body", wrapped(r#"{"timestamp":1,"body":"#, r#","attributes":{}}"#)),
@@ -130,6 +138,9 @@ fn a_deletion_is_marked_in_every_form() {
         let read = EventReader::new(input.as_bytes()).next().unwrap().unwrap();
         assert!(read.is_deleted && read.event.metadata.name == "a", "{input}");
     }
+    // The type of an event is no envelope.
+    let own = event("a").replacen('{', r#"{"type":"Deleted","count":2.0,"#, 1);
+    assert!(!EventReader::new(own.as_bytes()).next().unwrap().unwrap().is_deleted);
     assert!(!EventReader::new(event("a").as_bytes()).next().unwrap().unwrap().is_deleted);
 }
 

@@ -49,6 +49,9 @@ fn without_a_uid_the_first_time_decides() {
         [at("firstTimestamp", 1), at("firstTimestamp", 1), at("firstTimestamp", 2), at("eventTime", 2)]
             .concat();
     assert_eq!(observed(&mut EventStates::default(), &input), [(0, 2), (0, 0), (1, 2), (1, 0)]);
+    let created =
+        |second: u32| state(&format!(r#""name":"n","creationTimestamp":"2024-01-01T00:00:0{second}Z""#), "");
+    assert_eq!(observed(&mut EventStates::default(), &(created(1) + &created(2))), [(0, 1), (1, 1)]);
     // Documents without a name are always separate events.
     let nameless = state("", "").repeat(2);
     assert_eq!(observed(&mut EventStates::default(), &nameless), [(0, 1), (1, 1)]);

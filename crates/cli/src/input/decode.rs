@@ -13,21 +13,31 @@ const COMPRESSED: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "unzip -p"),
 ];
 
+/// The maximum number of times that an input is compressed. Some archives compress a compressed log
+/// again, and an endless input can be compressed into itself.
+const MAX_LAYERS: usize = 4;
+
 /// Decodes gzip and UTF-16, which are recognized by their first bytes. Other input is unchanged.
-pub(crate) fn decoded(reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
-    let (head, reader) = peek(reader, 5)?;
-    if head.starts_with(b"\x1f\x8b") {
+pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
+    for _ in 0..=MAX_LAYERS {
+        let (head, rest) = peek(reader, 5)?;
+        if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+            return Ok(Box::new(BufReader::new(DecodeReaderBytes::new(rest))));
+        }
+        if let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| head.starts_with(magic)) {
+            let text =
+                format!("it is compressed: decompress it first, as with '{program} FILE | eventcast ...'");
+            return Err(io::Error::other(text));
+        }
+        if !head.starts_with(b"\x1f\x8b") {
+            return Ok(rest);
+        }
         // A gzip file can have several members, for example after `cat a.gz b.gz`.
-        return decoded(Box::new(BufReader::new(MultiGzDecoder::new(reader))));
+        reader = Box::new(BufReader::new(MultiGzDecoder::new(rest)));
     }
-    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
-        return Ok(Box::new(BufReader::new(DecodeReaderBytes::new(reader))));
-    }
-    if let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| head.starts_with(magic)) {
-        let text = format!("it is compressed: decompress it first, as with '{program} FILE | eventcast ...'");
-        return Err(io::Error::other(text));
-    }
-    Ok(reader)
+    let text =
+        format!("it is compressed more than {MAX_LAYERS} times: decompress it first, as with 'gzip -dc'");
+    Err(io::Error::other(text))
 }
 
 /// Returns up to `len` bytes from the beginning, and a reader of the whole input.
@@ -89,6 +99,19 @@ mod tests {
     fn what_others_must_decompress_is_named() {
         let error = text(b"\x28\xb5\x2f\xfd\0\0".to_vec()).unwrap_err();
         assert!(error.to_string().contains("decompress it first, as with 'zstd -dc FILE |"), "{error}");
+    }
+
+    #[test]
+    fn an_input_that_is_compressed_again_and_again_is_an_error() {
+        let layers = |count| (0..count).fold(b"{}".to_vec(), |bytes, _| gzip(&bytes));
+        assert_eq!(text(layers(4)).unwrap(), "{}");
+        for count in [5, 50] {
+            let error = text(layers(count)).unwrap_err();
+            assert!(
+                error.to_string().starts_with("it is compressed more than 4 times: decompress"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

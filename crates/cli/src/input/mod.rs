@@ -7,6 +7,7 @@ mod decode;
 mod problems;
 mod source;
 mod yaml;
+mod yaml_value;
 
 use std::io::{self, BufRead};
 

@@ -8,7 +8,7 @@ use crate::support::number::counted;
 use crate::support::text::plain;
 
 /// The maximum length of a description, in characters.
-const LENGTH: usize = 120;
+const LENGTH: usize = 200;
 
 /// The reason for skipping a part of the input, in the order of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

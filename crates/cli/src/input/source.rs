@@ -1,8 +1,10 @@
 //! The sources of events: files and stdin.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal as _};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::bad_input::BadInput;
 use crate::support::text::quoted;
@@ -45,13 +47,28 @@ impl Source {
         self.path().map_or_else(|| "stdin".to_owned(), |path| quoted(&path.to_string_lossy()))
     }
 
-    pub(crate) fn open(&self) -> Result<Box<dyn BufRead>, BadInput> {
-        match self {
-            Self::Stdin => Ok(Box::new(io::stdin().lock())),
-            Self::File(path) => File::open(path)
-                .map(|file| Box::new(BufReader::with_capacity(64 << 10, file)) as Box<dyn BufRead>)
-                .map_err(|error| BadInput(format!("cannot open {}: {error}", self.name()))),
-        }
+    /// Opens the source. Its input ends early if the flag is set.
+    pub(crate) fn open(&self, is_over: Arc<AtomicBool>) -> Result<Box<dyn BufRead>, BadInput> {
+        let input: Box<dyn Read> = match self {
+            Self::Stdin => Box::new(io::stdin().lock()),
+            Self::File(path) => Box::new(
+                File::open(path)
+                    .map_err(|error| BadInput(format!("cannot open {}: {error}", self.name())))?,
+            ),
+        };
+        Ok(Box::new(BufReader::with_capacity(64 << 10, UntilSignal { input, is_over })))
+    }
+}
+
+/// An input that ends once a signal has set a flag.
+struct UntilSignal {
+    input: Box<dyn Read>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Read for UntilSignal {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_over.load(Ordering::Relaxed) { Ok(0) } else { self.input.read(buffer) }
     }
 }
 

@@ -3,51 +3,48 @@
 use std::io::{self, BufRead, Read as _};
 
 use eventcast::event::{EventReader, ReadEvent};
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::de::DeserializeSeed as _;
+use serde_json::Value;
 
 use super::problems::{Problem, Reason};
+use super::yaml_value::Elements;
 
 /// The number of bytes that are inspected to distinguish YAML from JSON.
 pub(crate) const HEAD: usize = 64 << 10;
 /// The maximum length of a document, in bytes. The document is held in memory as a whole, its
 /// events one at a time.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Fields of events and lists that can start a YAML document.
-const FIELDS: [&str; 14] = [
-    "apiVersion",
-    "kind",
-    "items",
-    "metadata",
-    "involvedObject",
-    "regarding",
-    "reason",
-    "count",
-    "eventTime",
-    "firstTimestamp",
-    "lastTimestamp",
-    "action",
-    "deprecatedCount",
-    "series",
-];
+/// Words before a colon that start a line of a log.
+const LOG_WORDS: [&str; 7] = ["debug", "error", "fatal", "info", "trace", "warn", "warning"];
 
 type Found<'a> = &'a mut dyn FnMut(Result<ReadEvent, Problem>);
 
-/// Returns whether the first line that is either JSON or YAML is YAML. Other lines may precede it.
+/// Returns whether the input is YAML and not JSON. Lines of text may precede either.
 pub(crate) fn is_yaml(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.trim_start_matches('\u{feff}').lines();
-    lines
-        .find_map(
-            |line| if line.starts_with(['{', '[']) { Some(false) } else { begins(line).then_some(true) },
-        )
-        .unwrap_or(false)
+    // YAML with events has no such line: a value in flow style needs indentation.
+    let has_json = lines.clone().any(opens_json);
+    !has_json && lines.any(begins)
+}
+
+fn opens_json(line: &str) -> bool {
+    // Log lines often start with a bracket.
+    let is_list = |rest: &str| rest.is_empty() || rest.starts_with(['{', '[', ']', '"']);
+    line.starts_with('{') || line.strip_prefix('[').is_some_and(|rest| is_list(rest.trim_start()))
 }
 
 /// Returns whether a YAML document with events can start with this line.
 fn begins(line: &str) -> bool {
-    let field = line.strip_prefix("- ").unwrap_or(line).split_once(':');
-    separates(line) || line.starts_with("%YAML") || field.is_some_and(|(name, _)| FIELDS.contains(&name))
+    separates(line) || line.starts_with("%YAML") || begins_with_field(line.strip_prefix("- ").unwrap_or(line))
+}
+
+/// Returns whether the line starts with the name of a field, such as `apiVersion:`.
+fn begins_with_field(line: &str) -> bool {
+    let Some((name, rest)) = line.split_once(':') else { return false };
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name && (rest.is_empty() || rest.starts_with([' ', '\r', '\n'])) && !LOG_WORDS.contains(&name)
 }
 
 /// Returns whether the line ends a document, and possibly starts the next one.
@@ -133,14 +130,23 @@ impl Document {
             seen += 1;
             event_of(value, self.begin, &mut *found);
         };
+        let mut elements = Elements::new(&mut element);
         let read = serde_saphyr::with_deserializer_from_str_with_options(&text, options(), |deserializer| {
-            Elements(&mut element).deserialize(deserializer)
+            (&mut elements).deserialize(deserializer)
         });
-        if let Err(error) = read {
-            let behind = if seen == 0 { String::new() } else { format!(" behind {seen} of its events") };
-            let error = error.to_string();
-            let error = error.lines().next().unwrap_or_default();
-            found(Err(Problem::new(Reason::Malformed, self.begin, &format!("not YAML{behind}: {error}"))));
+        let is_cut_off = elements.is_cut_off;
+        match read {
+            Ok(()) if is_cut_off => {
+                let text = "the input ends inside a list, because its 'kind' is missing";
+                found(Err(Problem::new(Reason::CutOff, self.begin, text)));
+            }
+            Ok(()) => {}
+            Err(error) => {
+                let after = if seen == 0 { String::new() } else { format!(" after {seen} of its events") };
+                let error = error.to_string();
+                let error = error.lines().next().unwrap_or_default();
+                found(Err(Problem::new(Reason::Malformed, self.begin, &format!("not YAML{after}: {error}"))));
+            }
         }
     }
 }
@@ -173,82 +179,5 @@ fn event_of(value: &Value, line: u64, found: Found<'_>) {
             }
             Err(error) => Err(Problem { line, ..Problem::from(error) }),
         });
-    }
-}
-
-/// Passes on the elements of lists while parsing, so that a parsed list is never held as a whole.
-struct Elements<'a>(&'a mut dyn FnMut(&Value));
-
-impl<'de> DeserializeSeed<'de> for Elements<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Elements<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an event or a list of events")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (mut object, mut is_list) = (Map::new(), false);
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "items" {
-                is_list = true;
-                map.next_value_seed(Elements(&mut *self.0))?;
-            } else {
-                object.insert(key, map.next_value()?);
-            }
-        }
-        if !is_list {
-            (self.0)(&Value::Object(object));
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Elements(&mut *self.0))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        (self.0)(&Value::Array(vec![text.into()]));
-        Ok(())
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
-        (self.0)(&Value::Array(vec![value.into()]));
-        Ok(())
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
-        (self.0)(&Value::Array(vec![value.into()]));
-        Ok(())
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
-        (self.0)(&Value::Array(vec![value.into()]));
-        Ok(())
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
-        (self.0)(&Value::Array(vec![value.into()]));
-        Ok(())
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Input {
     pub(crate) problems: Problems,
     /// The number of documents that were not compared with others because of `--remember`.
     pub(crate) forgotten: u64,
+    /// The number of deletions, which add nothing.
+    pub(crate) deleted: u64,
     /// The sum of the counts of the events, before they were set to 1.
     pub(crate) occurrences: u64,
     pub(crate) is_expanded: bool,
@@ -101,7 +103,7 @@ impl Texts {
 }
 
 /// Reads all events. Fails if the input as a whole is unusable. The result includes the problems
-/// with single events.
+/// with single events, and [`Input::finish`] prepares it.
 pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
     let mut states = EventStates::with_max_events(remembered);
@@ -113,8 +115,9 @@ pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usiz
             if read % STEP == 0 {
                 progress.show(|| format!("{} events read", grouped(read as u64)));
             }
-            if let Some(state) = states.observe(&event) {
-                input.observe(event, state, &mut known);
+            match states.observe(&event) {
+                Some(state) => input.observe(event, state, &mut known),
+                None => input.deleted += 1,
             }
         }
         Err(problem) => input.problems.add(problem),
@@ -123,7 +126,6 @@ pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usiz
     progress.clear();
     input.forgotten = states.forgotten();
     drop((states, known));
-    input.finish()?;
     Ok(input)
 }
 
@@ -158,7 +160,7 @@ impl Input {
     }
 
     /// Sorts the events, expands their counts if requested, and removes those without an object.
-    fn finish(&mut self) -> Result<(), String> {
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.occurrences = self.events.iter().map(|event| u64::from(event.steps.count())).sum();
         if self.is_expanded {
             if self.occurrences > MAX_EVENTS as u64 {

@@ -10,6 +10,7 @@ mod sweep;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::{fs, io};
 
 use clap::ValueHint;
@@ -23,6 +24,7 @@ use crate::input::Source;
 use crate::support::bad_input::BadInput;
 use crate::support::number::{self, counted};
 use crate::support::output::{complain, say};
+use crate::support::signals::flag_of_signals;
 use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
@@ -34,7 +36,8 @@ document is held in memory as a whole, and can have up to 256 MiB.
 
 Each event is replayed at its own time, with a count of 1, through the
 correlator of the program that reported it. Anything that cannot be read is
-skipped, and stderr gets one line per reason.
+skipped, and stderr gets one line per reason. Ctrl-C ends the reading early and
+prints the result for what was read. A second one ends the program.
 
 A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
 
@@ -67,6 +70,7 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
     /// Take an event with a count of N as N events, evenly spread between its first and last time.
+    /// At most 5,000,000 events.
     #[arg(long)]
     expand: bool,
     /// Write figures for machines.
@@ -79,7 +83,7 @@ struct OutputArgs {
     /// Write the SVG there, with a dash to stdout [default: stdout].
     #[arg(short, long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Stop if an event cannot be read.
+    /// Fail if an event cannot be read, and print no figures.
     #[arg(long)]
     strict: bool,
     /// How many events to remember in order to recognize their other states. With 0, each document
@@ -94,13 +98,10 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     let Args { file, correlator, mut output } = args;
     output.output = output.output.filter(|path| path.as_os_str() != "-");
     let source = Source::of(file, "replay")?;
-    let cannot = |error: String| BadInput(format!("cannot read {}: {}", source.name(), plain(&error)));
-    let remembered = usize::try_from(output.remember).unwrap_or(usize::MAX);
-    let input = input::read(source.open()?, output.expand, remembered).map_err(cannot)?;
+    let input = read(&source, &output)?;
     let is_whole = name_problems(&input, &output)?;
     if input.number == 0 {
-        let text = "no events to replay: give the output of 'kubectl get events -A -o json', for example";
-        return Err(BadInput(text.to_owned()).into());
+        return Err(BadInput(nothing(&input)).into());
     }
     let options = correlator.options();
     let runs = output.sweep.map_or(1, |sweep| sweep.values().len());
@@ -117,6 +118,29 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     }
     let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
     say(&report::text(&input, &outcome, columns)).map(|()| is_whole)
+}
+
+/// Reads the events until the input ends or until a signal.
+fn read(source: &Source, output: &OutputArgs) -> Result<Input, Box<dyn Error>> {
+    let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let cannot = |error: String| BadInput(format!("cannot read {}: {}", source.name(), plain(&error)));
+    let remembered = usize::try_from(output.remember).unwrap_or(usize::MAX);
+    let input = source.open(is_over.clone())?;
+    let mut input = input::read(input, output.expand, remembered).map_err(cannot)?;
+    // From here on, a signal ends the program.
+    if is_over.swap(true, Ordering::Relaxed) {
+        complain("eventcast: interrupted: the figures count what was read so far");
+    }
+    input.finish().map_err(BadInput)?;
+    Ok(input)
+}
+
+/// Returns why there is nothing to replay.
+fn nothing(input: &Input) -> String {
+    if input.deleted > 0 {
+        return format!("no events to replay: the input has only {}", counted(input.deleted, "deletion"));
+    }
+    "no events to replay: give the output of 'kubectl get events -A -o json', for example".to_owned()
 }
 
 /// Prints the problems. Returns whether all events could be read. With `--strict`, a lost event is

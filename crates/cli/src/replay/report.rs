@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use super::input::Input;
 use super::run::{Key, Outcome, Tally};
 use crate::support::number::{counted, grouped};
-use crate::support::text::{cut as start, plain};
+use crate::support::text::{cut as start, harmless_json, plain};
 
 /// The number of noisiest keys that are shown.
 const NOISIEST: usize = 10;
@@ -86,9 +86,8 @@ fn write_noisiest(out: &mut String, outcome: &Outcome, columns: Option<usize>) -
     writeln!(out, "\n{:>9}{:>9}{:>9}{:>9}  NOISIEST", "EVENTS", "CREATED", "UPDATED", "FILTERED")?;
     for (key, Tally { events, created, updated, filtered }) in outcome.keys.iter().take(NOISIEST) {
         let Key { object, reason, source } = key;
-        // The object's own text is escaped already.
-        let (object, reason, source) =
-            (cut(object, OBJECT), cut(&plain(reason), WIDTH), cut(&plain(source), WIDTH));
+        let [object, reason, source] = [(object.as_str(), OBJECT), (reason, WIDTH), (source, WIDTH)]
+            .map(|(name, width)| cut(&plain(name), width));
         let [events, created, updated, filtered] = [events, created, updated, filtered].map(|n| grouped(*n));
         let figures = format!("{events:>9}{created:>9}{updated:>9}{filtered:>9}  ");
         let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(figures.len()).max(LEAST));
@@ -127,7 +126,7 @@ pub(crate) fn json(input: &Input, outcome: &Outcome) -> String {
         "keys": outcome.keys.len(),
         "noisiest": noisiest,
     });
-    format!("{report}\n")
+    format!("{}\n", harmless_json(&report.to_string()))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of events are far below 2^53")]

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use eventcast::correlator::{Correlation, CorrelationKey, EventCorrelator};
 use eventcast::stats::CorrelatorStats;
 use eventcast::testing::FakeClock;
-use eventcast::{CorrelatorOptions, Event, Text};
+use eventcast::{CorrelatorOptions, Event, ObjectReference, Text};
 
 use super::input::Dated;
 use super::progress::Replayed;
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
     pub(crate) keys: Vec<(Key, Tally)>,
 }
 
-/// The object, reason and source by which events are counted.
+/// The object, reason and source by which events are counted, not escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) object: String,
@@ -129,7 +129,10 @@ fn as_flag(error: &str) -> String {
 fn key_of(event: &Event) -> Key {
     let source =
         if event.source.component.is_empty() { &event.reporting_controller } else { &event.source.component };
-    Key { object: event.involved_object.to_string(), reason: event.reason.clone(), source: source.clone() }
+    let ObjectReference { kind, namespace, name, .. } = &event.involved_object;
+    let parts: Vec<&str> =
+        [kind, namespace, name].into_iter().map(Text::as_str).filter(|part| !part.is_empty()).collect();
+    Key { object: parts.join("/"), reason: event.reason.clone(), source: source.clone() }
 }
 
 /// Confirms to the correlator what a store would have answered.

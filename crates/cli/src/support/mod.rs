@@ -11,7 +11,6 @@ pub(crate) mod log_columns;
 pub(crate) mod number;
 pub(crate) mod output;
 pub(crate) mod progress;
-#[cfg(any(feature = "nats", feature = "sqlite-system"))]
 pub(crate) mod signals;
 pub(crate) mod store;
 pub(crate) mod table;

@@ -104,10 +104,12 @@ fn yaml_comes_in_one_document_or_several() {
             "kind: Event\napiVersion: v1\nmetadata: {{name: {name}}}\nreason: yes\ninvolvedObject:\n  kind: Pod\nlastTimestamp: \"2026-01-02T03:00:00Z\"\nmessage: |\n  a: b\n  # c\ncount: 2\n"
         )
     };
-    let item = |name: &str| {
+    let indented = |name: &str| {
         let lines: Vec<String> = yaml(name).lines().map(|line| format!("  {line}")).collect();
-        lines.join("\n").replacen("  ", "- ", 1)
+        lines.join("\n")
     };
+    let item = |name: &str| indented(name).replacen("  ", "- ", 1);
+    let json = |name: &str| event(name, 2).replace("BackOff", "yes");
     let list = format!("apiVersion: v1\nitems:\n{}\n{}\nkind: List\n", item("a"), item("b"));
     let sequence = format!("{}\n{}\n", item("a"), item("b"));
     for (form, input) in [
@@ -117,21 +119,26 @@ fn yaml_comes_in_one_document_or_several() {
         ("a list of one and an event", format!("items:\n{}\n--- # more\n{}", item("a"), yaml("b"))),
         ("a sequence", sequence),
         ("empty documents", format!("---\n---\n# nothing\n---\n{list}---\n")),
-        ("behind a warning", format!("Warning: old version\n\n{list}")),
+        ("after a warning", format!("Warning: old version\n[info] up\n\n{list}")),
+        ("without separators", yaml("a") + &yaml("b")),
+        (
+            "lists without separators",
+            format!("apiVersion: v1\nitems:\n{}\nkind: List\n{}", item("a"), yaml("b")),
+        ),
+        (
+            "a watch",
+            format!(
+                "object:\n{}\ntype: ADDED\n---\nobject:\n{}\ntype: ADDED\n",
+                indented("a"),
+                indented("b")
+            ),
+        ),
+        ("flow style", format!("apiVersion: v1\nkind: List\nitems:\n [{},\n {}]\n", json("a"), json("b"))),
     ] {
         let found = figures(&["--strict"], &input, 0);
         assert_eq!((&found["events"], &found["occurrences"]), (&json!(2), &json!(4)), "{form}");
         assert_eq!(found["noisiest"][0]["reason"], "yes", "{form}");
     }
-    // A truncated list returns the events before the cut.
-    let cut = &list[..list.len() - "lastTimestamp: \"2026-01-02T03:00:00Z\"\n  message: |\n    a: b\n    # c\n  count: 2\nkind: List\n".len()];
-    let ended = replay(&[], format!("{cut}  lastTimestamp: \"20"));
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stdout.starts_with("1 event in 0s"), "{ended:?}");
-    assert!(
-        ended.stderr.contains("cannot read 1 broken document, in line 1: not YAML behind 1 of its events"),
-        "{ended:?}"
-    );
     // A malformed document does not affect the others.
     let ended = replay(&[], format!("{}---\nkind: [\n---\n{}", yaml("a"), yaml("b")));
     assert!(ended.code == Some(1) && ended.stdout.starts_with("2 events in 0s"), "{ended:?}");
@@ -306,4 +313,111 @@ fn events_without_an_object_are_named_and_not_judged() {
     assert!(beside.contains("\n100 of them name no object"), "{beside}");
     assert!(beside.starts_with("101 events in "), "{beside}");
     assert!(!beside.contains(" ()"), "{beside}");
+}
+
+#[test]
+fn a_truncated_yaml_list_is_reported() {
+    let item = |name: &str| {
+        format!(
+            "- apiVersion: v1\n  count: 12\n  kind: Event\n  lastTimestamp: \"2026-01-02T03:00:00Z\"\n  metadata:\n    name: {name}\n  reason: R\n"
+        )
+    };
+    let list = format!(
+        "apiVersion: v1\nitems:\n{}{}{}kind: List\nmetadata:\n  resourceVersion: \"\"\n",
+        item("a"),
+        item("b"),
+        item("c")
+    );
+    assert_eq!(figures(&[], &list, 0)["events"], 3);
+    let end = list.find("kind: List").unwrap() + "kind:".len();
+    for cut in list.find("count").unwrap()..end {
+        let ended = replay(&["--json"], &list[..cut]);
+        assert_ne!(ended.code, Some(0), "{}", &list[..cut]);
+    }
+    let ended = replay(&[], &list[..list.find("kind: List").unwrap()]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stderr.contains("the input ends inside a list, because its 'kind' is missing"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.starts_with("3 events "), "{}", ended.stdout);
+    // A list that a person writes needs no kind.
+    assert_eq!(figures(&[], format!("items:\n{}", item("a")), 0)["events"], 1);
+}
+
+#[test]
+fn a_small_yaml_document_cannot_become_large() {
+    let text = "x".repeat(1 << 20);
+    let references = vec!["*e"; 100].join(", ");
+    let ended = replay(&[], format!("a: &e \"{text}\"\ny: [{references}]\n---\n{}", event("a", 1)));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("an event of more than 64 MiB"), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("1 event "), "{}", ended.stdout);
+}
+
+/// A line before the JSON may look like YAML.
+#[test]
+fn a_heading_does_not_turn_json_into_yaml() {
+    for heading in
+        ["--- kubectl get events ---", "kind: x", "count: 5", "---", "error: the server is busy", "[INFO] x"]
+    {
+        let input = format!("{heading}\n{}\n{}\n", event("a", 1), event("b", 2));
+        assert_eq!(figures(&[], &input, 0)["occurrences"], 3, "{heading}");
+    }
+}
+
+#[test]
+fn json_has_no_character_that_a_terminal_obeys() {
+    let nasty = "a\u{9b}2J\u{7f}\u{202e}\u{2028}\u{200b}\u{1b}";
+    let mut event: Value = serde_json::from_str(&event("a", 1)).unwrap();
+    for (field, inner) in [("reason", ""), ("involvedObject", "name"), ("source", "component")] {
+        if inner.is_empty() {
+            event[field] = json!(nasty);
+        } else {
+            event[field][inner] = json!(nasty);
+        }
+    }
+    let ended = replay(&["--json"], event.to_string());
+    assert_harmless(&ended.stdout);
+    assert!(!ended.stdout.contains(['\u{9b}', '\u{7f}', '\u{200b}']));
+    let noisiest = serde_json::from_str::<Value>(&ended.stdout).unwrap()["noisiest"][0].clone();
+    assert_eq!((&noisiest["reason"], &noisiest["source"]), (&json!(nasty), &json!(nasty)));
+    assert_eq!(noisiest["object"], json!(format!("Pod/{nasty}")));
+}
+
+#[test]
+fn an_input_of_deletions_is_named() {
+    let ended = replay(&[], format!(r#"{{"type":"DELETED","object":{}}}"#, event("a", 1)));
+    assert_eq!(
+        (ended.code, &*ended.stderr),
+        (Some(2), "eventcast: no events to replay: the input has only 1 deletion\n")
+    );
+}
+
+/// As in `kubectl get events -w | eventcast replay`, where Ctrl-C ends both.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_the_reading_and_prints_the_result() {
+    use std::process::Stdio;
+    let mut command = crate::support::output::eventcast(&["replay"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let line = event("a", 7) + "\n";
+    // More than a pipe holds, so the program reads.
+    stdin.write_all(line.repeat((4 << 20) / line.len()).as_bytes()).unwrap();
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    // A line after the signal may be read or not. Then the writer ends, too.
+    let _ = stdin.write_all(line.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(
+        stderr.starts_with("eventcast: interrupted: ") || stderr.contains("\neventcast: interrupted: "),
+        "{stderr}"
+    );
+    assert!(stdout.starts_with("1 event in 0s"), "{stdout}{stderr}");
 }

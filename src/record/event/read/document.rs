@@ -17,18 +17,124 @@ const WRAPPERS: [&str; 4] = ["object", "event", "body", "responseObject"];
 /// An event and whether the envelope reports its deletion, or what the document is instead.
 pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 
-/// Calls `found` for each event in a document, and for anything else in it.
-pub(super) fn read(json: &[u8], mut found: impl FnMut(Found)) {
+/// The contents of a document. They are extracted one by one, because together they can take much
+/// more memory than their JSON.
+#[derive(Default)]
+pub(super) struct Contents {
+    first: Option<Found>,
+    /// The values that are still to be examined, the next one last.
+    rest: Vec<Part>,
+}
+
+struct Part {
+    values: Values,
+    is_deleted: bool,
+    /// The number of envelopes around the values.
+    depth: usize,
+}
+
+enum Values {
+    One(Value),
+    Many(std::vec::IntoIter<Value>),
+}
+
+/// Returns the contents of a document.
+pub(super) fn read(json: &[u8]) -> Contents {
     let json = String::from_utf8_lossy(json);
     // Most documents are plain events, so the slower path only runs if this fails.
-    if let Ok(event) = Event::from_json(&json)
-        && is_one(&event)
-    {
-        return found(Ok((event, false)));
+    if let Some(event) = Event::from_json(&json).ok().filter(is_one) {
+        return Contents { first: Some(Ok((event, false))), rest: Vec::new() };
     }
     match value(json) {
-        Ok(value) => unwrap(value, false, MAX_WRAPPERS, &mut found),
-        Err(error) => found(Err((Kind::Malformed, error))),
+        Ok(value) => Contents {
+            first: None,
+            rest: vec![Part { values: Values::One(value), is_deleted: false, depth: 0 }],
+        },
+        Err(error) => Contents { first: Some(Err((Kind::Malformed, error))), rest: Vec::new() },
+    }
+}
+
+impl Iterator for Contents {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            let part = self.rest.last_mut()?;
+            let (is_deleted, depth) = (part.is_deleted, part.depth);
+            let value = match &mut part.values {
+                Values::One(value) => {
+                    let value = value.take();
+                    self.rest.pop();
+                    Some(value)
+                }
+                Values::Many(values) => values.next(),
+            };
+            match value {
+                None => drop(self.rest.pop()),
+                Some(value) => {
+                    if let Some(found) = self.examine(value, is_deleted, depth) {
+                        return Some(found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Contents {
+    fn add(&mut self, values: Values, is_deleted: bool, depth: usize) {
+        self.rest.push(Part { values, is_deleted, depth: depth + 1 });
+    }
+
+    /// Returns the event that a value is, or what it is instead. Returns `None` for a list or an
+    /// envelope, whose contents are examined next.
+    fn examine(&mut self, value: Value, is_deleted: bool, depth: usize) -> Option<Found> {
+        let can_wrap = depth < MAX_WRAPPERS;
+        let mut object = match value {
+            Value::Object(object) => object,
+            // Logs often contain the event as a string.
+            Value::String(text) if can_wrap && text.trim_start().starts_with('{') => {
+                let Ok(value) = serde_json::from_str(&text) else { return Some(not_an_event("a text")) };
+                self.add(Values::One(value), is_deleted, depth);
+                return None;
+            }
+            other => return Some(not_an_event(described(&other))),
+        };
+        if let Some(items) = items(&mut object) {
+            match items {
+                Value::Array(items) if can_wrap => {
+                    self.add(Values::Many(items.into_iter()), is_deleted, depth);
+                    return None;
+                }
+                // Go encodes an empty list like this.
+                Value::Null => return None,
+                _ => return Some(not_an_event("a list without items")),
+            }
+        }
+        // Bookmarks only carry a resource version.
+        if text_of(&object, "type") == "BOOKMARK" && object.contains_key("object") {
+            return None;
+        }
+        if let Some(inner) = wrapped(&mut object).filter(|_| can_wrap) {
+            self.add(Values::One(inner), is_deleted || says_deleted(&object), depth);
+            return None;
+        }
+        Some(event(object, is_deleted))
+    }
+}
+
+fn event(mut object: Map<String, Value>, is_deleted: bool) -> Found {
+    if let Some(what) = something_else(&object) {
+        return not_an_event(&what);
+    }
+    mend(&mut object);
+    match serde_json::from_value::<Event>(Value::Object(object)) {
+        Ok(event) if is_one(&event) => Ok((event, is_deleted)),
+        Ok(_) => not_an_event("a document without 'involvedObject' and 'reason'"),
+        Err(error) => Err((Kind::Invalid, format!("not an event: {error}"))),
     }
 }
 
@@ -47,51 +153,11 @@ fn is_one(event: &Event) -> bool {
     says_so || !event.reason.is_empty() || !object.kind.is_empty() || !object.name.is_empty()
 }
 
-fn unwrap(value: Value, is_deleted: bool, wrappers: usize, found: &mut dyn FnMut(Found)) {
-    let mut object = match value {
-        Value::Object(object) => object,
-        // Logs often contain the event as a string.
-        Value::String(text) if wrappers > 0 && text.trim_start().starts_with('{') => {
-            return match serde_json::from_str(&text) {
-                Ok(value) => unwrap(value, is_deleted, wrappers - 1, found),
-                Err(_) => found(not_an_event("a text")),
-            };
-        }
-        other => return found(not_an_event(&described(&other))),
-    };
-    if let Some(items) = items(&mut object) {
-        return match items {
-            Value::Array(items) if wrappers > 0 => {
-                for item in items {
-                    unwrap(item, is_deleted, wrappers - 1, found);
-                }
-            }
-            // Go encodes an empty list like this.
-            Value::Null => {}
-            _ => found(not_an_event("a list without items")),
-        };
-    }
-    let is_deleted = is_deleted || says_deleted(&object);
-    if let Some(inner) = wrapped(&mut object).filter(|_| wrappers > 0) {
-        return unwrap(inner, is_deleted, wrappers - 1, found);
-    }
-    if let Some(what) = something_else(&object) {
-        return found(not_an_event(&what));
-    }
-    mend(&mut object);
-    let event = serde_json::from_value::<Event>(Value::Object(object));
-    found(match event {
-        Ok(event) if is_one(&event) => Ok((event, is_deleted)),
-        Ok(_) => not_an_event("a document without 'involvedObject' and 'reason'"),
-        Err(error) => Err((Kind::Invalid, format!("not an event: {error}"))),
-    });
-}
-
 fn not_an_event(what: &str) -> Found {
     Err((Kind::NotAnEvent, format!("{what}, not an Event")))
 }
 
-fn described(value: &Value) -> String {
+fn described(value: &Value) -> &'static str {
     match value {
         Value::Null => "a null",
         Value::Bool(_) => "a boolean",
@@ -100,7 +166,6 @@ fn described(value: &Value) -> String {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
-    .to_owned()
 }
 
 fn text_of<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
@@ -174,11 +239,9 @@ fn is_time(key: &str) -> bool {
 
 #[allow(clippy::cast_possible_truncation, reason = "only a number that stays the same is taken")]
 fn mend_count(value: &mut Value) {
-    if value.is_f64()
-        && let Some(number) = value.as_f64()
-        && number.fract() == 0.0
-        && number.abs() <= f64::from(i32::MAX)
-    {
+    let number = value.as_f64().filter(|_| value.is_f64());
+    let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
+    if let Some(number) = number.filter(is_whole) {
         *value = Value::from(number as i64);
     }
 }

@@ -5,5 +5,8 @@
 pub(super) const MAX_DOCUMENT: usize = 16 << 20;
 /// The maximum length of a string, in bytes of the input.
 pub(super) const MAX_STRING: usize = 4 << 20;
+/// The maximum number of values in a document. An event has some fifty, and a parsed value can take
+/// a hundred times the memory of its JSON.
+pub(super) const MAX_VALUES: usize = 1_000_000;
 /// The maximum depth of a document, and of nested lists. The parser's own limit is 128.
 pub(super) const MAX_DEPTH: usize = 100;

@@ -32,6 +32,8 @@ pub(super) struct Nesting {
     arrays: u128,
     /// The last byte that is not whitespace, or the closing quote of a string.
     last: u8,
+    /// The number of values so far, at least.
+    values: usize,
     is_in_string: bool,
     is_escaped: bool,
     string_len: usize,
@@ -53,6 +55,12 @@ impl Nesting {
     /// Returns the length of the current string so far, in bytes of the input.
     pub(super) fn string_len(&self) -> usize {
         self.string_len
+    }
+
+    /// Returns a lower bound of the number of values so far: the arrays, the objects and the
+    /// commas.
+    pub(super) fn values(&self) -> usize {
+        self.values
     }
 
     /// Returns whether the value was a single string, now complete.
@@ -106,7 +114,8 @@ impl Nesting {
             b'"' => {
                 self.is_in_string = true;
                 self.string_len = 0;
-                let is_key = self.depth == 1 && !self.is_in_array() && matches!(self.last, b'{' | b',');
+                // A stray line of text can precede a key.
+                let is_key = self.depth == 1 && !self.is_in_array() && self.last != b':';
                 self.spelled = is_key.then_some(0);
                 return Next::Goes;
             }
@@ -122,6 +131,7 @@ impl Nesting {
             }
             _ => {}
         }
+        self.values += usize::from(byte == b',');
         self.is_items &= byte == b':';
         self.last = byte;
         Next::Goes
@@ -142,6 +152,7 @@ impl Nesting {
             return Next::Items;
         }
         self.depth += 1;
+        self.values += 1;
         self.arrays = self.arrays << 1 | u128::from(byte == b'[');
         self.last = byte;
         self.is_items = false;

@@ -1,10 +1,9 @@
 //! The reader itself: it turns bytes into events and errors.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufRead, ErrorKind};
 
-use super::document::{self, Found};
+use super::document::{self, Contents};
 use super::error::EventReadError;
 use super::item::ReadEvent;
 use super::scan::{Fault, Piece, Scanner};
@@ -39,9 +38,9 @@ use super::scan::{Fault, Piece, Scanner};
 ///
 /// # Limits
 ///
-/// A document can have up to 16 MiB, 100 levels of nesting, and 4 MiB in a single string. These
-/// limits are checked before memory is allocated. A larger document is skipped and reported as an
-/// error.
+/// A document can have up to 16 MiB, 1,000,000 values, 100 levels of nesting, and 4 MiB in a single
+/// string. These limits are checked before memory is allocated. A larger document is skipped and
+/// reported as an error.
 ///
 /// # Blocking
 ///
@@ -68,50 +67,51 @@ use super::scan::{Fault, Piece, Scanner};
 pub struct EventReader<R> {
     reader: R,
     scanner: Scanner,
-    found: VecDeque<Result<ReadEvent, EventReadError>>,
+    /// The contents of the current document, and its line.
+    contents: Contents,
+    line: u64,
     has_ended: bool,
 }
 
 impl<R> EventReader<R> {
     /// Creates a reader of UTF-8 text. A byte order mark is skipped.
     pub fn new(reader: R) -> Self {
-        Self { reader, scanner: Scanner::new(), found: VecDeque::new(), has_ended: false }
+        Self { reader, scanner: Scanner::new(), contents: Contents::default(), line: 1, has_ended: false }
     }
 }
 
 impl<R: BufRead> EventReader<R> {
-    /// Processes the bytes that the underlying reader has available.
-    fn read_on(&mut self) {
-        let bytes = match self.reader.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => return,
-            Err(error) => {
-                self.has_ended = true;
-                self.found.push_back(Err(EventReadError::io(self.scanner.line(), error)));
-                return;
-            }
-        };
-        let (done, piece) = if bytes.is_empty() {
-            self.has_ended = true;
-            (0, self.scanner.end())
+    /// Processes the bytes that the underlying reader has available. Returns an error, if one was
+    /// found.
+    fn read_on(&mut self) -> Option<EventReadError> {
+        let piece = if self.scanner.has_more() {
+            self.scanner.scan_again()
         } else {
-            self.scanner.scan(bytes)
-        };
-        self.reader.consume(done);
-        match piece {
-            None => {}
-            Some(Piece::Fault(Fault { kind, line, text })) => {
-                self.found.push_back(Err(EventReadError::new(kind, line, &text)));
+            let bytes = match self.reader.fill_buf() {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => return None,
+                Err(error) => {
+                    self.has_ended = true;
+                    return Some(EventReadError::io(self.scanner.line(), error));
+                }
+            };
+            if bytes.is_empty() {
+                let piece = self.scanner.end();
+                self.has_ended = !self.scanner.has_more();
+                piece
+            } else {
+                let (done, piece) = self.scanner.scan(bytes);
+                self.reader.consume(done);
+                piece
             }
-            Some(Piece::Document) => {
+        };
+        match piece? {
+            Piece::Fault(Fault { kind, line, text }) => Some(EventReadError::new(kind, line, &text)),
+            Piece::Document => {
                 let (json, line) = self.scanner.document();
-                let found = |found: Found| {
-                    self.found.push_back(match found {
-                        Ok((event, is_deleted)) => Ok(ReadEvent { event, is_deleted, line }),
-                        Err((kind, text)) => Err(EventReadError::new(kind, line, &text)),
-                    });
-                };
-                document::read(json, found);
+                self.contents = document::read(json);
+                self.line = line;
+                None
             }
         }
     }
@@ -122,13 +122,16 @@ impl<R: BufRead> Iterator for EventReader<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(found) = self.found.pop_front() {
-                return Some(found);
+            let line = self.line;
+            match self.contents.next() {
+                Some(Ok((event, is_deleted))) => return Some(Ok(ReadEvent { event, is_deleted, line })),
+                Some(Err((kind, text))) => return Some(Err(EventReadError::new(kind, line, &text))),
+                None if self.has_ended => return None,
+                None => {}
             }
-            if self.has_ended {
-                return None;
+            if let Some(error) = self.read_on() {
+                return Some(Err(error));
             }
-            self.read_on();
         }
     }
 }

@@ -6,7 +6,7 @@
 //! document, not of the list.
 
 use super::error::EventReadErrorKind as Kind;
-use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING};
+use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING, MAX_VALUES};
 use super::nesting::{INCOMPLETE, Nesting, Next};
 
 /// The number of bytes of the input that a message quotes.
@@ -71,8 +71,14 @@ pub(super) struct Scanner {
     begin: (u64, Option<usize>),
     /// The indentation of the current line, while only whitespace has been read.
     indent: Option<usize>,
+    /// The offset in the document of its second line, if that line may be a separate document.
+    second_line: Option<usize>,
+    /// Bytes to scan again before any further ones, from this index on.
+    again: (Vec<u8>, usize),
     /// Whether a document was malformed, so that unmatched brackets can follow.
     is_mending: bool,
+    /// Whether the outermost open list is malformed, so that its end can be missing.
+    is_list_broken: bool,
 }
 
 impl Scanner {
@@ -86,7 +92,10 @@ impl Scanner {
             line: 1,
             begin: (1, None),
             indent: Some(0),
+            second_line: None,
+            again: (Vec::new(), 0),
             is_mending: false,
+            is_list_broken: false,
         }
     }
 
@@ -97,6 +106,25 @@ impl Scanner {
 
     pub(super) fn line(&self) -> u64 {
         self.line
+    }
+
+    /// Returns whether bytes have to be scanned again.
+    pub(super) fn has_more(&self) -> bool {
+        !self.again.0.is_empty()
+    }
+
+    /// Scans the bytes that have to be scanned again, up to the end of the next part.
+    pub(super) fn scan_again(&mut self) -> Option<Piece> {
+        let (bytes, at) = std::mem::take(&mut self.again);
+        let (done, piece) = self.scan(&bytes[at..]);
+        let at = at + done;
+        if self.has_more() {
+            // Another document was split.
+            self.again.0.extend_from_slice(&bytes[at..]);
+        } else if at < bytes.len() {
+            self.again = (bytes, at);
+        }
+        piece
     }
 
     /// Scans up to the end of the next part. Returns the number of bytes consumed, which is all of
@@ -123,15 +151,16 @@ impl Scanner {
     /// Returns the last part at the end of the input.
     pub(super) fn end(&mut self) -> Option<Piece> {
         let state = std::mem::replace(&mut self.state, State::Between);
-        let is_open = !std::mem::take(&mut self.lists).is_empty();
+        let is_open = !self.lists.is_empty();
         match state {
             State::Text => Some(self.no_json()),
+            State::Value if self.can_split() => Some(self.split(&[])),
             State::Value => {
                 let text = format!("the input ends inside a document that begins in line {}", self.begin.0);
                 Some(fault(Kind::CutOff, self.line, text))
             }
             State::Broken => None,
-            State::Between if !is_open || self.is_mending => None,
+            State::Between if !is_open || self.is_list_broken => None,
             State::Between | State::Rest | State::Scalar => {
                 Some(fault(Kind::CutOff, self.line, "the input ends inside a list".into()))
             }
@@ -153,7 +182,7 @@ impl Scanner {
                         return (at + 1, Some(self.fail(Kind::TooLarge, text)));
                     }
                     self.begin = (self.line, self.indent.take());
-                    self.lists.push(List::Array { is_empty: true, line: self.line });
+                    self.open_list(List::Array { is_empty: true, line: self.line });
                 }
                 b']' if !self.lists.is_empty() => {
                     self.indent = None;
@@ -165,9 +194,10 @@ impl Scanner {
                 }
                 b']' | b'}' if self.is_mending => self.indent = None,
                 b'}' | b']' => {
-                    self.begin = (self.line, self.indent.take());
+                    self.indent = None;
+                    self.begin_mending();
                     let text = format!("a '{}' that closes nothing", char::from(byte));
-                    return (at + 1, Some(self.fail(Kind::Malformed, text)));
+                    return (at + 1, Some(fault(Kind::Malformed, self.line, text)));
                 }
                 _ => {
                     self.begin_document(byte);
@@ -181,7 +211,7 @@ impl Scanner {
     fn begin_document(&mut self, byte: u8) {
         self.begin = (self.line, self.indent.take());
         self.document.clear();
-        self.dropped = None;
+        (self.dropped, self.second_line) = (None, None);
         self.nesting = Nesting::default();
         self.state = match byte {
             b'{' => State::Value,
@@ -209,8 +239,7 @@ impl Scanner {
                 let (done, is_whole) = self.nesting.string(&bytes[at..]);
                 at += done;
                 if !is_whole {
-                    let text = "a string that is not closed in its line".to_owned();
-                    return (at, Some(self.fail(Kind::Malformed, text)));
+                    return (at, Some(self.wrong("a string that is not closed in its line", &bytes[..at])));
                 }
                 if self.nesting.string_len() > MAX_STRING {
                     self.dropped.get_or_insert("a string");
@@ -223,29 +252,14 @@ impl Scanner {
             match byte {
                 b'\n' => self.new_line(),
                 b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
-                b'{' if self.is_second_line() => {
-                    return (at, Some(self.fail(Kind::Malformed, INCOMPLETE.to_owned())));
+                _ => {
+                    if byte == b'{' && self.is_second_line() {
+                        self.second_line = Some(self.document.len() + at);
+                    }
+                    if let Some((done, piece)) = self.outside_string(byte, bytes, at) {
+                        return (done, piece);
+                    }
                 }
-                _ => match self.nesting.next(byte) {
-                    Next::Goes => self.indent = None,
-                    Next::TooDeep => {
-                        self.indent = None;
-                        self.dropped.get_or_insert("its depth");
-                    }
-                    Next::Whole => return self.whole(bytes, at + 1),
-                    Next::Items if self.state == State::Value && self.lists.len() < MAX_DEPTH => {
-                        // The other members of a list are not needed.
-                        self.document.clear();
-                        self.lists.push(List::Items);
-                        (self.state, self.indent) = (State::Between, None);
-                        return (at + 1, None);
-                    }
-                    Next::Items => {
-                        self.indent = None;
-                        self.nesting.open_items();
-                    }
-                    Next::Wrong(text) => return (at, Some(self.fail(Kind::Malformed, text.to_owned()))),
-                },
             }
             at += 1;
         }
@@ -253,12 +267,76 @@ impl Scanner {
         (bytes.len(), None)
     }
 
+    /// Scans a byte of a value outside of strings that is not whitespace. Returns the result of
+    /// `value` unless the value continues.
+    fn outside_string(&mut self, byte: u8, bytes: &[u8], at: usize) -> Option<(usize, Option<Piece>)> {
+        match self.nesting.next(byte) {
+            Next::Goes => {
+                if self.nesting.values() > MAX_VALUES {
+                    self.dropped.get_or_insert("the number of its values");
+                }
+            }
+            Next::TooDeep => {
+                self.dropped.get_or_insert("its depth");
+            }
+            Next::Whole => return Some(self.whole(bytes, at + 1)),
+            Next::Items if self.lists.len() < MAX_DEPTH => {
+                // The other members of a list are not needed.
+                self.document.clear();
+                self.second_line = None;
+                self.open_list(List::Items);
+                (self.state, self.indent) = (State::Between, None);
+                return Some((at + 1, None));
+            }
+            Next::Items => self.nesting.open_items(),
+            Next::Wrong(text) => return Some((at, Some(self.wrong(text, &bytes[..at])))),
+        }
+        self.indent = None;
+        None
+    }
+
+    /// Ends a malformed document, whose last bytes are `bytes`.
+    fn wrong(&mut self, text: &str, bytes: &[u8]) -> Piece {
+        if self.can_split() {
+            return self.split(bytes);
+        }
+        let piece = self.fail(Kind::Malformed, text.to_owned());
+        if text == INCOMPLETE && self.indent.is_some() {
+            // The value that cannot start here is the first one of its line, so it is the next
+            // document.
+            self.resume();
+        }
+        piece
+    }
+
+    fn can_split(&self) -> bool {
+        self.second_line.is_some() && self.dropped.is_none()
+    }
+
+    /// Splits a malformed document after its first line. The lines after it are scanned again,
+    /// because they may be separate documents. `bytes` are the end of the document.
+    fn split(&mut self, bytes: &[u8]) -> Piece {
+        let second = self.second_line.take().unwrap_or_default().min(self.document.len() + bytes.len());
+        let mut again = std::mem::take(&mut self.document);
+        again.extend_from_slice(bytes);
+        again.drain(..second);
+        self.again = (again, 0);
+        let (line, indent) = self.begin;
+        if indent != Some(0) {
+            self.lists.clear();
+        }
+        (self.state, self.line, self.indent) = (State::Between, line + 1, Some(0));
+        self.begin_mending();
+        fault(Kind::Malformed, line, INCOMPLETE.to_owned())
+    }
+
     /// Returns whether an object starts without indentation on the second line of a document that
-    /// has none either. These are JSON lines, and the first line is incomplete.
+    /// has none either. If the document turns out to be malformed, these are JSON lines, and the
+    /// first line is incomplete.
     fn is_second_line(&self) -> bool {
         let (line, indent) = self.begin;
         let is_next = self.state == State::Value && self.line == line + 1 && self.indent == Some(0);
-        is_next && indent.is_none_or(|indent| indent == 0)
+        is_next && self.dropped.is_none() && indent.is_none_or(|indent| indent == 0)
     }
 
     /// Completes a value whose last byte is before `end`.
@@ -274,8 +352,8 @@ impl Scanner {
     fn too_large(&self, what: &str) -> Piece {
         let (depth, string, document) = (MAX_DEPTH, MAX_STRING >> 20, MAX_DOCUMENT >> 20);
         let text = format!(
-            "a document is too large, by {what}: at most {document} MiB, {depth} levels, and {string} MiB \
-             in a string"
+            "a document is too large, by {what}: at most {document} MiB, {MAX_VALUES} values, {depth} levels, \
+             and {string} MiB in a string"
         );
         fault(Kind::TooLarge, self.begin.0, text)
     }
@@ -308,15 +386,20 @@ impl Scanner {
             return (part.len(), Some(Piece::Document));
         }
         // Log lines often start with a bracket.
-        let is_text = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
-        if is_text {
+        let is_log_line = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
+        if is_log_line {
             self.lists.clear();
             self.document.insert(0, b'[');
+        }
+        if is_log_line || self.begin.1.is_some() {
+            // The whole line is text.
             self.state = State::Text;
             return (part.len(), None);
         }
+        self.state = State::Between;
+        self.begin_mending();
         let text = format!("{} is no JSON value", shown(&self.document));
-        (part.len(), Some(self.fail(Kind::Malformed, text)))
+        (part.len(), Some(fault(Kind::Malformed, self.begin.0, text)))
     }
 
     /// Scans a line that is not JSON.
@@ -333,8 +416,13 @@ impl Scanner {
         (part.len(), Some(self.no_json()))
     }
 
-    fn no_json(&self) -> Piece {
-        fault(Kind::Text, self.begin.0, format!("{} is not JSON", shown(&self.document)))
+    /// Returns the fault for a line of text. In a list it may be a part of an event.
+    fn no_json(&mut self) -> Piece {
+        let kind = if self.lists.is_empty() { Kind::Text } else { Kind::Malformed };
+        if kind == Kind::Malformed {
+            self.begin_mending();
+        }
+        fault(kind, self.begin.0, format!("{} is not JSON", shown(&self.document)))
     }
 
     /// Skips the rest of a malformed document. Returns the number of bytes consumed.
@@ -349,10 +437,7 @@ impl Scanner {
                         && self.indent.is_some()
                         && (self.indent == self.begin.1 || self.indent == Some(0))
                     {
-                        if self.indent != self.begin.1 {
-                            self.lists.clear();
-                        }
-                        self.state = State::Between;
+                        self.resume();
                         return at;
                     }
                     self.indent = None;
@@ -362,13 +447,34 @@ impl Scanner {
         bytes.len()
     }
 
+    /// Continues with the document that starts at the current byte. If it has no indentation, but
+    /// the elements of the list have one, it is not in that list.
+    fn resume(&mut self) {
+        if self.indent == Some(0) && self.begin.1 != Some(0) {
+            self.lists.clear();
+        }
+        self.state = State::Between;
+    }
+
     fn fail(&mut self, kind: Kind, text: String) -> Piece {
         self.state = State::Broken;
-        self.is_mending = true;
+        self.begin_mending();
         if kind == Kind::TooLarge {
             self.lists.clear();
         }
         fault(kind, self.begin.0, text)
+    }
+
+    fn begin_mending(&mut self) {
+        self.is_mending = true;
+        self.is_list_broken |= !self.lists.is_empty();
+    }
+
+    fn open_list(&mut self, list: List) {
+        if self.lists.is_empty() {
+            self.is_list_broken = false;
+        }
+        self.lists.push(list);
     }
 
     fn new_line(&mut self) {

@@ -92,7 +92,7 @@ enum Identity {
     /// A UID in the form of a UUID, as API servers give it.
     Uuid(u128),
     Uid(Text),
-    /// Without a UID, the first time.
+    /// Without a UID, the first time, or the creation time if there is none.
     First(Option<Timestamp>),
 }
 
@@ -183,7 +183,8 @@ fn key(event: &Event) -> Option<Key> {
         return None;
     }
     let identity = if uid.is_empty() {
-        Identity::First(event.first_timestamp.or(event.event_time()))
+        let first = event.first_timestamp.or(event.event_time());
+        Identity::First(first.or(metadata.creation_timestamp()))
     } else {
         uuid(uid).map_or_else(|| Identity::Uid(uid.clone()), Identity::Uuid)
     };
