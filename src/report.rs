@@ -100,8 +100,8 @@ impl ShutdownReport {
     }
 }
 
-/// Shows one line. With `{:#}`, each watcher, each recording and each failure of a recording has a
-/// line of its own.
+/// Shows one line. With `{:#}`, each watcher, each recording and each failure of a recording is on
+/// a separate line.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;

@@ -240,7 +240,7 @@ impl RecordingStats {
     }
 }
 
-/// Shows one line. With `{:#}`, a failure and a refusal have lines of their own.
+/// Shows one line. With `{:#}`, a failure and a refusal are on separate lines.
 impl fmt::Display for RecordingStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let between = if f.alternate() { "\n    " } else { ", " };

@@ -65,7 +65,7 @@ fn a_page_names_each_example() {
     }
 }
 
-/// A reader that has closed the pipe, as `head -1` does, has read enough. A full disk is an error.
+/// A reader that closes the pipe, like `head -1`, has read enough. A full disk is an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_closed_pipe_is_a_quiet_end_and_a_full_disk_is_an_error() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use eventcast::event::{EventReadError, EventReadErrorKind};
+use eventcast::event::{EventReadError, EventReadErrorKind as Kind};
 
 use crate::support::number::counted;
 use crate::support::text::plain;
@@ -13,16 +13,19 @@ const LENGTH: usize = 200;
 /// The reason for skipping a part of the input, in the order of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// A line that is not JSON or YAML.
-    Text,
-    NotAnEvent,
-    Malformed,
-    Invalid,
-    TooLarge,
+    Read(Kind),
     /// An event without a time.
     Undated,
-    CutOff,
-    Failed,
+}
+
+impl Reason {
+    /// Returns whether events were lost or may have been lost.
+    fn is_loss(self) -> bool {
+        match self {
+            Self::Read(kind) => kind.is_loss(),
+            Self::Undated => true,
+        }
+    }
 }
 
 /// A part of the input that was skipped.
@@ -41,16 +44,7 @@ impl Problem {
 
 impl From<EventReadError> for Problem {
     fn from(error: EventReadError) -> Self {
-        let reason = match error.kind() {
-            EventReadErrorKind::Text => Reason::Text,
-            EventReadErrorKind::NotAnEvent => Reason::NotAnEvent,
-            EventReadErrorKind::Malformed => Reason::Malformed,
-            EventReadErrorKind::Invalid => Reason::Invalid,
-            EventReadErrorKind::TooLarge => Reason::TooLarge,
-            EventReadErrorKind::CutOff => Reason::CutOff,
-            _ => Reason::Failed,
-        };
-        Self::new(reason, error.line(), error.text())
+        Self::new(Reason::Read(error.kind()), error.line(), error.text())
     }
 }
 
@@ -65,8 +59,7 @@ impl Problems {
 
     /// Returns the number of skipped parts that were events or may have contained events.
     pub(crate) fn lost(&self) -> u64 {
-        let is_loss = |reason: Reason| !matches!(reason, Reason::Text | Reason::NotAnEvent);
-        self.0.iter().filter(|(reason, _)| is_loss(**reason)).map(|(_, (count, _))| count).sum()
+        self.0.iter().filter(|(reason, _)| reason.is_loss()).map(|(_, (count, _))| count).sum()
     }
 
     /// Returns one line per reason: the number, the first occurrence, and the remedy.
@@ -78,35 +71,40 @@ impl Problems {
 fn line(reason: Reason, count: u64, Problem { line, text, .. }: &Problem) -> String {
     let place = if count == 1 { format!("in line {line}") } else { format!("the first in line {line}") };
     let many = |noun: &str| counted(count, noun);
-    match reason {
-        Reason::Text => format!("skipped {}, {place}: {text}", many("line")),
-        Reason::NotAnEvent => format!("skipped {}, {place}: {text}", many("document")),
-        Reason::Malformed => {
+    let kind = match reason {
+        Reason::Read(kind) => kind,
+        Reason::Undated => {
+            return format!("cannot use {}, {place}: {text}: add a 'lastTimestamp'", many("event"));
+        }
+    };
+    match kind {
+        Kind::Text => format!("skipped {}, {place}: {text}", many("line")),
+        Kind::NotAnEvent => format!("skipped {}, {place}: {text}", many("document")),
+        Kind::Malformed => {
             format!("cannot read {}, {place}: {text}: write it again, or remove it", many("broken document"))
         }
-        Reason::Invalid => {
+        Kind::Invalid => {
             format!("cannot read {}, {place}: {text}: correct it, or remove it", many("event"))
         }
-        Reason::TooLarge => format!("cannot read {}, {place}: {text}", many("document")),
-        Reason::Undated => format!("cannot use {}, {place}: {text}: add a 'lastTimestamp'", many("event")),
-        Reason::CutOff => {
+        Kind::CutOff => {
             format!("{text}, in line {line}: what came before counts: write it again for the rest")
         }
-        Reason::Failed => format!("cannot read on behind line {line}: {text}: what came before counts"),
+        Kind::Io => format!("cannot read on behind line {line}: {text}: what came before counts"),
+        _ => format!("cannot read {}, {place}: {text}", many("document")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Problem, Problems, Reason};
+    use super::{Kind, Problem, Problems, Reason};
 
     #[test]
     fn each_reason_is_told_once_with_its_number() {
         let mut problems = Problems::default();
         for line in 3..1000 {
-            problems.add(Problem::new(Reason::Invalid, line, "bad \u{1b}"));
+            problems.add(Problem::new(Reason::Read(Kind::Invalid), line, "bad \u{1b}"));
         }
-        problems.add(Problem::new(Reason::Text, 7, "'x' is not JSON"));
+        problems.add(Problem::new(Reason::Read(Kind::Text), 7, "'x' is not JSON"));
         assert_eq!(
             problems.lines(),
             [

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use eventcast::event::{EventReader, ReadEvent};
+use eventcast::event::{EventReadErrorKind as Kind, EventReader, ReadEvent};
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
             Ok(len) => len,
             Err(error) => {
                 document.end(found);
-                found(Err(Problem::new(Reason::Failed, line, &error.to_string())));
+                found(Err(Problem::new(Reason::Read(Kind::Io), line, &error.to_string())));
                 return Ok(());
             }
         };
@@ -81,7 +81,11 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
             // YAML would parse it as part of the first document.
             document.text.truncate(start);
             if !text.trim().is_empty() && !text.starts_with('#') {
-                found(Err(Problem::new(Reason::Text, line, &format!("'{}' is not YAML", text.trim_end()))));
+                found(Err(Problem::new(
+                    Reason::Read(Kind::Text),
+                    line,
+                    &format!("'{}' is not YAML", text.trim_end()),
+                )));
             }
             document.begin = line + 1;
             continue;
@@ -121,7 +125,7 @@ impl Document {
                  'kubectl get events -A -o json'",
                 MAX_DOCUMENT >> 20
             );
-            found(Err(Problem::new(Reason::TooLarge, self.begin, &text)));
+            found(Err(Problem::new(Reason::Read(Kind::TooLarge), self.begin, &text)));
             return;
         }
         let text = String::from_utf8_lossy(&self.text);
@@ -138,14 +142,18 @@ impl Document {
         match read {
             Ok(()) if is_cut_off => {
                 let text = "the input ends inside a list, because its 'kind' is missing";
-                found(Err(Problem::new(Reason::CutOff, self.begin, text)));
+                found(Err(Problem::new(Reason::Read(Kind::CutOff), self.begin, text)));
             }
             Ok(()) => {}
             Err(error) => {
                 let after = if seen == 0 { String::new() } else { format!(" after {seen} of its events") };
                 let error = error.to_string();
                 let error = error.lines().next().unwrap_or_default();
-                found(Err(Problem::new(Reason::Malformed, self.begin, &format!("not YAML{after}: {error}"))));
+                found(Err(Problem::new(
+                    Reason::Read(Kind::Malformed),
+                    self.begin,
+                    &format!("not YAML{after}: {error}"),
+                )));
             }
         }
     }

@@ -131,18 +131,15 @@ pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usiz
 
 impl Input {
     fn observe(&mut self, read: ReadEvent, state: EventState, known: &mut Known) {
-        // The creation time is the last resort, because it is only the time of the first write.
-        let at = read.event.last_seen().or(read.event.metadata.creation_timestamp());
-        let Some(at) = at else {
-            if state.is_first {
-                known.places.push(None);
-            }
-            self.problems.add(Problem::new(Reason::Undated, read.line, "an event without a time"));
-            return;
-        };
         if state.is_first {
             known.places.push(None);
         }
+        // The creation time is the last resort, because it is only the time of the first write.
+        let at = read.event.last_seen().or(read.event.metadata.creation_timestamp());
+        let Some(at) = at else {
+            self.problems.add(Problem::new(Reason::Undated, read.line, "an event without a time"));
+            return;
+        };
         let Known { places, texts } = known;
         let Some(place) = places.get_mut(state.number as usize) else { return };
         if let Some(place) = *place {
@@ -232,13 +229,13 @@ fn expand(dated: Dated, events: &mut Vec<Dated>) {
         Steps::Many(steps) => steps,
     };
     let first = event.first_timestamp.unwrap_or(at);
-    let (mut counted, mut behind) = (0, None);
+    let (mut counted, mut previous) = (0, None);
     for (count, at) in steps {
         let times = count - counted;
-        let begin = behind.unwrap_or(first).min(at);
+        let begin = previous.unwrap_or(first).min(at);
         // The first occurrence is at the first time, and the last one of each state at the time of
         // that state.
-        let gaps = if behind.is_none() { times - 1 } else { times };
+        let gaps = if previous.is_none() { times - 1 } else { times };
         let span = at.duration_since(begin);
         for left in (0..times).rev() {
             let at = if left == 0 { at } else { at.saturating_sub(span / gaps * left) };
@@ -246,6 +243,6 @@ fn expand(dated: Dated, events: &mut Vec<Dated>) {
             event.last_timestamp = Some(at);
             events.push(Dated { at, event, steps: Steps::One(1) });
         }
-        (counted, behind) = (count, Some(at));
+        (counted, previous) = (count, Some(at));
     }
 }

@@ -17,8 +17,9 @@ const MAX_EVENTS: usize = 1_000_000;
 ///
 /// A cluster updates the count of an event that recurs, so a watch, a log or two dumps contain the
 /// same event several times. Two documents are states of the same event if their namespace, name
-/// and UID are equal. Without a UID, namespace, name and first time must be equal. A document with
-/// neither a UID nor a name is always a separate event.
+/// and UID are equal. Without a UID, namespace, name and first time must be equal, where the
+/// creation time replaces a missing first time. A document with neither a UID nor a name is always
+/// a separate event.
 ///
 /// The count of a state is the count of its series if it has one, otherwise the event's own count,
 /// and at least 1. A state adds the amount by which its count exceeds the largest count seen so
