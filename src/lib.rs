@@ -147,6 +147,7 @@ pub mod metrics;
 mod policy;
 #[cfg(feature = "recorder")]
 pub mod record;
+mod remote_status;
 mod report;
 #[cfg(feature = "serde")]
 mod serde_object;
@@ -188,7 +189,8 @@ pub mod sink {
     };
 }
 
-/// Counters, as snapshots: of a bus, its watchers, its recordings and their sinks.
+/// Counters, as snapshots: of a bus, its watchers, its recordings and their sinks. The status of
+/// whatever depends on a remote service.
 pub mod stats {
     pub use crate::counters::{BusStats, DropCounts, DropReason, WatcherStats};
     #[cfg(feature = "recorder")]
@@ -203,6 +205,7 @@ pub mod stats {
     pub use crate::record::sink::{JsonLinesStats, MemorySinkStats, TeeStats};
     #[cfg(feature = "recorder")]
     pub use crate::record::stats::{RecordingStats, SinkFailure};
+    pub use crate::remote_status::{RemoteState, RemoteStatus};
     pub use crate::report::ShutdownReport;
 }
 

@@ -15,7 +15,7 @@ use crate::sources::{in_repository, rust_files};
 const LEVELS: &[&[&str]] = &[
     &["escape"],
     &["sync", "error", "catch", "serde_object", "duration"],
-    &["clock", "policy"],
+    &["clock", "policy", "remote_status"],
     &["record::event"],
     &["counters"],
     &["record::stats"],
