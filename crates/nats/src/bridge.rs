@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eventcast::Broadcaster;
+use eventcast::stats::{RemoteState, RemoteStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,6 +15,7 @@ use crate::error::BuildError;
 use crate::incoming::{NatsSubscriber, NatsSubscriberBuilder};
 use crate::options::{PublisherOptions, StreamOptions, SubscriberOptions};
 use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsReport};
+use crate::status::OnStatus;
 use crate::subject::Subject;
 
 /// An event of a bus that is shared with other processes. It derefs to the event.
@@ -108,6 +110,7 @@ impl NatsBridge {
             reader: SubscriberOptions::default(),
             codec: Arc::new(Json),
             subject: None,
+            on_status: None,
         };
         builder.out.connection.servers = vec![server.to_owned()];
         builder.reader.connection.servers = vec![server.to_owned()];
@@ -127,6 +130,13 @@ impl NatsBridge {
         &self.reader
     }
 
+    /// Returns the status of the side that is worse off. Those of both are those of
+    /// [`out`](Self::out) and [`reader`](Self::reader).
+    pub fn status(&self) -> RemoteStatus {
+        let (out, reader) = (self.out.status(), self.reader.status());
+        if severity(reader.state) > severity(out.state) { reader } else { out }
+    }
+
     /// Stops both sides: first the incoming one, then the outgoing one as
     /// [`NatsPublisher::shutdown_timeout`] does.
     ///
@@ -136,6 +146,17 @@ impl NatsBridge {
     pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
         self.reader.shutdown_timeout(timeout);
         self.out.shutdown_timeout(timeout)
+    }
+}
+
+/// Returns how bad a state is for a bridge that is to run.
+fn severity(state: RemoteState) -> u8 {
+    match state {
+        RemoteState::Ready => 0,
+        RemoteState::Connecting => 1,
+        RemoteState::Refused => 3,
+        RemoteState::Ended => 4,
+        _ => 2,
     }
 }
 
@@ -149,6 +170,7 @@ pub struct NatsBridgeBuilder<T> {
     reader: SubscriberOptions,
     codec: Arc<dyn Codec<T>>,
     subject: Option<SubjectOf<T>>,
+    on_status: Option<Arc<OnStatus>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
@@ -170,6 +192,13 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
         self
     }
 
+    /// Sets a function that each side calls with its own status, whenever its state or its failure
+    /// changes. It runs on the threads of the sides, so it must not block. Its panic is caught.
+    pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
+        self.on_status = Some(Arc::new(Box::new(on_status)));
+        self
+    }
+
     /// Attaches both sides to a bus.
     ///
     /// # Errors
@@ -180,14 +209,20 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
     ///
     /// As these.
     pub fn attach(self, bus: &Broadcaster<Routed<T>>) -> Result<NatsBridge, BuildError> {
-        let Self { out, reader, codec, subject } = self;
+        let Self { out, reader, codec, subject, on_status } = self;
         let mut out = NatsPublisherBuilder::with_codec(out, Inner(codec.clone()))
             .filter(|event: &Routed<T>| event.origin.is_none());
         if let Some(subject) = subject {
             out = out.subject(move |event| subject(&event.event));
         }
+        if let Some(on_status) = on_status.clone() {
+            out = out.on_status(move |status| on_status(status));
+        }
         let out = out.attach(bus)?;
-        let reader = NatsSubscriberBuilder::with_codec(reader, Inner(codec)).skip(&out);
+        let mut reader = NatsSubscriberBuilder::with_codec(reader, Inner(codec)).skip(&out);
+        if let Some(on_status) = on_status {
+            reader = reader.on_status(move |status| on_status(status));
+        }
         let note = |remote: crate::incoming::Remote<Routed<T>>| Routed {
             origin: Some(remote.origin),
             ..remote.event

@@ -1,13 +1,18 @@
 //! The connection: a client of NATS, and the state of its link as a value that tasks wait on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Client, ClientError, ConnectOptions, Event, ServerAddr, ServerError};
+use async_nats::rustls::crypto::CryptoProvider;
+use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::address;
 use crate::error::BuildError;
+use crate::failure::{self, Failure, NO_PROVIDER};
 use crate::options::{Auth, ConnectionOptions};
+use crate::tls;
 
 /// The longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -18,6 +23,9 @@ pub(crate) struct Link {
     pub(crate) is_connected: bool,
     /// The number of connections so far, which tells two connections apart.
     pub(crate) epoch: u64,
+    /// The number of failed attempts since the last connection, and the last failure.
+    pub(crate) attempts: u64,
+    pub(crate) failure: Option<Failure>,
     /// The number of refusals of the server so far, and the text of the last one.
     pub(crate) refusals: u64,
     pub(crate) refusal: String,
@@ -38,13 +46,30 @@ impl Settings {
     ///
     /// Returns an error if a file cannot be read, or if an address is not one.
     pub(crate) fn new(options: &ConnectionOptions) -> Result<Self, BuildError> {
+        Self::with_provider(options, tls::provider())
+    }
+
+    fn with_provider(
+        options: &ConnectionOptions,
+        provider: Option<Arc<CryptoProvider>>,
+    ) -> Result<Self, BuildError> {
+        options.check()?;
         let shown = options.to_string();
         let failed = |text: String| BuildError::Connect { servers: shown.clone(), text };
-        let servers = options.servers.iter().map(|url| url.parse::<ServerAddr>());
-        let servers = servers.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.to_string()))?;
-        // The client passes over what signs in in an address.
-        let auth = options.auth.clone().or_else(|| servers.iter().find_map(auth_in));
-        let client = signed(ConnectOptions::new(), options, auth).map_err(&failed)?.name(&options.name);
+        let addresses = options.servers.iter().map(|url| address::parse(url));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>().map_err(&failed)?;
+        let in_address = || addresses.iter().find_map(|found| found.signs_in.clone());
+        let auth = options.auth.clone().or_else(|| in_address().map(auth_of));
+        let client = signed(ConnectOptions::new().name(&options.name), auth).map_err(&failed)?;
+        let client = client.require_tls(options.tls.required);
+        let client = match provider {
+            Some(provider) => {
+                let (ca, own) = (options.tls.ca.as_deref(), options.tls.client.as_ref());
+                client.tls_client_config(tls::config(provider, ca, own).map_err(&failed)?)
+            }
+            None => client.add_root_certificates(NO_PROVIDER.into()),
+        };
+        let servers = addresses.into_iter().map(|found| found.server).collect();
         Ok(Self { client, servers, shown })
     }
 }
@@ -70,26 +95,52 @@ impl Connection {
     ) -> Result<Self, BuildError> {
         let Settings { client, servers, shown } = settings;
         let failed = |text: String| BuildError::Connect { servers: shown.clone(), text };
+        // Only the client's own tasks keep the sender, so its end is theirs.
         let (sender, mut link) = watch::channel(Link::default());
+        let attempts = sender.clone();
         let settings = client
             .retry_on_initial_connect()
             .subscription_capacity(capacity)
             .reconnect_delay_callback(pause)
+            // It chooses no server, and is here to see how the last attempts ended.
+            .reconnect_to_server_callback(move |servers, _| {
+                let attempts = attempts.clone();
+                async move {
+                    if let Some(failure) = failure::of_attempts(&servers).await {
+                        attempts.send_modify(|link| link.fail(failure));
+                    }
+                    None
+                }
+            })
             .event_callback(move |event| {
                 sender.send_if_modified(|link| link.note(&event));
                 std::future::ready(())
             });
         let client = settings.connect(servers).await.map_err(|error| failed(chain(&error)))?;
         if let Some(within) = within {
-            let connected = timeout(within, link.wait_for(|link| link.is_connected)).await;
-            if !matches!(connected, Ok(Ok(_))) {
-                return Err(failed(format!("no connection within {within:?}")));
+            let connected =
+                timeout(within, link.wait_for(|link| link.is_connected)).await.map(|end| end.is_ok());
+            if connected != Ok(true) {
+                let cause = link.borrow().failure.clone();
+                let cause = cause.map_or_else(String::new, |failure| format!(": {}", failure.text));
+                return Err(failed(format!("no connection within {within:?}{cause}")));
             }
         }
         Ok(Self { client, link })
     }
 
-    /// Waits for a connection, and returns its number. Never returns if the client has given up.
+    /// Waits until the client has ended, which it does by itself only because of a fault.
+    pub(crate) async fn ended(&mut self) {
+        // An error means that its tasks are gone.
+        let _ = self.link.wait_for(|_| false).await;
+    }
+
+    /// Returns whether the client has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.link.has_changed().is_err()
+    }
+
+    /// Waits for a connection, and returns its number. Never returns if the client has ended.
     pub(crate) async fn connected(&mut self) -> u64 {
         let epoch = self.link.wait_for(|link| link.is_connected).await.map(|link| link.epoch);
         match epoch {
@@ -108,6 +159,13 @@ impl Connection {
     pub(crate) fn link(&self) -> Link {
         self.link.borrow().clone()
     }
+
+    /// Returns a connection whose client has ended, as after a panic of its task.
+    #[cfg(test)]
+    pub(crate) async fn that_has_ended() -> Self {
+        let client = ConnectOptions::new().retry_on_initial_connect().connect("127.0.0.1:1").await;
+        Self { client: client.unwrap(), link: watch::channel(Link::default()).1 }
+    }
 }
 
 impl Link {
@@ -117,17 +175,22 @@ impl Link {
             Event::Connected => {
                 self.is_connected = true;
                 self.epoch += 1;
+                (self.attempts, self.failure) = (0, None);
             }
-            Event::Disconnected | Event::Closed => self.is_connected = false,
+            Event::Disconnected | Event::Closed => {
+                self.is_connected = false;
+                self.fail(Failure::new("the connection was lost"));
+            }
             Event::ServerError(ServerError::AuthorizationViolation) => self.refuse("authorization violation"),
             Event::ServerError(ServerError::Other(text)) => self.refuse(text),
-            // An attempt to connect that the server has refused.
-            Event::ClientError(ClientError::Other(text)) if text.contains("authorization") => {
-                self.refuse(text);
-            }
             _ => return false,
         }
         true
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.attempts += 1;
+        self.failure = Some(failure);
     }
 
     fn refuse(&mut self, text: &str) {
@@ -136,41 +199,39 @@ impl Link {
     }
 }
 
-/// Returns what signs in in an address: a user and a password, or a token.
-fn auth_in(server: &ServerAddr) -> Option<Auth> {
-    let user = server.username()?.to_owned();
-    Some(match server.password() {
-        Some(password) => Auth::Password { user, password: password.to_owned() },
+fn auth_of((user, password): (String, Option<String>)) -> Auth {
+    match password {
+        Some(password) => Auth::Password { user, password },
         None => Auth::Token(user),
-    })
+    }
 }
 
-/// Adds what signs in, and the certificates.
-fn signed(
-    settings: ConnectOptions,
-    options: &ConnectionOptions,
-    auth: Option<Auth>,
-) -> Result<ConnectOptions, String> {
-    let settings = match auth {
+/// Adds what signs in.
+fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions, String> {
+    Ok(match auth {
         None => settings,
         Some(Auth::Token(token)) => settings.token(token),
         Some(Auth::Password { user, password }) => settings.user_and_password(user, password),
         #[cfg(feature = "nkeys")]
-        Some(Auth::NkeyFile(path)) => settings.nkey(read(&path)?.trim().to_owned()),
+        Some(Auth::NkeyFile(path)) => settings.nkey(seed(&path)?),
         #[cfg(feature = "nkeys")]
-        Some(Auth::CredentialsFile(path)) => {
-            settings.credentials(&read(&path)?).map_err(|error| error.to_string())?
-        }
+        Some(Auth::CredentialsFile(path)) => settings.credentials(&read(&path)?).map_err(|error| {
+            format!("{} has no credentials as `nsc` writes them: {error}", path.display())
+        })?,
         #[cfg(not(feature = "nkeys"))]
         Some(Auth::NkeyFile(_) | Auth::CredentialsFile(_)) => return Err("no feature `nkeys`".to_owned()),
-    };
-    let tls = &options.tls;
-    let settings = settings.require_tls(tls.required);
-    let settings = tls.ca.iter().fold(settings, |settings, ca| settings.add_root_certificates(ca.clone()));
-    Ok(tls
-        .client
-        .iter()
-        .fold(settings, |settings, (cert, key)| settings.add_client_certificate(cert.clone(), key.clone())))
+    })
+}
+
+/// Returns the seed of an nkey in a file.
+#[cfg(feature = "nkeys")]
+fn seed(path: &std::path::Path) -> Result<String, String> {
+    let seed = read(path)?.trim().to_owned();
+    // The error of the parser may repeat a part of the seed.
+    match nkeys::KeyPair::from_seed(&seed) {
+        Ok(_) => Ok(seed),
+        Err(_) => Err(format!("{} has no seed of an nkey, a word that begins with `SU`", path.display())),
+    }
 }
 
 #[cfg(feature = "nkeys")]
@@ -199,12 +260,14 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns the number of JetStream's error behind an error of the client, if there is one.
-pub(crate) fn server_code(error: &(dyn std::error::Error + 'static)) -> Option<u64> {
+/// Returns JetStream's error behind an error of the client, if there is one.
+pub(crate) fn server_error<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a async_nats::jetstream::Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<async_nats::jetstream::Error>() {
-            return Some(error.error_code().0);
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
         }
         cause = error.source();
     }
@@ -232,5 +295,42 @@ mod tests {
         assert!(link.note(&Event::ServerError(ServerError::Other("Permissions Violation".to_owned()))));
         assert_eq!((link.refusals, link.refusal.as_str()), (1, "Permissions Violation"));
         assert!(!link.note(&Event::LameDuckMode));
+    }
+
+    /// The client would panic where it needs a provider and there is none.
+    #[test]
+    fn without_a_provider_a_server_that_requires_tls_is_a_failure_that_names_the_feature() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("nats://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            // It ends with the process.
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let info = r#"{"server_id":"","version":"","max_payload":1,"tls_required":true}"#;
+                let _ = std::io::Write::write_all(&mut stream, format!("INFO {info}\r\n").as_bytes());
+            }
+        });
+        let settings = Settings::with_provider(&ConnectionOptions::new(&url), None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = Connection::open(settings, 1, None).await.unwrap();
+            let link = connection.link.wait_for(|link| link.failure.is_some()).await.unwrap().clone();
+            assert!(link.failure.unwrap().text.contains("without the feature `tls-ring`"));
+            // The client lives, and tries again.
+            connection.link.wait_for(|link| link.attempts > 2).await.unwrap();
+            assert!(!connection.has_ended());
+        });
+    }
+
+    #[test]
+    fn a_connection_ends_the_failures_before_it() {
+        let mut link = Link::default();
+        link.fail(Failure::new("connection refused"));
+        link.fail(Failure::new("no answer"));
+        assert_eq!((link.attempts, link.failure.as_ref().unwrap().text.as_str()), (2, "no answer"));
+        assert!(link.note(&Event::Connected));
+        assert_eq!((link.attempts, &link.failure), (0, &None));
+        assert!(link.note(&Event::Disconnected));
+        assert_eq!((link.attempts, link.failure), (1, Some(Failure::new("the connection was lost"))));
     }
 }

@@ -63,21 +63,22 @@
 //!
 //! # TLS and keys
 //!
-//! The feature `tls-ring` brings TLS. Without it, an address with `tls://` is an error. There is no
-//! feature for another provider, because rustls refuses to choose if a program has two of them, and
-//! kube's default is ring as well. A program that has a second one all the same chooses with
-//! rustls' `CryptoProvider::install_default`. The feature `nkeys` brings signing in with an nkey or
-//! with a file of credentials.
+//! The feature `tls-ring` brings TLS by ring. A program that prefers another provider installs it
+//! with rustls' `CryptoProvider::install_default`, and needs no feature then. Without either, an
+//! address with `tls://` is an error, and the status says so if a server requires TLS. The feature
+//! `nkeys` brings signing in with an nkey or with a file of credentials.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
 
+mod address;
 mod bridge;
 mod client;
 mod codec;
 mod duration;
 mod error;
+mod failure;
 mod incoming;
 mod options;
 mod outgoing;
@@ -85,9 +86,10 @@ mod positions;
 mod retry;
 mod runtime;
 mod sink;
-mod state;
+mod status;
 mod stop;
 mod subject;
+mod tls;
 mod wire;
 
 pub use crate::bridge::{NatsBridge, NatsBridgeBuilder, Routed};
@@ -103,7 +105,6 @@ pub use crate::options::{
 };
 pub use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsPublisherStats, NatsReport};
 pub use crate::sink::{NatsSink, NatsSinkOptions};
-pub use crate::state::BridgeState;
 pub use crate::subject::Subject;
 
 /// Documents, compiled so that their examples stay correct.

@@ -8,6 +8,8 @@ mod lines;
 #[cfg(feature = "nats")]
 mod publish;
 #[cfg(feature = "nats")]
+mod server;
+#[cfg(feature = "nats")]
 mod watch;
 
 pub(crate) use args::{PublishArgs, WatchArgs};

@@ -2,15 +2,19 @@
 
 use std::error::Error;
 use std::io;
+use std::time::{Duration, Instant};
 
+use eventcast::stats::RemoteState;
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
-use eventcast_nats::{BuildError, NatsPublisherBuilder, PublisherOptions, StreamOptions, Subject};
+use eventcast_nats::{NatsPublisher, NatsPublisherBuilder, PublisherOptions, StreamOptions, Subject};
 use serde::de::IgnoredAny;
 
 use super::args::PublishArgs;
 use super::lines::Raw;
+use super::server::{connection, refusal, show};
 use crate::support::bad_input::BadInput;
 use crate::support::bad_usage::BadUsage;
+use crate::support::duration;
 use crate::support::lines::Lines;
 use crate::support::output::complain;
 use crate::support::text::plain;
@@ -24,42 +28,58 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
         );
     }
     let mut options = PublisherOptions::default();
-    options.connection.servers = vec![args.nats.clone()];
-    // Without the password that the URL may contain.
-    let connection = options.connection.to_string();
+    options.connection = connection(&args.server)?;
     args.stream.clone_into(&mut options.stream);
     args.subject.split('.').next().unwrap_or_default().clone_into(&mut options.prefix);
-    options.ensure_stream = Some(StreamOptions::default());
+    let mut stream = StreamOptions::default();
+    stream.max_bytes = args.max_bytes;
+    options.ensure_stream = Some(stream);
     options.overflow = OverflowPolicy::Wait;
     let bus = Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
     let builder = NatsPublisherBuilder::with_codec(options, Raw).subject(move |_| subject.clone());
-    complain(&format!("eventcast: connecting to {}", plain(&connection)));
-    let told = builder.on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))));
-    let out = told.attach(&bus).map_err(refusal)?;
+    let out = builder.on_status(show).attach(&bus).map_err(refusal)?;
+    let is_read = send_lines(&bus, &out, args.timeout)?;
+    // A wait for space in the queue has used up the time.
+    let deadline = Instant::now() + if is_read { args.timeout } else { Duration::ZERO };
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let is_offered = bus.flush(left()).is_ok();
+    let report = out.shutdown_timeout(left());
+    complain(&format!("eventcast: {}", plain(&report.to_string())));
+    Ok(is_read && is_offered && report.complete && report.stats.lost() == 0)
+}
+
+/// Puts the lines of stdin on the bus. Returns false, and says why, if a line found no space in
+/// time, or if the bridge has ended.
+fn send_lines(
+    bus: &Broadcaster<String>,
+    out: &NatsPublisher,
+    timeout: Duration,
+) -> Result<bool, Box<dyn Error>> {
     let publisher = bus.publisher();
     let mut lines = Lines::new(io::stdin().lock());
     while let Some((number, line)) = lines.next()? {
         let line = line.map_err(|bad| BadInput(format!("line {number}: {bad}")))?;
-        if !line.trim().is_empty() {
-            publisher.publish(as_json(line)?)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        if out.status().state == RemoteState::Ended {
+            complain(&format!("eventcast: line {number} and those after it are not published"));
+            return Ok(false);
+        }
+        match publisher.publish_timeout(as_json(line)?, timeout) {
+            Err(error) if error.is_full() => {
+                let text = format!("line {number} and those after it are not published: the queue was full");
+                complain(&format!("eventcast: {text} for {}", duration::show(timeout)));
+                return Ok(false);
+            }
+            published => published?,
         }
     }
-    bus.flush(args.timeout)?;
-    let report = out.shutdown_timeout(args.timeout);
-    complain(&format!("eventcast: {}", plain(&report.to_string())));
-    Ok(report.complete && report.stats.lost() == 0)
+    Ok(true)
 }
 
 /// Returns a line as JSON: as it is if it is JSON, and otherwise as a string.
 fn as_json(line: String) -> Result<String, serde_json::Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(&line).is_ok();
     if is_json { Ok(line) } else { serde_json::to_string(&line) }
-}
-
-/// Returns a refusal of the bridge as what it is: bad usage, or a failure.
-pub(super) fn refusal(error: BuildError) -> Box<dyn Error> {
-    match error {
-        BuildError::Invalid { .. } => BadUsage(error.to_string()).into(),
-        error => error.into(),
-    }
 }

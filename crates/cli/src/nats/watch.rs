@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use eventcast::Delivery;
 use eventcast::error::RecvTimeoutError;
+use eventcast::stats::RemoteState;
 use eventcast_nats::{NatsSubscriberBuilder, Start, SubscriberOptions};
 
 use super::args::WatchArgs;
 use super::lines::Raw;
-use super::publish::refusal;
+use super::server::{connection, refusal, show};
 use crate::support::output::{complain, say};
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
@@ -25,26 +26,21 @@ const END: Duration = Duration::from_secs(5);
 pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut options = SubscriberOptions::default();
-    options.connection.servers = vec![args.nats.clone()];
-    // Without the password that the URL may contain.
-    let connection = options.connection.to_string();
+    options.connection = connection(&args.server)?;
     args.stream.clone_into(&mut options.stream);
     options.filter.clone_from(&args.filter);
     options.resume.clone_from(&args.resume);
     options.start = if args.all { Start::All } else { Start::New };
     let builder = NatsSubscriberBuilder::with_codec(options, Raw);
-    complain(&format!("eventcast: connecting to {}", plain(&connection)));
     // A fault that stays is told once.
     let last = Mutex::new(String::new());
-    let told = builder
-        .on_state(|state| complain(&format!("eventcast: {}", plain(&state.to_string()))))
-        .on_error(move |text| {
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-            if *text != **last {
-                text.clone_into(&mut last);
-                complain(&format!("eventcast: {}", plain(text)));
-            }
-        });
+    let told = builder.on_status(show).on_error(move |text| {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *text != **last {
+            text.clone_into(&mut last);
+            complain(&format!("eventcast: {}", plain(text)));
+        }
+    });
     let mut watcher = told.watch().map_err(refusal)?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 && !is_over.load(Ordering::Relaxed) {
@@ -60,6 +56,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
             Err(RecvTimeoutError::Stopped) => break,
         }
     }
+    let has_failed = watcher.subscriber().status().state == RemoteState::Ended;
     watcher.close(END);
-    Ok(true)
+    Ok(!has_failed)
 }

@@ -1,6 +1,9 @@
 //! The command `eventcast` with things that not every machine has: a server of NATS, and the events
 //! of real clusters. Where they are missing, the tests are ignored.
 
+#[cfg(feature = "nats")]
+#[path = "../../../nats/tests/nats/certificates.rs"]
+mod certificates;
 mod clusters;
 #[cfg(feature = "nats")]
 mod nats;
@@ -24,6 +27,8 @@ fn main() -> ExitCode {
             tests![
                 nats::what_one_process_publishes_another_prints,
                 nats::a_watch_resumes_where_the_last_one_ended,
+                nats::tls_and_each_way_to_sign_in_carry_events,
+                nats::a_refusal_ends_at_the_timeout_with_its_reason,
             ],
         ),
     ])

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eventcast::Publisher;
+use eventcast::stats::RemoteStatus;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -16,7 +17,7 @@ use crate::error::BuildError;
 use crate::options::{Start, SubscriberOptions};
 use crate::outgoing::NatsPublisher;
 use crate::runtime::{Signal, connect_and_run};
-use crate::state::{BridgeState, OnState, StateCell};
+use crate::status::{OnStatus, StatusCell};
 
 use super::outlet::{BusOutlet, Map, Outlet};
 use super::reader::{OnError, Parts, Reader, Shared};
@@ -38,7 +39,7 @@ pub struct NatsSubscriberBuilder<T> {
     store: Option<Arc<dyn PositionStore>>,
     own: HashSet<String>,
     map: Option<Map<T>>,
-    on_state: Option<OnState>,
+    on_status: Option<OnStatus>,
     on_error: Option<OnError>,
     handle: Option<Handle>,
 }
@@ -47,7 +48,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     /// Creates a builder for events that are not serde's, with their codec.
     pub fn with_codec(options: SubscriberOptions, codec: impl Codec<T>) -> Self {
         let (codec, own) = (Box::new(codec), HashSet::new());
-        Self { options, codec, store: None, own, map: None, on_state: None, on_error: None, handle: None }
+        Self { options, codec, store: None, own, map: None, on_status: None, on_error: None, handle: None }
     }
 
     /// Changes the options.
@@ -118,10 +119,11 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Sets a function that hears of each new state. It runs on the reader's thread, so it must not
-    /// wait. Its panic is caught.
-    pub fn on_state(mut self, on_state: impl Fn(&BridgeState) + Send + Sync + 'static) -> Self {
-        self.on_state = Some(Box::new(on_state));
+    /// Sets a function that is called with the status whenever its state or its failure changes. It
+    /// runs on the reader's own thread, or on a thread of the runtime that
+    /// [`runtime`](Self::runtime) sets, so it must not block. Its panic is caught.
+    pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
+        self.on_status = Some(Box::new(on_status));
         self
     }
 
@@ -184,7 +186,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         outlet: Outlet<T>,
         marks: mpsc::UnboundedReceiver<Mark>,
     ) -> Result<NatsSubscriber, BuildError> {
-        let Self { options, codec, store, own, on_state, on_error, handle, .. } = self;
+        let Self { options, codec, store, own, on_status, on_error, handle, .. } = self;
         options.check()?;
         let file =
             options.resume.as_ref().map(|path| Arc::new(FilePosition::new(path)) as Arc<dyn PositionStore>);
@@ -194,8 +196,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
             Some(Ok(loaded)) => loaded.map_err(BuildError::Position)?,
             Some(Err(_)) => return Err(BuildError::Position(std::io::Error::other("the store panicked"))),
         };
-        let (state, ready) = (StateCell::new(on_state), Signal::default());
-        let shared = Shared { stats: Arc::new(Mutex::default()), state, ready };
+        let status = StatusCell::new(&format!("subscriber of {}", options.connection), on_status);
+        let shared = Shared { stats: Arc::new(Mutex::default()), status, ready: Signal::default() };
         let (stop, stopped) = watch::channel(None);
         let task_shared = shared.clone();
         let connection = options.connection.clone();
@@ -204,7 +206,12 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         let within = options.require_connection.then_some(CONNECT);
         let parts = Parts { options, codec, store, saved, own, on_error };
         let finished = connect_and_run(handle, &connection, capacity, within, move |connection| {
-            Reader::new(parts, outlet, task_shared, connection, (stopped, marks)).run()
+            let guard = task_shared.status.guard();
+            let reader = Reader::new(parts, outlet, task_shared, connection, (stopped, marks));
+            async move {
+                let _guard = guard;
+                reader.run().await;
+            }
         })?;
         Ok(NatsSubscriber::new(shared, finished, stop))
     }
@@ -216,5 +223,36 @@ impl<T> fmt::Debug for NatsSubscriberBuilder<T> {
             .field("options", &self.options)
             .field("own", &self.own)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Connection;
+    use crate::codec::Json;
+    use crate::status::CLIENT_ENDED;
+    use eventcast::stats::RemoteState;
+
+    /// Nobody stops the reader, and no server answers.
+    #[test]
+    fn the_end_of_the_client_ends_the_reader_with_the_reason() {
+        let status = StatusCell::new("", None);
+        let shared = Shared { stats: Arc::default(), status, ready: Signal::default() };
+        let (_stop, stopped) = watch::channel(None);
+        let (_marks, marked) = mpsc::unbounded_channel();
+        let (sender, mut chunks) = mpsc::channel(CHUNKS);
+        let (options, own) = (SubscriberOptions::default(), HashSet::new());
+        let parts = Parts { options, codec: Box::new(Json), store: None, saved: None, own, on_error: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let connection = Connection::that_has_ended().await;
+            let outlet = Outlet::<u64>::Watcher(sender);
+            let reader = Reader::new(parts, outlet, shared.clone(), connection, (stopped, marked));
+            tokio::time::timeout(Duration::from_secs(60), reader.run()).await.unwrap();
+        });
+        let status = shared.status.get();
+        assert_eq!((status.state, status.failure()), (RemoteState::Ended, Some(CLIENT_ENDED)));
+        assert!(chunks.blocking_recv().is_none());
     }
 }

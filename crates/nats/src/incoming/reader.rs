@@ -19,7 +19,7 @@ use crate::options::{RetryOptions, Start, SubscriberOptions};
 use crate::positions::{Positions, Step};
 use crate::retry::Backoff;
 use crate::runtime::Signal;
-use crate::state::{BridgeState, StateCell};
+use crate::status::{CLIENT_ENDED, StatusCell};
 use crate::stop::{Stop, asked};
 use crate::wire::{Head, Malformed, split};
 
@@ -41,7 +41,7 @@ pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
-    pub(crate) state: StateCell,
+    pub(crate) status: StatusCell,
     /// The signal that the reader has had a session, so that it misses no message from then on.
     pub(crate) ready: Signal,
 }
@@ -122,7 +122,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Runs until the reader is stopped, or what takes the events has ended.
+    /// Runs until the reader is stopped, or what takes the events or the client has ended.
     pub(crate) async fn run(mut self) {
         let mut backoff = None;
         loop {
@@ -146,13 +146,12 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                     session.close();
                     end
                 }
-                Err(broken) => End::Session(broken),
+                Err(broken) => {
+                    self.refuse(&broken, refusals);
+                    End::Session(broken)
+                }
             };
             let End::Session(broken) = end else { break };
-            let link = self.connection.link();
-            if link.refusals != refusals {
-                self.shared.state.set(BridgeState::Denied(link.refusal));
-            }
             self.tell(&broken);
             let pause = backoff.get_or_insert_with(|| Backoff::new(&RetryOptions::default())).next();
             tokio::select! {
@@ -162,21 +161,23 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         self.take_marks();
         self.save().await;
-        self.shared.state.set(BridgeState::Ended);
+        self.shared.status.end(self.connection.has_ended().then_some(CLIENT_ENDED));
     }
 
-    /// Waits for a connection. Returns `None` if the reader is to stop.
+    /// Waits for a connection. Returns `None` if the reader is to stop, or the client has ended.
     async fn connected(&mut self) -> Option<u64> {
         loop {
             let link = self.connection.link.borrow_and_update().clone();
+            if self.connection.has_ended() {
+                return None;
+            }
             if link.is_connected {
                 return Some(link.epoch);
             }
-            if link.refusals > 0 && link.epoch == 0 {
-                self.shared.state.set(BridgeState::Denied(link.refusal));
-            }
+            self.shared.status.link(&link);
             tokio::select! {
-                Ok(()) = self.connection.link.changed() => {}
+                // An error means that the client has ended.
+                _ = self.connection.link.changed() => {}
                 () = asked(self.stop.clone()) => return None,
             }
         }
@@ -200,7 +201,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         self.shared.stats.lock().sequence = begins.behind;
         let is_blind = self.positions.is_empty() && begins.removed > 0;
-        self.shared.state.set(BridgeState::Connected);
+        self.shared.status.ready();
         self.shared.ready.set();
         if !is_blind {
             return true;
@@ -230,9 +231,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                     if link.epoch != epoch {
                         return End::Session(Broken::Other("there is a new connection".to_owned()));
                     }
-                    if !link.is_connected {
-                        self.shared.state.set(BridgeState::Disconnected);
-                    }
+                    self.shared.status.link(&link);
                 }
                 Some(mark) = self.marks.recv() => self.ledger.mark(&mark),
                 next = session.next() => match next {
@@ -437,12 +436,24 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
+    /// Notes why a session could not be opened.
+    fn refuse(&self, broken: &Broken, refusals: u64) {
+        let link = self.connection.link();
+        let status = &self.shared.status;
+        match broken {
+            _ if !link.is_connected => status.link(&link),
+            _ if link.refusals != refusals => status.refused(link.refusal),
+            Broken::Refused(text) => status.refused(text.clone()),
+            Broken::Other(text) => status.unavailable(text.clone()),
+        }
+    }
+
     fn tell(&self, broken: &Broken) {
         self.shared.stats.lock().restarts += 1;
         let link = self.connection.link();
         match broken {
-            Broken::NoStream => self.shared.state.set(BridgeState::NoStream),
-            Broken::Other(_) if !link.is_connected => self.shared.state.set(BridgeState::Disconnected),
+            Broken::Refused(_) => {}
+            Broken::Other(_) if !link.is_connected => self.shared.status.link(&link),
             Broken::Other(text) => self.complain(&format!("the reader begins anew: {text}")),
         }
     }

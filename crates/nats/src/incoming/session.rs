@@ -9,13 +9,15 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::consumer::pull::{BatchConfig, Config};
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy};
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::context::{GetStreamErrorKind, RequestError, RequestErrorKind};
+use async_nats::jetstream::stream::ConsumerErrorKind;
 use async_nats::jetstream::{self, Context};
 use async_nats::{StatusCode, Subscriber};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::chain;
+use crate::failure::{NO_JETSTREAM, of_jetstream};
 
 use super::start::{Beginning, Place, StreamState};
 
@@ -40,8 +42,15 @@ pub(crate) struct Wanted {
 /// The reason for which a session did not begin or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    NoStream,
+    /// The server refuses, for example because there is no such stream.
+    Refused(String),
     Other(String),
+}
+
+/// Returns whether nobody takes the requests to JetStream.
+fn is_unanswered(error: &dyn std::error::Error) -> bool {
+    let request = error.source().and_then(|cause| cause.downcast_ref::<RequestError>());
+    request.is_some_and(|request| request.kind() == RequestErrorKind::NoResponders)
 }
 
 /// A message of the stream.
@@ -80,8 +89,10 @@ impl Session {
             GetStreamErrorKind::JetStream(ref cause)
                 if cause.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND =>
             {
-                Broken::NoStream
+                Broken::Refused(format!("there is no stream {}", wanted.stream))
             }
+            GetStreamErrorKind::JetStream(ref cause) => Broken::Refused(of_jetstream(cause)),
+            _ if is_unanswered(&error) => Broken::Refused(NO_JETSTREAM.to_owned()),
             _ => other(&error),
         })?;
         let info = stream.cached_info();
@@ -102,7 +113,10 @@ impl Session {
             num_replicas: 1,
             ..Default::default()
         };
-        let consumer = stream.create_consumer(config).await.map_err(|error| other(&error))?;
+        let consumer = stream.create_consumer(config).await.map_err(|error| match error.kind() {
+            ConsumerErrorKind::JetStream(cause) => Broken::Refused(of_jetstream(&cause)),
+            _ => other(&error),
+        })?;
         let inbox = context.client().new_inbox();
         let subscriber = context.client().subscribe(inbox.clone()).await.map_err(|error| other(&error))?;
         let session = Self {

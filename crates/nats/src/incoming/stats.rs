@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use eventcast::escape::escape;
+use eventcast::stats::RemoteStatus;
 use serde::{Deserialize, Serialize};
-
-use crate::state::BridgeState;
 
 /// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).
 ///
@@ -17,8 +17,8 @@ use crate::state::BridgeState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct NatsSubscriberStats {
-    /// The state of the connection and of the stream.
-    pub state: BridgeState,
+    /// The status of the connection and of the stream. Nothing waits at this side.
+    pub status: RemoteStatus,
     /// The number of messages that were read.
     pub messages: u64,
     /// The events that the local bus, or the watcher, has accepted.
@@ -54,7 +54,8 @@ pub struct NatsSubscriberStats {
 
 impl fmt::Display for NatsSubscriberStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { state, messages, events, gaps, sequence, .. } = self;
+        let Self { status, messages, events, gaps, sequence, .. } = self;
+        let state = status.state;
         write!(f, "{state}: messages {messages}, events {events}, gaps {gaps}, at message {sequence}")?;
         let rare = [
             ("repeated", self.repeated),
@@ -71,6 +72,9 @@ impl fmt::Display for NatsSubscriberStats {
         for (name, count) in rare.into_iter().filter(|(_, count)| *count > 0) {
             write!(f, ", {name} {count}")?;
         }
-        Ok(())
+        match status.failure() {
+            Some(failure) => write!(f, ", last failure: {}", escape(failure)),
+            None => Ok(()),
+        }
     }
 }

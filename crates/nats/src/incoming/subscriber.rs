@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use eventcast::stats::RemoteStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::options::{ConnectionOptions, SubscriberOptions};
 use crate::runtime::Signal;
-use crate::state::BridgeState;
 
 use super::builder::NatsSubscriberBuilder;
 use super::reader::Shared;
@@ -42,15 +42,16 @@ use super::stats::NatsSubscriberStats;
 ///
 /// ```
 /// use eventcast::Broadcaster;
-/// use eventcast_nats::{BridgeState, NatsSubscriber};
+/// use eventcast::stats::RemoteState;
+/// use eventcast_nats::NatsSubscriber;
 /// use std::time::Duration;
 ///
 /// let bus = Broadcaster::<u64>::new()?;
 /// // Nobody listens there.
 /// let reader = NatsSubscriber::builder("nats://127.0.0.1:1").attach(&bus.publisher())?;
-/// assert_eq!(reader.state(), BridgeState::Connecting);
+/// assert_eq!(reader.status().state, RemoteState::Connecting);
 /// assert!(reader.shutdown_timeout(Duration::from_secs(10)));
-/// assert_eq!(reader.state(), BridgeState::Ended);
+/// assert_eq!(reader.status().state, RemoteState::Ended);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "the reader stops when its handle is dropped"]
@@ -89,13 +90,14 @@ impl NatsSubscriber {
     /// Returns what the reader has done so far. Never waits for the server.
     pub fn stats(&self) -> NatsSubscriberStats {
         let mut stats = self.shared.stats.lock().clone();
-        stats.state = self.shared.state.get();
+        stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the state of the connection and of the stream.
-    pub fn state(&self) -> BridgeState {
-        self.shared.state.get()
+    /// Returns the status of the connection and of the stream: the state, since when, and the last
+    /// failure. Never waits for the server.
+    pub fn status(&self) -> RemoteStatus {
+        self.shared.status.get()
     }
 
     /// Waits until the reader has its place in the stream. Every message that the server stores

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::address;
 use crate::error::BuildError;
+use crate::tls;
 
 /// The servers, and how to reach them.
 ///
@@ -27,6 +29,7 @@ use crate::error::BuildError;
 pub struct ConnectionOptions {
     /// The addresses, such as `nats://127.0.0.1:4222`. Default: that one. An address may have a user
     /// and a password, or a token: `nats://user:password@host`. They count if `auth` is left out.
+    /// Characters that an address cannot have are written as `%XX` there, such as `%40` for `@`.
     pub servers: Vec<String>,
     /// The name that the server shows for the connection. Default `eventcast`.
     pub name: String,
@@ -57,17 +60,18 @@ pub enum Auth {
     CredentialsFile(PathBuf),
 }
 
-/// Certificates for TLS. They count only with the feature `tls-ring`.
+/// Certificates for TLS. They need the feature `tls-ring`, or a provider that the program has
+/// installed with rustls' `CryptoProvider::install_default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsOptions {
     /// Whether a connection without TLS is refused. A URL that begins with `tls://` says the same.
     pub required: bool,
-    /// A file with certificates of authorities, beside those of the system.
+    /// A file with certificates of authorities in PEM form, which replace those of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// A file with the certificate of this client, and one with its key.
+    /// A file with the certificate of this client, and one with its key, both in PEM form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<(PathBuf, PathBuf)>,
 }
@@ -97,13 +101,39 @@ impl ConnectionOptions {
         Self { servers: vec![server.to_owned()], ..Self::default() }
     }
 
-    pub(crate) fn check(&self) -> Result<(), BuildError> {
+    /// Checks the addresses, and that this build has what the options need. Reads no file, and
+    /// connects to no server. Everything that connects does this first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BuildError::Invalid`], which names what is wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_nats::ConnectionOptions;
+    ///
+    /// assert!(ConnectionOptions::new("nats://127.0.0.1:4222").check().is_ok());
+    /// let error = ConnectionOptions::new("nats://").check().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "servers must be addresses such as nats://host:4222, got nats://: it has no host"
+    /// );
+    /// ```
+    pub fn check(&self) -> Result<(), BuildError> {
         if self.servers.is_empty() {
             return Err(BuildError::invalid("servers", "1 or more addresses", "none"));
         }
-        let wants_tls = self.tls != TlsOptions::default()
-            || self.servers.iter().any(|url| url.starts_with("tls://") || url.starts_with("wss://"));
-        if wants_tls && !cfg!(feature = "tls-ring") {
+        for url in &self.servers {
+            if let Err(reason) = address::parse(url) {
+                let got = if url.is_empty() { "\"\"".to_owned() } else { without_secret(url) };
+                let allowed = "addresses such as nats://host:4222";
+                return Err(BuildError::invalid("servers", allowed, format!("{got}: {reason}")));
+            }
+        }
+        let wants_tls =
+            self.tls != TlsOptions::default() || self.servers.iter().any(|url| url.starts_with("tls://"));
+        if wants_tls && tls::provider().is_none() {
             let allowed = "without TLS, because this build does not have the feature `tls-ring`";
             return Err(BuildError::invalid("servers", allowed, self.to_string()));
         }

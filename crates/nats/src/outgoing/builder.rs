@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use eventcast::stats::RemoteStatus;
 use eventcast::{Broadcaster, Watcher};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use crate::codec::{Codec, Json};
 use crate::error::BuildError;
 use crate::options::{PublisherOptions, StreamOptions};
 use crate::runtime::{Signal, connect_and_run};
-use crate::state::{BridgeState, OnState, StateCell};
+use crate::status::{OnStatus, StatusCell};
 use crate::subject::Subject;
 use crate::wire::{Origin, is_codec};
 
@@ -38,13 +39,13 @@ pub struct NatsPublisherBuilder<T> {
     codec: Box<dyn Codec<T>>,
     subject_of: Option<SubjectOf<T>>,
     keep: Option<Keep<T>>,
-    on_state: Option<OnState>,
+    on_status: Option<OnStatus>,
     handle: Option<Handle>,
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> NatsPublisherBuilder<T> {
     pub(crate) fn new(options: PublisherOptions) -> Self {
-        Self { options, codec: Box::new(Json), subject_of: None, keep: None, on_state: None, handle: None }
+        Self { options, codec: Box::new(Json), subject_of: None, keep: None, on_status: None, handle: None }
     }
 }
 
@@ -63,7 +64,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
     /// ```
     pub fn with_codec(options: PublisherOptions, codec: impl Codec<T>) -> Self {
         let codec = Box::new(codec);
-        Self { options, codec, subject_of: None, keep: None, on_state: None, handle: None }
+        Self { options, codec, subject_of: None, keep: None, on_status: None, handle: None }
     }
 
     /// Changes the options.
@@ -128,10 +129,11 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Sets a function that hears of each new state. It runs on the bridge's thread, so it must not
-    /// wait. Its panic is caught.
-    pub fn on_state(mut self, on_state: impl Fn(&BridgeState) + Send + Sync + 'static) -> Self {
-        self.on_state = Some(Box::new(on_state));
+    /// Sets a function that is called with the status whenever its state or its failure changes. It
+    /// runs on the bridge's own thread, or on a thread of the runtime that
+    /// [`runtime`](Self::runtime) sets, so it must not block. Its panic is caught.
+    pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
+        self.on_status = Some(Box::new(on_status));
         self
     }
 
@@ -159,7 +161,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
     /// Waits for the connection if the options require one, and then not on a thread of the
     /// runtime that is to run the bridge. Otherwise for the thread to begin.
     pub fn attach(self, bus: &Broadcaster<T>) -> Result<NatsPublisher, BuildError> {
-        let Self { options, codec, subject_of, keep, on_state, handle } = self;
+        let Self { options, codec, subject_of, keep, on_status, handle } = self;
         options.check()?;
         if !is_codec(codec.name()) {
             let allowed = "a name of 1 to 64 printable characters without blanks";
@@ -177,7 +179,8 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         });
         let limits = Limits { events: options.max_batch, bytes: options.max_bytes };
         let assembler = Assembler::new(origin.clone(), codec, subject_of, limits);
-        let shared = Shared { stats: Arc::new(Mutex::default()), state: StateCell::new(on_state) };
+        let status = StatusCell::new(&format!("publisher to {}", options.connection), on_status);
+        let shared = Shared { stats: Arc::new(Mutex::default()), status };
         let (stop, stopped) = watch::channel(None);
         let (requests, requested) = mpsc::unbounded_channel();
         let stop_handle = watcher.stop_handle();
@@ -187,7 +190,12 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
             let place = (options.stream.clone(), options.prefix.as_str());
             let ensure = options.ensure_stream.clone();
             let sender = Sender::new(connection, options.ack_timeout, source, place, ensure);
-            Pump::new(watcher, assembler, sender, options, task_shared, (stopped, requested)).run()
+            let guard = task_shared.status.guard();
+            let pump = Pump::new(watcher, assembler, sender, options, task_shared, (stopped, requested));
+            async move {
+                let _guard = guard;
+                pump.run().await;
+            }
         })?;
         Ok(NatsPublisher::new(origin, shared, finished, stop_handle, stop, requests))
     }

@@ -5,13 +5,13 @@ use std::sync::mpsc::{self as blocking, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use eventcast::bus::StopHandle;
+use eventcast::stats::RemoteStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
 use crate::options::{ConnectionOptions, PublisherOptions};
 use crate::runtime::Signal;
-use crate::state::BridgeState;
 use crate::wire::Origin;
 
 use super::builder::NatsPublisherBuilder;
@@ -111,13 +111,14 @@ impl NatsPublisher {
     /// Returns what the bridge has done so far. Never waits for the server.
     pub fn stats(&self) -> NatsPublisherStats {
         let mut stats = self.shared.stats.lock().clone();
-        stats.state = self.shared.state.get();
+        stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the state of the connection and of the stream.
-    pub fn state(&self) -> BridgeState {
-        self.shared.state.get()
+    /// Returns the status of the connection and of the stream: the state, since when, and the last
+    /// failure. Never waits for the server.
+    pub fn status(&self) -> RemoteStatus {
+        self.shared.status.get()
     }
 
     /// Waits until every event that the bus has offered to the bridge before this call is

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::client::Connection;
 use crate::options::{OnFull, PublisherOptions};
 use crate::retry::Backoff;
-use crate::state::{BridgeState, StateCell};
+use crate::status::{CLIENT_ENDED, StatusCell};
 use crate::stop::{Stop, passed};
 
 use super::assembler::{Assembler, Message};
@@ -36,7 +36,7 @@ pub(crate) type Flush = blocking::Sender<()>;
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsPublisherStats>>,
-    pub(crate) state: StateCell,
+    pub(crate) status: StatusCell,
 }
 
 /// The task of the outgoing side.
@@ -111,48 +111,54 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Runs until the bus or the bridge has ended and everything is sent, or until the deadline of
-    /// the stop.
+    /// Runs until the bus or the bridge has ended and everything is sent, until the deadline of the
+    /// stop, or until the client has ended.
     pub(crate) async fn run(mut self) {
-        let mut is_in_time = self.prepare().await;
-        while is_in_time {
-            self.fill().await;
-            self.look();
-            is_in_time = match self.next_message() {
-                Some(message) => self.bring(message).await,
-                None if self.has_ended => break,
-                None => true,
-            };
-            self.answer_flushes();
-        }
-        if is_in_time {
-            self.say_goodbye().await;
-        }
+        let (mut connection, deadline) = (self.connection.clone(), passed(self.stop.clone()));
+        let reason = tokio::select! {
+            biased;
+            () = self.work() => None,
+            () = deadline => None,
+            () = connection.ended() => Some(CLIENT_ENDED),
+        };
+        self.tell_link();
         self.abandon();
-        self.shared.state.set(BridgeState::Ended);
+        self.shared.status.end(reason);
     }
 
-    /// Waits for the first connection, and creates the stream. Returns whether there is time left.
-    async fn prepare(&mut self) -> bool {
+    /// Works until everything is sent. If the future is dropped before, the events of the message on
+    /// its way count as such.
+    async fn work(&mut self) {
+        self.prepare().await;
+        loop {
+            self.fill().await;
+            self.look();
+            match self.next_message() {
+                Some(message) => self.bring(message).await,
+                None if self.has_ended => break,
+                None => {}
+            }
+            self.answer_flushes();
+        }
+        self.say_goodbye().await;
+    }
+
+    /// Waits for the first connection, and creates the stream.
+    async fn prepare(&mut self) {
         let mut connection = self.connection.clone();
-        let deadline = passed(self.stop.clone());
-        tokio::pin!(deadline);
         loop {
             tokio::select! {
                 _ = connection.connected() => break,
-                () = &mut deadline => return false,
                 () = sleep(LOOK) => {
                     self.tell_link();
                     self.look();
                 }
             }
         }
-        if let Err(text) = self.sender.ensure().await {
-            self.shared.state.set(BridgeState::Denied(text));
-        } else {
-            self.shared.state.set(BridgeState::Connected);
+        match self.sender.ensure().await {
+            Ok(()) => self.shared.status.ready(),
+            Err(text) => self.shared.status.refused(text),
         }
-        true
     }
 
     /// Takes events until there is something to send, or something else to do.
@@ -227,17 +233,15 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         })
     }
 
-    /// Brings a message to the server. Returns false if the deadline has passed before.
-    async fn bring(&mut self, mut message: Message) -> bool {
+    /// Brings a message to the server, or gives it up.
+    async fn bring(&mut self, mut message: Message) {
         let mut backoff = Backoff::new(&self.options.retry);
         self.intake.on_its_way = message.head.count;
         loop {
             let refusals = self.connection.link().refusals;
-            let Some(answer) = self.attempt(&message).await else { return false };
-            match answer {
+            match self.attempt(&message).await {
                 Answer::Acknowledged { is_duplicate } => {
-                    self.acknowledge(&message, is_duplicate);
-                    return true;
+                    return self.acknowledge(&message, is_duplicate);
                 }
                 Answer::TooLarge => {
                     if let Some(second) = message.split_off_half() {
@@ -246,90 +250,87 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
                         continue;
                     }
                     self.intake.assembler.unsent.too_large += message.head.count;
-                    self.give_up(&message);
-                    return true;
+                    return self.give_up(&message);
                 }
-                Answer::Full if self.options.on_full == OnFull::Drop => {
-                    self.shared.state.set(BridgeState::Full);
+                Answer::Full(text) if self.options.on_full == OnFull::Drop => {
+                    self.shared.status.refused(text);
                     self.shared.stats.lock().refused += message.head.count;
                     self.give_up(&message);
                     if self.has_ended && message.head.count == 0 {
                         // No message follows that could report the loss.
                         self.intake.assembler.reported(message.head.lost);
                     }
-                    return true;
+                    return;
                 }
-                Answer::Full => self.shared.state.set(BridgeState::Full),
+                Answer::Full(text) | Answer::Refused(text) => self.shared.status.refused(text),
                 Answer::NoStream => {
-                    let ensured = self.sender.ensure().await;
-                    self.shared
-                        .state
-                        .set(ensured.map_or_else(BridgeState::Denied, |()| BridgeState::NoStream));
+                    let text = self.sender.why_no_stream(&message.subject).await;
+                    self.shared.status.refused(text);
                 }
-                Answer::Again(_) if self.connection.link().refusals != refusals => {
-                    self.shared.state.set(BridgeState::Denied(self.connection.link().refusal));
-                    backoff.be_longest();
+                Answer::None(text) => {
+                    let link = self.connection.link();
+                    if link.refusals != refusals {
+                        self.shared.status.refused(link.refusal);
+                        backoff.be_longest();
+                    } else if link.is_connected {
+                        self.shared.status.unavailable(text);
+                    } else {
+                        self.shared.status.link(&link);
+                    }
                 }
-                Answer::Again(_) => self.tell_link(),
             }
             self.shared.stats.lock().retries += 1;
-            if !self.pause(backoff.next()).await {
-                return false;
-            }
+            self.pause(backoff.next()).await;
         }
     }
 
-    /// Sends a message once. Returns `None` if the deadline has passed before an answer came.
-    async fn attempt(&mut self, message: &Message) -> Option<Answer> {
-        let deadline = passed(self.stop.clone());
-        tokio::pin!(deadline);
+    /// Sends a message once.
+    async fn attempt(&mut self, message: &Message) -> Answer {
         let (sender, mut connection) = (&self.sender, self.connection.clone());
         let attempt = async move {
             let epoch = connection.connected().await;
             tokio::select! {
                 answer = sender.attempt(message) => answer,
                 // The answer to what went out on the old connection may never come.
-                () = connection.reconnected(epoch) => Answer::Again("the connection was lost".to_owned()),
+                () = connection.reconnected(epoch) => Answer::None("the connection was lost".to_owned()),
             }
         };
         tokio::pin!(attempt);
         loop {
             tokio::select! {
                 biased;
-                answer = &mut attempt => return Some(answer),
-                () = &mut deadline => return None,
+                answer = &mut attempt => return answer,
                 Some(flush) = self.requests.recv() => {
                     let target = self.intake.received + self.watcher.len() as u64;
                     self.flushes.push((target, flush));
                 }
                 () = sleep(LOOK) => {
-                    if !self.connection.link().is_connected {
-                        self.tell_link();
-                    }
+                    self.tell_link();
                     self.look();
                 }
             }
         }
     }
 
-    /// Waits before the next attempt. A new connection or a stop ends the wait. Returns false if
-    /// the deadline has passed.
-    async fn pause(&mut self, pause: Duration) -> bool {
+    /// Waits before the next attempt. A new connection or a stop ends the wait.
+    async fn pause(&mut self, pause: Duration) {
         let (mut stop, mut connection) = (self.stop.clone(), self.connection.clone());
         let epoch = connection.link().epoch;
-        let (over, deadline) = (sleep(pause), passed(self.stop.clone()));
-        tokio::pin!(over, deadline);
+        let over = sleep(pause);
+        tokio::pin!(over);
         loop {
             tokio::select! {
                 biased;
-                () = &mut deadline => return false,
                 Ok(()) = stop.changed() => {
                     self.stop = stop;
-                    return true;
+                    return;
                 }
-                () = &mut over => return true,
-                () = connection.reconnected(epoch) => return true,
-                () = sleep(LOOK) => self.look(),
+                () = &mut over => return,
+                () = connection.reconnected(epoch) => return,
+                () = sleep(LOOK) => {
+                    self.tell_link();
+                    self.look();
+                }
             }
         }
     }
@@ -346,7 +347,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         stats.duplicates += u64::from(is_duplicate);
         drop(stats);
         self.look();
-        self.shared.state.set(BridgeState::Connected);
+        self.shared.status.ready();
     }
 
     /// Makes the events of a message a loss, which the next message reports.
@@ -399,15 +400,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
     }
 
     fn tell_link(&self) {
-        let link = self.connection.link();
-        match (link.is_connected, link.epoch) {
-            (true, _) => self.shared.state.set(BridgeState::Connected),
-            (false, _) if link.refusals > 0 && link.epoch == 0 => {
-                self.shared.state.set(BridgeState::Denied(link.refusal));
-            }
-            (false, 0) => {}
-            (false, _) => self.shared.state.set(BridgeState::Disconnected),
-        }
+        self.shared.status.link(&self.connection.link());
     }
 
     /// Writes the figures of the queue and of the messages into the statistics.
@@ -418,5 +411,48 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         stats.look_at(&queue, self.intake.received);
         stats.in_flight = self.intake.in_flight();
         (stats.too_large, stats.encode, stats.panics) = (unsent.too_large, unsent.encode, unsent.panics);
+        self.shared.status.set_waiting(stats.in_flight + stats.queued);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eventcast::Broadcaster;
+    use eventcast::stats::RemoteState;
+    use tokio::sync::watch;
+
+    use super::super::assembler::Limits;
+    use super::*;
+    use crate::codec::Json;
+    use crate::subject::Subject;
+    use crate::wire::Origin;
+
+    /// Nobody stops the pump, and no server answers.
+    #[test]
+    fn the_end_of_the_client_ends_the_pump_with_the_reason() {
+        let bus = Broadcaster::new().unwrap();
+        let watcher = bus.watch().unwrap();
+        bus.publisher().publish_batch(0..3_u64).unwrap();
+        bus.flush(Duration::from_secs(60)).unwrap();
+        let status = StatusCell::new("", None);
+        let shared = Shared { stats: Arc::default(), status };
+        let (_stop, stopped) = watch::channel(None);
+        let (_requests, requested) = mpsc::unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let connection = Connection::that_has_ended().await;
+            let origin = Origin::parse("o").unwrap();
+            let subject = Box::new(|_: &u64| Subject::new("p"));
+            let limits = Limits { events: 9, bytes: 999 };
+            let assembler = Assembler::new(origin, Box::new(Json), subject, limits);
+            let sender = Sender::new(connection, LOOK, String::new(), (String::new(), "p"), None);
+            let options = PublisherOptions::default();
+            let pump = Pump::new(watcher, assembler, sender, options, shared.clone(), (stopped, requested));
+            tokio::time::timeout(Duration::from_secs(60), pump.run()).await.unwrap();
+        });
+        let status = shared.status.get();
+        assert_eq!((status.state, status.failure()), (RemoteState::Ended, Some(CLIENT_ENDED)));
+        let stats = shared.stats.lock().clone();
+        assert_eq!((stats.offered, stats.abandoned), (3, 3));
     }
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::{ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::context::{
+    AccountErrorKind, ContextBuilder, CreateStreamErrorKind, PublishErrorKind,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, Context, ErrorCode};
 
-use crate::client::{Connection, chain, server_code};
+use crate::client::{Connection, chain, server_error};
+use crate::failure::{NO_ACK, NO_JETSTREAM, of_jetstream};
 use crate::options::{Discard, Storage, StreamOptions};
 
 use super::assembler::Message;
@@ -22,10 +25,12 @@ pub(crate) enum Answer {
     },
     NoStream,
     /// The stream is full and refuses new messages.
-    Full,
+    Full(String),
     TooLarge,
-    /// No answer, or one that may be another one later.
-    Again(String),
+    /// The server refuses for another reason, which may pass.
+    Refused(String),
+    /// There was no answer.
+    None(String),
 }
 
 /// The way to the server for messages.
@@ -67,10 +72,28 @@ impl Sender {
         let Some(options) = &self.ensure else { return Ok(()) };
         let config = config(&self.stream, &self.subjects, options);
         let created = self.context.get_or_create_stream(config).await;
-        match created {
-            Err(error) if server_code(&error).is_some() => Err(chain(&error)),
-            _ => Ok(()),
+        let text = match created.map_err(|error| error.kind()) {
+            Err(CreateStreamErrorKind::JetStream(error)) => of_jetstream(&error),
+            Err(CreateStreamErrorKind::JetStreamUnavailable) => return Err(NO_JETSTREAM.to_owned()),
+            _ => return Ok(()),
+        };
+        Err(format!("cannot create the stream {}: {text}", self.stream))
+    }
+
+    /// Returns why no stream takes a message of a subject. Creates the stream before, if the
+    /// options ask for it.
+    pub(crate) async fn why_no_stream(&self, subject: &str) -> String {
+        if let Err(text) = self.ensure().await {
+            return text;
         }
+        if self.ensure.is_none() {
+            match self.context.query_account().await.map_err(|error| error.kind()) {
+                Err(AccountErrorKind::JetStreamUnavailable) => return NO_JETSTREAM.to_owned(),
+                Err(AccountErrorKind::JetStream(error)) => return of_jetstream(&error),
+                _ => {}
+            }
+        }
+        format!("no stream has the subject {subject}")
     }
 
     /// Sends a message, and waits for the answer.
@@ -87,10 +110,16 @@ impl Sender {
         match error.kind() {
             PublishErrorKind::StreamNotFound => Answer::NoStream,
             PublishErrorKind::MaxPayloadExceeded => Answer::TooLarge,
-            _ => match server_code(&error).map(ErrorCode) {
-                Some(ErrorCode::STREAM_STORE_FAILED) if is_full(&chain(&error)) => Answer::Full,
-                Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM) => Answer::TooLarge,
-                _ => Answer::Again(chain(&error)),
+            PublishErrorKind::TimedOut => Answer::None(NO_ACK.to_owned()),
+            _ => match server_error(&error) {
+                None => Answer::None(chain(&error)),
+                Some(error) => match error.error_code() {
+                    ErrorCode::STREAM_STORE_FAILED if is_full(&error.to_string()) => {
+                        Answer::Full(format!("the stream is full: {error}"))
+                    }
+                    ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => Answer::TooLarge,
+                    _ => Answer::Refused(of_jetstream(error)),
+                },
             },
         }
     }

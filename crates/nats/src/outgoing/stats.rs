@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use eventcast::stats::WatcherStats;
+use eventcast::escape::escape;
+use eventcast::stats::{RemoteStatus, WatcherStats};
 use serde::{Deserialize, Serialize};
-
-use crate::state::BridgeState;
 
 /// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events except where a field says
 /// something else.
@@ -26,8 +25,8 @@ use crate::state::BridgeState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct NatsPublisherStats {
-    /// The state of the connection and of the stream.
-    pub state: BridgeState,
+    /// The status of the connection and of the stream.
+    pub status: RemoteStatus,
     /// The events that the bus has offered to the bridge.
     pub offered: u64,
     /// The events in messages that the server has acknowledged. Acknowledged is not on disk:
@@ -104,7 +103,8 @@ impl NatsPublisherStats {
 
 impl fmt::Display for NatsPublisherStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { state, offered, acknowledged, dropped, in_flight, queued, .. } = self;
+        let Self { status, offered, acknowledged, dropped, in_flight, queued, .. } = self;
+        let state = status.state;
         write!(f, "{state}: offered {offered}, acknowledged {acknowledged}, dropped {dropped}")?;
         write!(f, ", in flight {in_flight}, queued {queued}")?;
         let rare = [
@@ -119,7 +119,10 @@ impl fmt::Display for NatsPublisherStats {
         for (name, count) in rare.into_iter().filter(|(_, count)| *count > 0) {
             write!(f, ", {name} {count}")?;
         }
-        Ok(())
+        match status.failure() {
+            Some(failure) => write!(f, ", last failure: {}", escape(failure)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -222,7 +222,9 @@ async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mp
     let mut has_failed = true;
     while let Some(Job { writes, answers }) = jobs.recv().await {
         if timeout(options.timeout, connection.connected()).await.is_err() {
-            let away = || Err(SinkError::unavailable("there is no connection"));
+            let failure = connection.link().failure.map(|failure| failure.text);
+            let text = failure.unwrap_or_else(|| "there is no connection".to_owned());
+            let away = || Err(SinkError::unavailable(text.clone()));
             // An error means that the caller no longer waits.
             let _ = answers.send(writes.iter().map(|_| away()).collect());
             continue;

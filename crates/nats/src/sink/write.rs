@@ -3,11 +3,11 @@
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use bytes::Bytes;
 use eventcast::{Event, SinkError};
 
-use crate::client::{chain, server_code};
+use crate::client::{chain, server_error};
 use crate::subject::Subject;
 
 /// The effect of a write on an event of the same name.
@@ -69,7 +69,7 @@ impl Write {
             PublishErrorKind::MaxPayloadExceeded => SinkError::rejected(text),
             PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => SinkError::unavailable(text),
             PublishErrorKind::StreamNotFound => SinkError::retry(text),
-            _ => match server_code(&error).map(ErrorCode) {
+            _ => match server_error(&error).map(jetstream::Error::error_code) {
                 Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM) => SinkError::rejected(text),
                 _ => SinkError::retry(text),
             },

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use eventcast_nats::{BridgeState, StreamOptions};
+use eventcast::stats::RemoteState;
+use eventcast_nats::StreamOptions;
 
 use crate::reading::{Remote, by_tens, eventually, lossless, out, reader, settle};
 use crate::server::{Server, scale};
@@ -60,7 +61,7 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
         bus.publisher().publish_batch(first..first + 200).unwrap();
         let retries = out.stats().retries;
         // A server that is busy may also have closed the connection, and takes no other one now.
-        eventually(|| out.stats().retries >= retries + 2 || out.state() != BridgeState::Connected);
+        eventually(|| out.stats().retries >= retries + 2 || out.status().state != RemoteState::Ready);
         server.go_on();
         settle(&bus, &out);
     }

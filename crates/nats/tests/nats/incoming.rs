@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::stream::Config;
+use eventcast::stats::RemoteState;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
-use eventcast_nats::{
-    BridgeState, FilePosition, MemoryPosition, NatsSubscriber, Overflow, Start, StreamOptions,
-};
+use eventcast_nats::{FilePosition, MemoryPosition, NatsSubscriber, Overflow, Start, StreamOptions};
 use futures::executor::block_on;
 use test_support::LONG;
 
@@ -345,7 +344,9 @@ pub(crate) fn a_reader_that_may_not_read_says_so() {
     );
     let url = format!("nats://u:p@127.0.0.1:{}", server.port());
     let remote = Remote::new(reader(&url));
-    eventually(|| matches!(remote.subscriber.state(), BridgeState::Denied(_)));
+    eventually(|| remote.subscriber.status().state == RemoteState::Refused);
+    let status = remote.subscriber.status().to_string();
+    assert!(status.starts_with("refused: Permissions Violation for Publish to \"$JS.API."), "{status}");
     remote.ends_here();
 }
 

@@ -8,6 +8,7 @@
 
 mod admin;
 mod bridge;
+mod certificates;
 mod cluster;
 mod faults;
 mod incoming;
@@ -15,8 +16,12 @@ mod incoming;
 mod network;
 mod outgoing;
 mod reading;
+#[cfg(feature = "nkeys")]
+mod secrets;
 mod server;
+mod sign_in;
 mod sink;
+mod status;
 
 use std::process::ExitCode;
 
@@ -35,6 +40,24 @@ const _: () = {
 fn main() -> ExitCode {
     test_support::run([
         (server::missing(), with_a_server()),
+        (server::missing(), with_a_status()),
+        #[cfg(feature = "tls-ring")]
+        (server::missing(), with_tls()),
+        #[cfg(not(feature = "tls-ring"))]
+        (server::missing(), test_support::tests![status::a_server_that_requires_tls_names_the_feature]),
+        #[cfg(feature = "nkeys")]
+        (
+            server::missing(),
+            test_support::tests![
+                secrets::no_text_contains_a_secret,
+                sign_in::an_nkey_carries_events,
+                status::files_that_cannot_sign_in,
+            ],
+        ),
+        #[cfg(unix)]
+        (server::missing(), test_support::tests![status::a_password_that_changes]),
+        #[cfg(target_os = "linux")]
+        (status::no_small_disk(), test_support::tests![status::a_disk_that_is_full]),
         #[cfg(target_os = "linux")]
         (network::missing(), test_support::tests![network::a_link_that_is_cut_loses_and_repeats_nothing]),
     ])
@@ -85,5 +108,30 @@ fn with_a_server() -> Vec<test_support::Test> {
         sink::the_stream_has_the_latest_state_of_each_event,
         sink::a_batch_has_an_answer_for_each,
         sink::a_recording_survives_a_crash_of_the_server,
+    ]
+}
+
+fn with_a_status() -> Vec<test_support::Test> {
+    test_support::tests![
+        sign_in::a_password_carries_events,
+        sign_in::a_token_carries_events,
+        status::nobody_listens,
+        status::a_name_that_does_not_resolve_is_shown_after_the_first_attempt,
+        status::each_server_of_a_list_is_named,
+        status::a_port_of_something_else,
+        status::a_stream_that_is_larger_than_the_storage,
+        status::a_storage_that_is_full,
+        status::a_server_without_jetstream,
+        status::a_bridge_shows_the_side_that_is_worse_off,
+    ]
+}
+
+#[cfg(feature = "tls-ring")]
+fn with_tls() -> Vec<test_support::Test> {
+    test_support::tests![
+        sign_in::a_certificate_of_an_authority_carries_events,
+        sign_in::certificates_of_both_sides_carry_events,
+        sign_in::a_file_that_is_no_certificate_is_named,
+        status::certificates_that_do_not_fit,
     ]
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::stream::Config;
+use eventcast::stats::RemoteState;
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
-use eventcast_nats::{
-    BridgeState, BuildError, Discard, NatsPublisher, OnFull, Start, StreamOptions, Subject,
-};
+use eventcast_nats::{BuildError, Discard, NatsPublisher, OnFull, Start, StreamOptions, Subject};
 use test_support::LONG;
 
 use crate::admin::Admin;
@@ -148,17 +147,19 @@ pub(crate) fn a_loss_that_nothing_follows_is_reported() {
 
 pub(crate) fn a_stream_that_comes_late_gets_everything() {
     let server = Server::start("");
-    let states = Arc::new(Mutex::new(Vec::new()));
-    let heard = states.clone();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
     let bus = lossless();
     let out = out(&server.url())
         .configure(|options| options.ensure_stream = None)
-        .on_state(move |state| heard.lock().unwrap().push(state.clone()));
+        .on_status(move |status| heard.lock().unwrap().push((status.state, status.last_failure.clone())));
     let out = out.attach(&bus).unwrap();
     bus.publisher().publish_batch(0..500).unwrap();
-    eventually(|| out.state() == BridgeState::NoStream);
+    let no_subject = "no stream has the subject events";
+    eventually(|| out.status().failure() == Some(no_subject));
     let mut remote = Remote::new(reader(&server.url()));
-    eventually(|| remote.subscriber.state() == BridgeState::NoStream);
+    eventually(|| remote.subscriber.status().failure() == Some("there is no stream EVENTS"));
+    assert_eq!(remote.subscriber.status().state, RemoteState::Refused);
     Admin::new(&server.url()).create(Config {
         name: "EVENTS".to_owned(),
         subjects: vec!["events".to_owned()],
@@ -167,7 +168,9 @@ pub(crate) fn a_stream_that_comes_late_gets_everything() {
     let stats = settle(&bus, &out);
     assert_eq!(stats.acknowledged, 500);
     remote.receive_exactly(0..500);
-    assert!(states.lock().unwrap().contains(&BridgeState::NoStream));
+    let told = told.lock().unwrap();
+    let refused = (RemoteState::Refused, Some(no_subject.to_owned()));
+    assert_eq!(told[told.len() - 2..], [refused.clone(), (RemoteState::Ready, refused.1)]);
 }
 
 pub(crate) fn a_stream_that_is_deleted_is_created_again() {
@@ -193,7 +196,9 @@ pub(crate) fn a_full_stream_refuses_until_it_has_room() {
     let full = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| options.max_batch = 1);
     let out = full.attach(&bus).unwrap();
     bus.publisher().publish_batch(0..5).unwrap();
-    eventually(|| out.state() == BridgeState::Full);
+    let full = "the stream is full: maximum messages exceeded (code 503, error code 10077)";
+    eventually(|| out.status().failure() == Some(full));
+    assert_eq!((out.status().state, out.status().waiting), (RemoteState::Refused, 2));
     assert_eq!(out.stats().acknowledged, 3);
     admin.purge("EVENTS");
     assert_eq!(settle(&bus, &out).acknowledged, 5);
@@ -250,7 +255,7 @@ pub(crate) fn what_no_message_can_hold_is_lost_in_its_place() {
     let mut watcher = here.watch().unwrap();
     let reader = eventcast_nats::NatsSubscriber::builder(&server.url()).start(Start::All);
     let _reader = reader.attach(&here.publisher()).unwrap();
-    eventually(|| out.state() == BridgeState::Connected);
+    eventually(|| out.status().state == RemoteState::Ready);
     let events = [
         "a".to_owned(),
         "x".repeat(10_000),
@@ -347,9 +352,9 @@ pub(crate) fn a_refusal_is_told_and_tried_again() {
     let denied = out(&url).configure(|options| options.ack_timeout = Duration::from_millis(300));
     let out = denied.attach(&bus).unwrap();
     bus.publisher().publish(0).unwrap();
-    eventually(|| matches!(out.state(), BridgeState::Denied(_)));
-    let BridgeState::Denied(text) = out.state() else { panic!("{:?}", out.state()) };
-    assert!(text.contains("Permissions Violation"), "{text}");
+    eventually(|| out.status().state == RemoteState::Refused);
+    let text = out.status().to_string();
+    assert!(text.starts_with("refused: Permissions Violation for Publish to \"events\""), "{text}");
     assert!(!format!("{out:?}").contains("u:p@"));
     server.kill();
     std::fs::write(server.path().join("nats.conf"), "authorization { user: u, password: p }\n").unwrap();
@@ -366,7 +371,7 @@ pub(crate) fn a_wrong_password_is_an_error_if_a_connection_is_required() {
         options.ack_timeout = Duration::from_millis(500);
     });
     let patient = out(&url).attach(&bus).unwrap();
-    eventually(|| matches!(patient.state(), BridgeState::Denied(_)));
+    eventually(|| patient.status().state == RemoteState::Refused);
     let error = required.attach(&bus).unwrap_err();
     assert!(matches!(error, BuildError::Connect { .. }));
     assert!(!error.to_string().contains("wrong"), "{error}");
@@ -384,7 +389,7 @@ pub(crate) fn a_shutdown_without_a_server_says_what_it_gives_up() {
     assert!(!report.complete);
     assert_eq!((report.stats.acknowledged, report.stats.abandoned), (10, 1000), "{report}");
     assert_eq!(report.stats.offered, report.stats.total());
-    assert_eq!(out.state(), BridgeState::Ended);
+    assert_eq!(out.status().state, RemoteState::Ended);
 }
 
 /// The bridge goes on for a while after its handle is dropped, with pauses between its attempts.

@@ -41,6 +41,7 @@ pub(crate) struct Server {
     folder: TempDir,
     child: Option<Child>,
     port: u16,
+    has_jetstream: bool,
 }
 
 impl Server {
@@ -53,13 +54,23 @@ impl Server {
         Self::start_at(&[], "127.0.0.1", settings)
     }
 
+    /// Starts a server without JetStream.
+    pub(crate) fn start_without_jetstream() -> Self {
+        Self::start_as(&[], "127.0.0.1", "", false)
+    }
+
     /// Starts a server through a command that starts it elsewhere, at an address there.
     pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Self {
+        Self::start_as(through, address, settings, true)
+    }
+
+    fn start_as(through: &[&str], address: &str, settings: &str, has_jetstream: bool) -> Self {
         let program = program().expect(NONE);
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nats.conf"), settings).unwrap();
         let through = with_parent().iter().chain(through).map(|word| (*word).to_owned()).collect();
-        let mut server = Self { program, through, address: address.to_owned(), folder, child: None, port: 0 };
+        let address = address.to_owned();
+        let mut server = Self { program, through, address, folder, child: None, port: 0, has_jetstream };
         server.restart();
         server
     }
@@ -95,7 +106,8 @@ impl Server {
         let words = self.through.iter().map(OsStr::new).chain([self.program.as_os_str()]);
         let words: Vec<_> = words.collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(["-a", &self.address, "-p", &port, "-js"]);
+        command.args(&words[1..]).args(["-a", &self.address, "-p", &port]);
+        command.args(self.has_jetstream.then_some("-js"));
         command.arg("-sd").arg(self.folder.path().join("store"));
         command.arg("-l").arg(self.folder.path().join("log"));
         command.arg("--ports_file_dir").arg(&ports);
@@ -129,6 +141,13 @@ impl Server {
     #[cfg(unix)]
     pub(crate) fn go_on(&self) {
         kill_process(self.process(), Signal::CONT).unwrap();
+    }
+
+    /// Makes the process read other lines of configuration.
+    #[cfg(unix)]
+    pub(crate) fn reload(&self, settings: &str) {
+        fs::write(self.folder.path().join("nats.conf"), settings).unwrap();
+        kill_process(self.process(), Signal::HUP).unwrap();
     }
 
     #[cfg(unix)]
@@ -178,6 +197,8 @@ fn answers(address: &str, port: u16) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let asked = stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n");
     let mut lines = BufReader::new(stream).lines();
-    // A server that wants a password answers with an error, and answers.
-    asked.is_ok() && lines.any(|line| line.is_ok_and(|line| line == "PONG" || line.starts_with("-ERR")))
+    // A server that wants a password answers with an error, and one that wants TLS says so before.
+    let is_answer =
+        |line: String| line == "PONG" || line.starts_with("-ERR") || line.contains("\"tls_required\":true");
+    asked.is_ok() && lines.any(|line| line.is_ok_and(is_answer))
 }

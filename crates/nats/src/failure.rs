@@ -1,0 +1,120 @@
+//! The failures of a connection, as an operator reads them: what was seen, and what may help.
+
+use async_nats::Server;
+use async_nats::jetstream::{self, ErrorCode};
+
+/// A failure to connect, or the loss of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) text: String,
+    /// Whether a server answers, and refuses this client.
+    pub(crate) is_refusal: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), is_refusal: false }
+    }
+}
+
+const NO_ISSUER: &str =
+    "the certificate of the server is of an unknown authority: set the certificate of its CA";
+const NO_CLIENT: &str =
+    "the server requires a client certificate of an authority that it trusts: set one with its key";
+const NOT_NATS: &str = "the answer is not one of a server of NATS";
+
+/// What the client's error contains, what an operator reads of it, and whether it is a refusal. A
+/// hint comes last. The order matters: the first row counts that fits.
+const KNOWN: &[(&str, &str, bool)] = &[
+    ("authorization violation", "authorization violation: check the user, password, token or key", true),
+    ("failed signing nonce", "the nkey or the credentials cannot sign in: check their file", true),
+    ("onnection refused", "connection refused: is a server running there?", false),
+    ("timed out", "no answer in time: is it a server of NATS?", false),
+    ("'HTTP/", "an HTTP server answers, and not one of NATS", false),
+    // The rest of such an error is a line of the server, which may repeat what signs in.
+    ("invalid server operation", NOT_NATS, false),
+    ("expected INFO", NOT_NATS, false),
+    ("unable to parse", NOT_NATS, false),
+    ("UnknownIssuer", NO_ISSUER, false),
+    // Another authority has the same name.
+    ("BadSignature", NO_ISSUER, false),
+    ("CertificateRequired", NO_CLIENT, true),
+    // Servers also answer this if there is no certificate.
+    ("BadCertificate", NO_CLIENT, true),
+    ("UnknownCA", NO_CLIENT, true),
+    // The error of `NO_PROVIDER`.
+    (
+        "NUL byte",
+        "the server requires TLS, and this program is built without the feature `tls-ring` of eventcast-nats",
+        false,
+    ),
+];
+
+/// The name of a file that cannot exist. Without a provider of TLS the client would panic, so it
+/// has to fail before, and reads certificates first.
+pub(crate) const NO_PROVIDER: &str = "\0";
+
+/// The failure of a message that a connected server does not acknowledge. A server says nothing if
+/// it cannot write to its disk.
+pub(crate) const NO_ACK: &str = "no acknowledgement in time: the server may be overloaded, or its disk full";
+
+/// The failure of a request that no server of JetStream answers.
+pub(crate) const NO_JETSTREAM: &str = "no JetStream: enable it on the server (`nats-server -js`)";
+
+/// Returns what an operator reads of an error of JetStream.
+pub(crate) fn of_jetstream(error: &jetstream::Error) -> String {
+    match error.error_code() {
+        ErrorCode::JETSTREAM_NOT_ENABLED => NO_JETSTREAM.to_owned(),
+        ErrorCode::STORAGE_RESOURCES_EXCEEDED
+        | ErrorCode::MEMORY_RESOURCES_EXCEEDED
+        | ErrorCode::INSUFFICIENT_RESOURCES
+        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => {
+            format!("{error}: give the server more storage, or the stream a smaller `max_bytes`")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Returns what an operator reads of the text of a client's error.
+fn explain(error: &str) -> Failure {
+    if let Some((_, text, is_refusal)) = KNOWN.iter().find(|(part, ..)| error.contains(part)) {
+        return Failure { text: (*text).to_owned(), is_refusal: *is_refusal };
+    }
+    Failure::new(error.trim_start_matches("IO error: "))
+}
+
+/// Returns the failure of the last attempts to connect to these servers, if there was one.
+pub(crate) async fn of_attempts(servers: &[Server]) -> Option<Failure> {
+    let (mut texts, mut is_refusal) = (Vec::new(), false);
+    for server in servers {
+        let (host, port) = (server.addr.host(), server.addr.port());
+        let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        // The client does not note that a name cannot be resolved.
+        let unresolved = match server.addr.socket_addrs().await {
+            Ok(mut found) => found.next().is_none().then(|| "it has no address".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = unresolved {
+            texts.push(format!("{place}: cannot resolve the host name: {error}"));
+        } else if let Some(error) = &server.last_error {
+            let failure = explain(error);
+            is_refusal |= failure.is_refusal;
+            texts.push(format!("{place}: {}", failure.text));
+        }
+    }
+    (!texts.is_empty()).then(|| Failure { text: texts.join("; "), is_refusal })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_server_is_not_repeated() {
+        let error = r#"IO error: invalid server operation: 'CONNECT {"pass":"s3cret"}'"#;
+        assert_eq!(explain(error), Failure::new(NOT_NATS));
+        let error = r#"IO error: expected INFO, got Error(Other("s3cret"))"#;
+        assert!(!explain(error).text.contains("s3cret"));
+        assert_eq!(explain("IO error: broken pipe").text, "broken pipe");
+    }
+}

@@ -1,0 +1,344 @@
+//! The status of a bridge, and those who hear of its changes: a hook of the program, and the log.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use eventcast::stats::{RemoteState, RemoteStatus};
+use parking_lot::Mutex;
+
+use crate::client::Link;
+
+/// The failure of a bridge whose client has ended.
+pub(crate) const CLIENT_ENDED: &str = "the client of NATS has ended by a fault of its own";
+/// The failure of a bridge whose task has ended before its time.
+const TASK_ENDED: &str = "the task of the bridge has panicked, or its runtime has ended";
+
+/// A function of the program that hears of each change.
+pub(crate) type OnStatus = Box<dyn Fn(&RemoteStatus) + Send + Sync>;
+
+/// The status that a task of the bridge sets, and that the program reads.
+#[derive(Clone)]
+pub(crate) struct StatusCell(Arc<Inner>);
+
+struct Inner {
+    now: Mutex<Now>,
+    on_status: Option<OnStatus>,
+    #[cfg(feature = "tracing")]
+    log: log::Log,
+}
+
+struct Now {
+    status: RemoteStatus,
+    /// Whether the last failure was one of the connection, which the next connection ends.
+    is_of_link: bool,
+}
+
+/// Ends the status when it is dropped, even by a panic.
+pub(crate) struct EndGuard(StatusCell);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end(Some(TASK_ENDED));
+    }
+}
+
+impl StatusCell {
+    /// Returns the status of a side of a bridge, which the log calls by a name.
+    #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "only the log shows the name"))]
+    pub(crate) fn new(name: &str, on_status: Option<OnStatus>) -> Self {
+        let status = RemoteStatus::new(RemoteState::Connecting, SystemTime::now());
+        Self(Arc::new(Inner {
+            now: Mutex::new(Now { status, is_of_link: false }),
+            on_status,
+            #[cfg(feature = "tracing")]
+            log: log::Log::new(name.to_owned()),
+        }))
+    }
+
+    pub(crate) fn get(&self) -> RemoteStatus {
+        self.0.now.lock().status.clone()
+    }
+
+    /// Returns a guard that ends the status, in case that nothing else did.
+    pub(crate) fn guard(&self) -> EndGuard {
+        EndGuard(self.clone())
+    }
+
+    pub(crate) fn set_waiting(&self, events: u64) {
+        self.0.now.lock().status.waiting = events;
+    }
+
+    /// Notes that the server did what it was asked.
+    pub(crate) fn ready(&self) {
+        self.update(|now| {
+            now.status.state = RemoteState::Ready;
+            now.status.attempts = 0;
+        });
+    }
+
+    /// Notes that a server answers, and refuses.
+    pub(crate) fn refused(&self, text: String) {
+        self.fail(RemoteState::Refused, text);
+    }
+
+    /// Notes that a server that is connected does not answer.
+    pub(crate) fn unavailable(&self, text: String) {
+        self.fail(RemoteState::Unavailable, text);
+    }
+
+    fn fail(&self, state: RemoteState, text: String) {
+        self.update(|now| {
+            now.status.state = state;
+            now.status.attempts += 1;
+            now.status.last_failure = Some(text);
+            now.is_of_link = false;
+        });
+    }
+
+    /// Notes what the connection says about itself.
+    pub(crate) fn link(&self, link: &Link) {
+        self.update(|now| match &link.failure {
+            None if link.is_connected && now.is_of_link => {
+                now.status.state = RemoteState::Ready;
+                now.status.attempts = 0;
+            }
+            None => {}
+            Some(failure) => {
+                now.status.state = match (failure.is_refusal, link.epoch) {
+                    (true, _) => RemoteState::Refused,
+                    (false, 0) => RemoteState::Connecting,
+                    (false, _) => RemoteState::Unavailable,
+                };
+                now.status.attempts = link.attempts;
+                now.status.last_failure = Some(failure.text.clone());
+                now.is_of_link = true;
+            }
+        });
+    }
+
+    /// Ends the status, for a reason if the program has not asked for the end. The end stays.
+    pub(crate) fn end(&self, reason: Option<&str>) {
+        self.update(|now| {
+            now.status.state = RemoteState::Ended;
+            if let Some(reason) = reason {
+                now.status.attempts += 1;
+                now.status.last_failure = Some(reason.to_owned());
+            }
+        });
+    }
+
+    /// Changes the status. If its state or its failure is another one then, tells the hook and the
+    /// log, outside of the lock.
+    fn update(&self, change: impl FnOnce(&mut Now)) {
+        let status = {
+            let mut now = self.0.now.lock();
+            if now.status.state == RemoteState::Ended {
+                return;
+            }
+            let (state, failure) = (now.status.state, now.status.failure().map(str::to_owned));
+            change(&mut now);
+            if now.status.state != state {
+                now.status.since = SystemTime::now();
+            } else if now.status.failure() == failure.as_deref() {
+                return;
+            }
+            now.status.clone()
+        };
+        #[cfg(feature = "tracing")]
+        self.0.log.tell(&status);
+        if let Some(on_status) = &self.0.on_status {
+            // The panic of a hook ends here.
+            let _ = catch_unwind(AssertUnwindSafe(|| on_status(&status)));
+        }
+    }
+}
+
+/// Lines in the log. The first failure is logged at once, and then at most one in ten seconds. A
+/// recovery is logged if the failure before it was.
+#[cfg(feature = "tracing")]
+mod log {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::{Duration, Instant};
+
+    use eventcast::escape::escape;
+    use eventcast::stats::RemoteStatus;
+    use parking_lot::Mutex;
+
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    pub(super) struct Log {
+        name: String,
+        last: Mutex<Last>,
+    }
+
+    #[derive(Default)]
+    struct Last {
+        at: Option<Instant>,
+        /// The number of lines that were left out since.
+        unmentioned: u64,
+        is_failure: bool,
+    }
+
+    impl Log {
+        pub(super) fn new(name: String) -> Self {
+            Self { name, last: Mutex::default() }
+        }
+
+        pub(super) fn tell(&self, status: &RemoteStatus) {
+            let is_failure = status.failure().is_some();
+            let unmentioned = {
+                let mut last = self.last.lock();
+                let is_early = last.at.is_some_and(|at| at.elapsed() < PAUSE);
+                if is_failure && is_early || !is_failure && !last.is_failure {
+                    last.unmentioned += u64::from(is_failure);
+                    return;
+                }
+                last.at = if is_failure { Some(Instant::now()) } else { last.at };
+                last.is_failure = is_failure;
+                std::mem::take(&mut last.unmentioned)
+            };
+            let name = escape(&self.name);
+            // The subscriber is the program's code, and may panic.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                if is_failure {
+                    tracing::warn!(unmentioned, "{name}: {status}");
+                } else {
+                    tracing::info!(unmentioned, "{name}: {status}");
+                }
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    fn cell() -> (StatusCell, Arc<Mutex<Vec<String>>>) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = told.clone();
+        let hook: OnStatus = Box::new(move |status| {
+            hears.lock().push(status.to_string());
+            panic!("of a hook");
+        });
+        (StatusCell::new("test", Some(hook)), told)
+    }
+
+    fn link(epoch: u64, attempts: u64, failure: Option<Failure>) -> Link {
+        Link { is_connected: failure.is_none(), epoch, attempts, failure, ..Link::default() }
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let (cell, told) = cell();
+        cell.ready();
+        cell.ready();
+        cell.refused("full".to_owned());
+        cell.refused("full".to_owned());
+        assert_eq!((cell.get().attempts, cell.get().failure()), (2, Some("full")));
+        cell.refused("no stream".to_owned());
+        cell.ready();
+        assert_eq!((cell.get().failure(), cell.get().last_failure.as_deref()), (None, Some("no stream")));
+        cell.end(None);
+        cell.ready();
+        let expected = [
+            "ready",
+            "refused: full (failed attempts: 1, waiting: 0)",
+            "refused: no stream (failed attempts: 3, waiting: 0)",
+            "ready",
+            "ended",
+        ];
+        assert_eq!(*told.lock(), expected);
+    }
+
+    #[test]
+    fn a_connection_ends_only_the_failures_of_connections() {
+        let (cell, _) = cell();
+        let state = || cell.get().state;
+        cell.link(&link(0, 1, Some(Failure::new("connection refused"))));
+        assert_eq!(cell.get().to_string(), "connecting: connection refused (failed attempts: 1, waiting: 0)");
+        let refusal = Failure { is_refusal: true, ..Failure::new("authorization violation") };
+        cell.link(&link(0, 2, Some(refusal)));
+        assert_eq!(state(), RemoteState::Refused);
+        cell.link(&link(1, 0, None));
+        assert_eq!(state(), RemoteState::Ready);
+        cell.link(&link(1, 1, Some(Failure::new("the connection was lost"))));
+        assert_eq!(state(), RemoteState::Unavailable);
+        cell.refused("no stream".to_owned());
+        cell.link(&link(2, 0, None));
+        assert_eq!(state(), RemoteState::Refused);
+    }
+
+    #[test]
+    fn a_task_that_ends_before_its_time_ends_the_status_with_the_reason() {
+        let (cell, told) = cell();
+        let guard = cell.guard();
+        drop(guard);
+        assert_eq!(told.lock().len(), 1);
+        assert_eq!((cell.get().state, cell.get().failure()), (RemoteState::Ended, Some(TASK_ENDED)));
+        drop(cell.guard());
+        assert_eq!(told.lock().len(), 1);
+    }
+
+    /// The level and the text of each line of a log.
+    #[cfg(feature = "tracing")]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    #[cfg(feature = "tracing")]
+    impl tracing::Subscriber for Lines {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+            tracing::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            use std::fmt::Write;
+            let mut line = event.metadata().level().to_string();
+            event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                let _ = write!(line, " {field}={value:?}");
+            });
+            self.0.lock().push(line);
+        }
+
+        fn enter(&self, _: &tracing::Id) {}
+
+        fn exit(&self, _: &tracing::Id) {}
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn the_log_has_the_first_failure_and_the_recovery() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        tracing::subscriber::with_default(Lines(lines.clone()), || {
+            let cell = StatusCell::new("publisher to h", None);
+            cell.ready();
+            for text in ["full", "no stream", "full"] {
+                cell.refused(text.to_owned());
+            }
+            cell.ready();
+        });
+        let expected = [
+            "WARN unmentioned=0 message=publisher to h: refused: full (failed attempts: 1, waiting: 0)",
+            "INFO unmentioned=2 message=publisher to h: ready",
+        ];
+        let lines = lines.lock().clone();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for (line, expected) in lines.iter().zip(expected) {
+            let words = |text: &str| {
+                let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();
+                words.sort();
+                words
+            };
+            assert_eq!(words(line), words(expected));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! TLS: the provider, and the certificates, which are read before the first connection.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_nats::rustls::crypto::CryptoProvider;
+use async_nats::rustls::pki_types::pem::PemObject;
+use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use async_nats::rustls::{ClientConfig, RootCertStore};
+
+/// Returns the provider that the program has installed, or that of the feature `tls-ring`.
+pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
+    let installed = CryptoProvider::get_default().cloned();
+    #[cfg(feature = "tls-ring")]
+    let installed =
+        installed.or_else(|| Some(Arc::new(async_nats::rustls::crypto::ring::default_provider())));
+    installed
+}
+
+/// Reads the certificates: those of authorities, and that of this client with its key.
+///
+/// # Errors
+///
+/// Returns the file that cannot be read, or that does not hold what it should.
+pub(crate) fn config(
+    provider: Arc<CryptoProvider>,
+    ca: Option<&Path>,
+    client: Option<&(PathBuf, PathBuf)>,
+) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots(ca)?);
+    let Some((certificate, key)) = client else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(certificate)?;
+    let wrong = |error: &dyn std::fmt::Display| format!("cannot read a key from {}: {error}", key.display());
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(&error))?;
+    builder.with_client_auth_cert(chain, private).map_err(|error| {
+        format!("the key in {} is not that of {}: {error}", key.display(), certificate.display())
+    })
+}
+
+/// Returns the authorities: those of a file, or those of the system.
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(ca) = ca else {
+        // A program may have no need of them. A server that has shows that they are missing.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(roots);
+    };
+    for certificate in certificates(ca)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| format!("cannot use a certificate of {}: {error}", ca.display()))?;
+    }
+    Ok(roots)
+}
+
+/// Reads the certificates of a file, which has at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("cannot read certificates from {}: {error}", path.display());
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))?;
+    let found = found.collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
+    if found.is_empty() { Err(failed(&"there is none in PEM form")) } else { Ok(found) }
+}
