@@ -126,8 +126,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.end(reason);
     }
 
-    /// Works until everything is sent. If the future is dropped before, the events of the message on
-    /// its way count as such.
+    /// Works until everything is sent. If the future is dropped before, the events of the message
+    /// in flight are still counted.
     async fn work(&mut self) {
         self.prepare().await;
         loop {
