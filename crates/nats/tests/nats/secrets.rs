@@ -150,6 +150,15 @@ fn echo() -> String {
 const PASSWORD: &str = "Pa55w0rd";
 const TOKEN: &str = "T0kenT0ken";
 
+/// Returns the text of a file with credentials, as `nsc` writes it.
+fn creds(seed: &str) -> String {
+    let (jwt, nkey) = ("NATS USER JWT", "USER NKEY SEED");
+    format!(
+        "-----BEGIN {jwt}-----\n{TOKEN}\n------END {jwt}------\n\n\
+         -----BEGIN {nkey}-----\n{seed}\n------END {nkey}------\n\n"
+    )
+}
+
 /// The log belongs to the whole process.
 pub(crate) fn no_text_contains_a_secret() {
     in_own_process!();
@@ -174,14 +183,8 @@ pub(crate) fn no_text_contains_a_secret() {
         }
         let key = nkeys::KeyPair::new_user();
         let (seed, file) = (key.seed().unwrap(), folder.path().join("me"));
-        let damaged = format!("{}A", &seed[..seed.len() - 1]);
-        let creds = |seed: &str| {
-            let (jwt, nkey) = ("NATS USER JWT", "USER NKEY SEED");
-            format!(
-                "-----BEGIN {jwt}-----\n{TOKEN}\n------END {jwt}------\n\n\
-                 -----BEGIN {nkey}-----\n{seed}\n------END {nkey}------\n\n"
-            )
-        };
+        let (rest, last) = seed.split_at(seed.len() - 1);
+        let damaged = format!("{rest}{}", if last == "A" { "B" } else { "A" });
         for (text, is_creds) in [
             (seed.clone(), false),
             (damaged.clone(), false),
@@ -196,7 +199,7 @@ pub(crate) fn no_text_contains_a_secret() {
             use_all(&options, &texts);
         }
         // The damaged one differs in the last character only.
-        secrets.push(seed[..seed.len() - 1].to_owned());
+        secrets.push(rest.to_owned());
     }
     let texts = texts.all.lock().unwrap();
     // The texts of all kinds are there.
