@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkBatch, SinkOp};
 use eventcast::stats::RecordingStats;
 use eventcast::{
     CorrelatorOptions, Delivery, Event, EventBroadcaster, EventSink, EventSource, EventType, MemorySink,
@@ -144,9 +144,14 @@ pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
 }
 
 /// Has a sink do these operations, in batches of as many as a recording hands over at most.
-pub fn apply_in_batches(sink: &impl EventSink, mut ops: Vec<SinkOp>) {
-    for batch in ops.chunks_mut(BATCH) {
-        for answer in sink.apply(batch) {
+pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
+    let mut ops = ops.into_iter();
+    loop {
+        let batch: Vec<_> = ops.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            return;
+        }
+        for answer in SinkBatch::perform(batch, sink) {
             answer.expect("the store can do it");
         }
     }

@@ -1,5 +1,5 @@
-//! A sink that you write yourself, over an asynchronous client. The error that a sink returns says
-//! what the recording does next: come back later, create, or give up.
+//! A sink that you write yourself, over an asynchronous client. The error that a sink returns
+//! determines what the recording does next. With tenants, it would also name them (`group`).
 //!
 //! ```sh
 //! cargo run --example custom_sink
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::sink::{AsyncEventSink, Blocking};
+use eventcast::sink::{AsyncEventSink, AsyncSink};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use tokio::runtime::Handle;
 
@@ -59,13 +59,13 @@ struct StoreSink(Arc<Client>);
 impl StoreSink {
     async fn send(&self, event: &Event, is_new: bool) -> Result<Event, SinkError> {
         self.0.put(event, is_new).await.map_err(|failure| match failure {
-            // The same event will fare better later. The recording waits as long as it is told.
+            // This event may be stored later. The recording waits as long as the store asks.
             Failure::Busy { wait } => SinkError::retry_after("the store is busy", wait),
             // No event would fare better now, so all of them wait, and each stays in the queue.
             Failure::Disconnected => SinkError::unavailable("the connection is lost"),
             // The recording creates the event, with the whole count.
             Failure::NotFound => SinkError::not_found("the event has expired"),
-            // This event will never be stored, so the recording gives it up and counts the loss.
+            // This event will never be stored, so the recording drops it and counts the loss.
             Failure::TooLarge => SinkError::rejected("message must be at most 1024 bytes"),
         })
     }
@@ -89,9 +89,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .retry(RetryPolicy::default().attempts(3).delay(Duration::from_millis(10)))
         .on_loss(|loss| eprintln!("lost: {loss}"))
         .build()?;
-    // The bridge to the runtime: a thread of the recording waits for each answer.
     let handle = Handle::current();
-    let sink = Blocking::new(StoreSink(client.clone()), move |future| handle.block_on(future));
+    // The bridge to the runtime: each operation is a task.
+    let sink = AsyncSink::new(StoreSink(client.clone()), move |operation| drop(handle.spawn(operation)));
     let recording = events.recording().name("store").start(sink)?;
 
     let recorder = events.new_recorder("custom_sink");

@@ -178,9 +178,9 @@ pub mod correlator {
 #[cfg(feature = "recorder")]
 pub mod sink {
     pub use crate::record::sink::{
-        AsyncEventSink, Blocking, EventQuery, EventSink, EventTable, Filter, JsonLinesOptions, JsonLinesSink,
-        MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, SinkError, SinkErrorKind, SinkOp, Stored,
-        Tee, WriteOrder,
+        AsyncEventSink, AsyncSink, EventQuery, EventSink, EventTable, JsonLinesOptions, JsonLinesSink,
+        MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, SinkBatch, SinkCall, SinkError,
+        SinkErrorKind, SinkMode, SinkOp, SinkOpError, Stored, WriteOrder,
     };
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::{
@@ -202,9 +202,9 @@ pub mod stats {
     #[cfg(feature = "sqlite-system")]
     pub use crate::record::sink::SqliteSinkStats;
     #[cfg(feature = "recorder")]
-    pub use crate::record::sink::{JsonLinesStats, MemorySinkStats, TeeStats};
+    pub use crate::record::sink::{JsonLinesStats, MemorySinkStats};
     #[cfg(feature = "recorder")]
-    pub use crate::record::stats::{RecordingStats, SinkFailure};
+    pub use crate::record::stats::{DegradedGroup, RecordingStats, SinkFailure};
     pub use crate::remote_status::{RemoteState, RemoteStatus};
     pub use crate::report::ShutdownReport;
 }

@@ -180,9 +180,11 @@ mod recorder {
             describe_counter!(*name, Unit::Count, *text);
         }
         describe_gauge!(UNAVAILABLE, Unit::Count, "Whether the recording's store is unavailable: 1, or 0.");
+        describe_gauge!(DEGRADED, Unit::Count, "The groups that the store serves slowly or not at all.");
     }
 
     const UNAVAILABLE: &str = "eventcast_recording_unavailable";
+    const DEGRADED: &str = "eventcast_recording_degraded_groups";
 
     impl EventBroadcasterStats {
         /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this
@@ -239,6 +241,7 @@ mod recorder {
                 ("already_existed", self.already_existed),
                 ("rejected", self.rejected),
                 ("exhausted", self.exhausted),
+                ("group_full", self.group_full),
                 ("abandoned", self.abandoned),
             ] {
                 let [bus, recording] = labels();
@@ -257,6 +260,9 @@ mod recorder {
             }
             let is_unavailable = self.unavailable_since.is_some();
             gauge!(UNAVAILABLE, &labels()).set(if is_unavailable { 1.0 } else { 0.0 });
+            // At most 16 of them are listed for each recording.
+            let degraded = u32::try_from(self.degraded_groups.len()).unwrap_or(u32::MAX);
+            gauge!(DEGRADED, &labels()).set(f64::from(degraded));
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::sink::{SinkOp, Stored};
+use eventcast::sink::{SinkBatch, SinkMode};
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy, Recorded,
     Recorder, SinkError,
@@ -77,9 +77,13 @@ impl EventSink for PerCall {
         self.0.patch(event)
     }
 
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+    fn mode(&self) -> SinkMode {
+        SinkMode::Batches
+    }
+
+    fn submit(&self, batch: SinkBatch) {
         Self::wait();
-        self.0.apply(batch)
+        self.0.submit(batch);
     }
 }
 

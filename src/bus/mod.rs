@@ -205,6 +205,8 @@ pub(crate) use self::dispatch::Completion;
 pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, Start, WatchOptions};
 pub use self::state::EndReason;
+#[cfg(feature = "recorder")]
+pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{
     Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, WatchBuilder, WatchHandle, Watcher,
     WithPositions,

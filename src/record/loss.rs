@@ -54,6 +54,9 @@ pub enum LossReason {
     /// The sink failed as often as the retry policy allows, or the recording's `retry_if` refused
     /// another attempt.
     Exhausted,
+    /// The event's [group](crate::EventSink::group) had its
+    /// [share](crate::record::RecordingBuilder::group_queue_len) of a recording's queue.
+    GroupFull,
     /// The sink failed and the end left no further attempt, or the deadline of a shutdown passed
     /// before the event was written.
     Abandoned,
@@ -81,6 +84,7 @@ impl fmt::Display for LossReason {
             Self::AlreadyExists => f.write_str("already exists"),
             Self::Rejected => f.write_str("rejected"),
             Self::Exhausted => f.write_str("too many attempts"),
+            Self::GroupFull => f.write_str("share of the group full"),
             Self::Abandoned => f.write_str("abandoned"),
             Self::LeftBehind => f.write_str("left behind by the drop of the broadcaster"),
         }
@@ -121,23 +125,29 @@ pub struct Loss<'a> {
     place: &'a str,
     events: &'a [Event],
     count: u64,
+    group: &'a str,
     cause: Option<&'a (dyn Error + 'static)>,
 }
 
 impl<'a> Loss<'a> {
     /// Creates a loss at `place`: the name of a watcher or recording, or a recorder's component.
     pub(crate) fn new(reason: LossReason, place: &'a str, events: &'a [Event]) -> Self {
-        Self { reason, place, events, count: events.len() as u64, cause: None }
+        Self { reason, place, events, count: events.len() as u64, group: "", cause: None }
     }
 
     /// Creates a loss of `count` events that nobody has any more.
     pub(crate) fn of(reason: LossReason, place: &'a str, count: u64) -> Self {
-        Self { reason, place, events: &[], count, cause: None }
+        Self { reason, place, events: &[], count, group: "", cause: None }
     }
 
     /// Sets the number of lost events, if several were folded into the one that is given.
     pub(crate) fn times(mut self, count: u64) -> Self {
         self.count = count;
+        self
+    }
+
+    pub(crate) fn in_group(mut self, group: &'a str) -> Self {
+        self.group = group;
         self
     }
 
@@ -166,6 +176,12 @@ impl<'a> Loss<'a> {
     /// Returns the number of lost events.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Returns the [group](crate::EventSink::group) of an event that was lost at a sink. Returns an
+    /// empty text for every other loss, and if the sink has no groups.
+    pub fn group(&self) -> &'a str {
+        self.group
     }
 
     /// Returns the cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's
@@ -209,7 +225,11 @@ impl fmt::Display for Loss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = if self.count == 1 { "event" } else { "events" };
         let fate = if self.reason == LossReason::LeftBehind { "not handled yet" } else { "lost" };
-        write!(f, "{}: {} {events} {fate} ({})", escape(self.place), self.count, self.reason)?;
+        write!(f, "{}: {} {events} ", escape(self.place), self.count)?;
+        if !self.group.is_empty() {
+            write!(f, "of group \"{}\" ", escape(self.group))?;
+        }
+        write!(f, "{fate} ({})", self.reason)?;
         if let [first, ..] = self.events {
             let more = if self.events.len() > 1 { "first of them " } else { "" };
             write!(f, ": {more}{}", first.involved_object)?;

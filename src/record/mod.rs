@@ -44,8 +44,9 @@
 //! |---|---|---|---|
 //! | `Caches::map`, one lock for each of its shards | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
 //! | `Room::stripes`, one lock for each | `correlate`, `confirm` | `Caches::map` | a decision, or the choice of an entry to evict |
-//! | `Writers::finished`, `Writer::finished`, which are one lock | recording, writers | none | a change of the list |
-//! | `WriterHandle::job`, `Writer::job`, which are one lock | recording, the writer | none | the handover of a batch |
+//! | `Writers::queue`, `Writer::queue`, which are one lock | recording, writers | none | a change of the list |
+//! | `Replies::answers` | recording, writers, threads and tasks of the sink | `MemoryStore::state` | a change of the list |
+//! | `Waiting::answer` | caller of an `AsyncSink`'s method, its task | none | a change of the answer |
 //! | `Driver::stats`, `RecordingHandle::stats`, which are one lock | recording, `stats` | `Recordings::list` | a copy of the counters |
 //! | `Recordings::list` | start of a recording, flush, `stats` | none | a scan of the recordings |
 //! | `Shared::handlers` of an `EventBroadcaster` | start of a handler, drop | none | a scan of the handlers |
@@ -56,7 +57,6 @@
 //! | `SqliteStore::reader` | reads from the store, and a write that opens the files anew | `SqliteStore::writer` | a query |
 //! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the change to a new file |
 //! | `Shared::stats` of a `JsonLinesSink` | writes to the sink, `stats` | `Shared::output` | a change of the counters |
-//! | `Tee::stats` | writes to the sink, `stats` | none | a change of the counters |
 //!
 //! </details>
 

@@ -8,10 +8,10 @@ use crate::record::event::Timestamp;
 
 /// The counters of one recording, for the events that its watcher delivered.
 ///
-/// Each delivered event has one of seven outcomes. After a flush or the end this holds exactly:
+/// Each delivered event has one of eight outcomes. After a flush or the end this holds exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
-/// `exhausted` + `abandoned`
+/// `exhausted` + `group_full` + `abandoned`
 ///
 /// [`handled`](Self::handled) returns the right-hand side. While the recording runs, either side
 /// may be ahead:
@@ -23,9 +23,9 @@ use crate::record::event::Timestamp;
 ///   [`update_every`](crate::record::RecordingBuilder::update_every). The counted event is then
 ///   delivered already, and gets its outcome with the write that carries it.
 ///
-/// `already_existed`, `rejected`, `exhausted` and `abandoned` may fall. A count includes all
-/// occurrences before it, so when the store accepts a later write of the same stored event, the
-/// events that were given up before count as updated and coalesced instead.
+/// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may fall. A count
+/// includes all occurrences before it, so when the store accepts a later write of the same stored
+/// event, the events that were given up before count as updated and coalesced instead.
 ///
 /// # Examples
 ///
@@ -69,6 +69,9 @@ pub struct RecordingStats {
     /// Events given up because the sink failed as often as the retry policy allows, or because
     /// `retry_if` refused another attempt.
     pub exhausted: u64,
+    /// Events given up because their [group](crate::EventSink::group) had its
+    /// [share](crate::record::RecordingBuilder::group_queue_len) of the queue.
+    pub group_full: u64,
     /// Events given up because the sink failed and the recording or the bus was to end, or because
     /// the deadline of a shutdown passed before they were written.
     pub abandoned: u64,
@@ -98,6 +101,45 @@ pub struct RecordingStats {
     /// The last attempt that failed and may work later. The recording sets this field at the first
     /// failure already. The field stays set when the store works again.
     pub last_failure: Option<SinkFailure>,
+    /// The [groups](crate::EventSink::group) that are slow or not served now, at most 16 of them.
+    pub degraded_groups: Vec<DegradedGroup>,
+}
+
+/// A group of events that the store serves slowly, or not at all.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::stats::DegradedGroup;
+///
+/// let mut group = DegradedGroup::default();
+/// (group.group, group.text) = ("shop".to_owned(), "no answer".to_owned());
+/// assert_eq!(group.to_string(), "\"shop\" since 1970-01-01T00:00:00Z: no answer");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct DegradedGroup {
+    /// The name of the group, as the sink gives it.
+    pub group: String,
+    /// The time of day since which it is degraded.
+    pub since: Timestamp,
+    /// The reason: that its operations take long, or the sink's error, cut and escaped.
+    pub text: String,
+}
+
+impl Default for DegradedGroup {
+    fn default() -> Self {
+        Self { group: String::new(), since: Timestamp::UNIX_EPOCH, text: String::new() }
+    }
+}
+
+impl fmt::Display for DegradedGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, since, text } = self;
+        // The texts may have come from a file.
+        write!(f, "\"{}\" since {since:.0}: {}", escape(group), escape(text))
+    }
 }
 
 /// The failure of an attempt to store an event that may work later.
@@ -173,14 +215,14 @@ impl RecordingStats {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lost(&self) -> u64 {
-        let outcomes = [self.already_existed, self.rejected, self.exhausted, self.abandoned];
+        let outcomes = [self.already_existed, self.rejected, self.exhausted, self.group_full, self.abandoned];
         outcomes.into_iter().fold(self.watcher.dropped.total(), u64::saturating_add)
     }
 
     /// Returns the sum of all outcomes, among them those of events that are lost.
     pub fn handled(&self) -> u64 {
         let stored = [self.created, self.updated, self.skipped];
-        let lost = [self.already_existed, self.rejected, self.exhausted, self.abandoned];
+        let lost = [self.already_existed, self.rejected, self.exhausted, self.group_full, self.abandoned];
         stored.into_iter().chain(lost).fold(0, u64::saturating_add)
     }
 
@@ -219,6 +261,7 @@ impl RecordingStats {
             (&mut self.already_existed, other.already_existed),
             (&mut self.rejected, other.rejected),
             (&mut self.exhausted, other.exhausted),
+            (&mut self.group_full, other.group_full),
             (&mut self.abandoned, other.abandoned),
             (&mut self.recreated, other.recreated),
             (&mut self.coalesced, other.coalesced),
@@ -237,6 +280,7 @@ impl RecordingStats {
         }
         let since = [self.unavailable_since, other.unavailable_since];
         self.unavailable_since = since.into_iter().flatten().min();
+        self.degraded_groups.extend_from_slice(&other.degraded_groups);
     }
 }
 
@@ -256,6 +300,7 @@ impl fmt::Display for RecordingStats {
             ("already existed", self.already_existed),
             ("rejected", self.rejected),
             ("exhausted", self.exhausted),
+            ("group full", self.group_full),
             ("abandoned", self.abandoned),
             ("recreated", self.recreated),
             ("coalesced", self.coalesced),
@@ -271,6 +316,9 @@ impl fmt::Display for RecordingStats {
         }
         if let Some(since) = self.unavailable_since {
             write!(f, ", store unavailable since {since:.0}")?;
+        }
+        for group in &self.degraded_groups {
+            write!(f, "{between}degraded group {group}")?;
         }
         match &self.last_failure {
             // If an event was given up for this failure, its refusal says the same.

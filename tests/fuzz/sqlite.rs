@@ -4,10 +4,11 @@
 use std::time::{Duration, SystemTime};
 
 use eventcast::sink::{
-    EventQuery, MemorySinkOptions, SinkErrorKind, SinkOp, SqliteSinkOptions, SqliteSynchronous,
+    EventQuery, MemorySinkOptions, SinkBatch, SinkErrorKind, SinkOp, SinkOpError, SqliteSinkOptions,
+    SqliteSynchronous,
 };
 use eventcast::testing::FakeClock;
-use eventcast::{Event, EventSink, MemorySink, ObjectReference, SinkError, SqliteSink, Timestamp};
+use eventcast::{Event, MemorySink, ObjectReference, SinkError, SqliteSink, Timestamp};
 use proptest::prelude::*;
 
 use crate::{cases, wild};
@@ -93,11 +94,16 @@ fn query() -> impl Strategy<Value = EventQuery> {
     })
 }
 
-type Answer<A> = Result<A, (SinkErrorKind, String, Option<Box<Event>>)>;
+type Shown = (SinkErrorKind, String, Option<Box<Event>>);
 
-fn answers<A>(found: Vec<Result<A, SinkError>>) -> Vec<Answer<A>> {
-    let shown = |error: SinkError| (error.kind(), error.to_string(), error.stored().cloned().map(Box::new));
-    found.into_iter().map(|answer| answer.map_err(shown)).collect()
+fn shown(error: &SinkError) -> Shown {
+    (error.kind(), error.to_string(), error.stored().cloned().map(Box::new))
+}
+
+/// The answers to a batch, each failure with its operation.
+fn in_batch<A>(found: Vec<Result<A, SinkOpError>>) -> Vec<Result<A, Box<(Shown, SinkOp)>>> {
+    let both = |failed: SinkOpError| Box::new((shown(failed.error()), failed.into_parts().0));
+    found.into_iter().map(|answer| answer.map_err(both)).collect()
 }
 
 #[test]
@@ -119,13 +125,17 @@ fn the_two_stores_give_the_same_answers() {
             for step in steps {
                 match step {
                     Step::Apply(ops) => {
-                        let mut ops: Vec<_> = ops.into_iter().map(|op| operation(op, &memory)).collect();
+                        let ops: Vec<_> = ops.into_iter().map(|op| operation(op, &memory)).collect();
                         if let [op] = &ops[..] {
                             let (in_file, in_memory) = (op.apply_to(&file), op.apply_to(&memory));
-                            prop_assert_eq!(answers(vec![in_file]), answers(vec![in_memory]));
+                            prop_assert_eq!(
+                                in_file.map_err(|error| shown(&error)),
+                                in_memory.map_err(|error| shown(&error))
+                            );
                         } else {
-                            let in_file = file.apply(&mut ops);
-                            prop_assert_eq!(answers(in_file), answers(memory.apply(&mut ops)));
+                            let in_file = SinkBatch::perform(ops.clone(), &file);
+                            let in_memory = SinkBatch::perform(ops, &memory);
+                            prop_assert_eq!(in_batch(in_file), in_batch(in_memory));
                         }
                     }
                     Step::Wait(time) => clock.advance(time),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use eventcast::sink::{SinkErrorKind, SinkOp, SqliteErrorKind, Stored};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkOp, SqliteErrorKind, Stored};
 use eventcast::{EventSink, SqliteSink};
 use tempfile::tempdir;
 use test_support::{child, test_name};
@@ -73,9 +73,8 @@ fn on_a_small_disk(folder: &Path) {
     let sink = SqliteSink::open(&path).unwrap();
     let mut stored = Vec::new();
     let refused = loop {
-        let mut ops: Vec<_> =
-            (0..10).map(|i| SinkOp::Create(event(&format!("{}", stored.len() + i)))).collect();
-        let answers = sink.apply(&mut ops);
+        let ops = (0..10).map(|i| SinkOp::Create(event(&format!("{}", stored.len() + i)))).collect();
+        let answers = SinkBatch::perform(ops, &sink);
         assert_eq!(answers.len(), 10);
         if answers[0].is_err() {
             break answers;
@@ -84,7 +83,8 @@ fn on_a_small_disk(folder: &Path) {
         assert!(stored.len() < 10_000, "the disk is not small");
     };
     for answer in refused {
-        let error = answer.unwrap_err();
+        let failed = answer.unwrap_err();
+        let error = failed.error();
         // No other event could be written now either.
         assert_eq!(error.kind(), SinkErrorKind::Unavailable);
         assert!(error.to_string().contains("the disk is full"), "{error}");

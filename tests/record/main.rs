@@ -1,7 +1,6 @@
 //! The recorder: events and their JSON, the correlator, recordings with their retries, and
 //! everything that reaches a terminal or a log.
 
-mod adapters;
 mod correlator;
 mod correlator_beyond;
 mod correlator_properties;
@@ -14,6 +13,7 @@ mod event_reader;
 mod event_time;
 mod events_v1;
 mod fault_clock;
+mod groups;
 mod recorder;
 mod recorder_bus;
 mod recorder_regressions;

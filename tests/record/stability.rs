@@ -9,8 +9,8 @@ use eventcast::correlator::{Aggregation, SpamFilter};
 use eventcast::record::SeriesOptions;
 use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
-    BusStats, CorrelatorStats, DropCounts, EventBroadcasterStats, JsonLinesStats, MemorySinkStats,
-    RecorderStats, RecordingStats, SinkFailure, TeeStats, WatcherStats,
+    BusStats, CorrelatorStats, DegradedGroup, DropCounts, EventBroadcasterStats, JsonLinesStats,
+    MemorySinkStats, RecorderStats, RecordingStats, SinkFailure, WatcherStats,
 };
 use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
 use serde::Serialize;
@@ -103,9 +103,9 @@ fn fields_of_statistics_are_those_of_the_document() {
         RecorderStats = RecorderStats::default(),
         RecordingStats = RecordingStats::default(),
         SinkFailure = SinkFailure::default(),
+        DegradedGroup = DegradedGroup::default(),
         CorrelatorStats = CorrelatorStats::default(),
         MemorySinkStats = MemorySinkStats::default(),
-        TeeStats = TeeStats::default(),
         JsonLinesStats = JsonLinesStats::default(),
     };
     #[cfg(feature = "sqlite-system")]

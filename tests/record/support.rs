@@ -64,6 +64,7 @@ pub(crate) fn assert_balanced(stats: &RecordingStats) {
         + stats.already_existed
         + stats.rejected
         + stats.exhausted
+        + stats.group_full
         + stats.abandoned;
     assert_eq!(watcher.delivered, outcomes, "{stats:?}");
     assert_eq!(stats.handled(), outcomes);

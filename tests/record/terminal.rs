@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use eventcast::record::LogFormat;
-use eventcast::sink::{EventQuery, Filter, SinkOp, Tee};
+use eventcast::sink::{EventQuery, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, SinkError};
 
 /// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
@@ -239,15 +239,34 @@ fn refusals() {
         assert_harmless_error(&error.to_string());
         assert_harmless(&format!("{error:?}"), 1, 0);
     }
-    // Messages of panics are quoted too.
-    let sink = Filter::new(|_: &Event| panic!("{PAYLOAD}"), store);
-    assert_harmless_error(&sink.create(&hostile()).unwrap_err().to_string());
-    let told = Arc::new(Mutex::new(String::new()));
-    let into = told.clone();
-    let tee = Tee::new(MemorySink::new(), Refuses)
-        .on_failure(move |_, error| *into.lock().unwrap() = error.to_string());
-    tee.create(&hostile()).unwrap();
-    assert_harmless_error(&told.lock().unwrap());
+}
+
+/// A sink that quotes the event in its panic.
+struct Panics;
+
+impl EventSink for Panics {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        panic!("{}", event.message)
+    }
+
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+}
+
+#[test]
+fn panics_of_a_sink() {
+    let events = EventBroadcaster::new().unwrap();
+    let recording = events.start_recording_to_sink(Panics).unwrap();
+    events.new_recorder("tester").event(
+        ObjectReference::new("Pod", "web-0"),
+        EventType::Normal,
+        "Started",
+        PAYLOAD,
+    );
+    events.shutdown();
+    assert_eq!(recording.stats().panics, 1);
+    assert_harmless_error(&recording.stats().last_refusal.unwrap());
 }
 
 #[cfg(feature = "tracing")]

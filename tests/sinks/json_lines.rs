@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use eventcast::record::RecordingBuilder;
-use eventcast::sink::{JsonLinesOptions, JsonLinesSink, SinkErrorKind, SinkOp, Stored, WriteOrder};
+use eventcast::sink::{
+    JsonLinesOptions, JsonLinesSink, SinkBatch, SinkErrorKind, SinkOp, Stored, WriteOrder,
+};
 use eventcast::stats::JsonLinesStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventSink};
@@ -24,7 +26,7 @@ fn each_operation_appends_the_whole_event() {
     let folder = tempdir().unwrap();
     let sink = JsonLinesSink::open(folder.path().join(FILE)).unwrap();
     let patched = event("a", 3);
-    let mut ops = [
+    let ops = [
         SinkOp::Create(event("a", 1)),
         SinkOp::Update(event("a", 2)),
         SinkOp::Patch(patched),
@@ -32,7 +34,7 @@ fn each_operation_appends_the_whole_event() {
         SinkOp::Create(event("a", 4)),
         SinkOp::Update(event("b", 5)),
     ];
-    let answers = sink.apply(&mut ops);
+    let answers = SinkBatch::perform(ops.to_vec(), &sink);
     for (op, answer) in ops.iter().zip(&answers) {
         assert_eq!(answer.as_ref().unwrap(), &Stored::from(op.event()));
     }
@@ -259,14 +261,14 @@ fn a_line_is_one_write_unless_the_output_takes_only_a_part() {
 #[test]
 fn a_write_that_fails_does_not_damage_the_next_line() {
     use ErrorKind::{BrokenPipe, InvalidInput, StorageFull, WouldBlock, WriteZero};
-    use SinkErrorKind::{Rejected, Unavailable};
+    use SinkErrorKind::{GroupUnavailable, Rejected, Unavailable};
     use Take::{Fail, FailToFlush, Part};
     let length = usize::try_from(line()).unwrap();
     for (takes, kind, cause, torn) in [
         (&[Fail(StorageFull)][..], Unavailable, StorageFull, 0),
         (&[Part(7), Fail(StorageFull)], Unavailable, StorageFull, 7),
         (&[Part(7), Part(0)], Unavailable, WriteZero, 7),
-        (&[Part(1), Part(1), Fail(WouldBlock)], Unavailable, WouldBlock, 2),
+        (&[Part(1), Part(1), Fail(WouldBlock)], GroupUnavailable, WouldBlock, 2),
         (&[Part(7), Fail(InvalidInput)], Rejected, InvalidInput, 7),
         (&[Part(length - 1), Fail(StorageFull)], Unavailable, StorageFull, length - 1),
         (&[FailToFlush], Unavailable, BrokenPipe, length),
@@ -314,8 +316,10 @@ fn an_output_that_panics_costs_one_line() {
     assert_eq!(files_in(&output.text()[11..]), "b c");
 
     let (sink, output) = Output::sink(&[Take::Panic]);
-    let answers = sink.apply(&mut ["a", "b"].map(|name| SinkOp::Create(event(name, 1))));
-    assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
+    let ops = ["a", "b"].map(|name| SinkOp::Create(event(name, 1)));
+    let answers = SinkBatch::perform(ops.to_vec(), &sink);
+    let failed = answers[0].as_ref().unwrap_err();
+    assert_eq!((failed.error().kind(), failed.op()), (SinkErrorKind::Rejected, &ops[0]));
     assert!(answers[1].is_ok());
     assert_eq!(files_in(&output.text()[11..]), "b");
 }

@@ -2,6 +2,7 @@
 //! the ones that a program awaits.
 
 mod async_sink;
+mod contract;
 mod errors;
 mod events_v1_rules;
 mod json_lines;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use eventcast::event::{EventPatch, EventSeries};
-use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::sink::{MemorySinkOptions, SinkBatch, SinkErrorKind, SinkOp};
 use eventcast::stats::MemorySinkStats;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
@@ -343,20 +343,29 @@ fn clones_are_one_store_for_many_threads() {
 #[test]
 fn operations_in_a_batch_have_an_answer_each() {
     let store = MemorySink::new();
-    let mut batch = [
+    let batch = vec![
         SinkOp::Patch(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Update(event("b")),
     ];
     let boxed: Box<dyn EventSink> = Box::new(std::sync::Arc::new(store.clone()));
-    let answers: Vec<_> =
-        boxed.apply(&mut batch).into_iter().map(|answer| answer.map_err(|error| error.kind())).collect();
-    assert_eq!(answers[0], Err(SinkErrorKind::NotFound));
-    assert!(answers[1].is_ok());
-    assert_eq!(answers[2], Err(SinkErrorKind::AlreadyExists));
-    assert!(answers[3].is_ok());
+    let answers = SinkBatch::perform(batch.clone(), &boxed);
+    // The operation comes back from the ones that failed.
+    for (at, kind) in [(0, SinkErrorKind::NotFound), (2, SinkErrorKind::AlreadyExists)] {
+        let failed = answers[at].as_ref().unwrap_err();
+        assert_eq!((failed.error().kind(), failed.op()), (kind, &batch[at]));
+    }
+    assert!(answers[1].is_ok() && answers[3].is_ok());
     assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn a_boxed_or_shared_sink_keeps_events_as_long_as_its_sink() {
+    let five_minutes = Duration::from_secs(300);
+    let store = MemorySink::with_options(MemorySinkOptions::default().ttl(five_minutes)).unwrap();
+    let boxed: Box<dyn EventSink> = Box::new(store);
+    assert_eq!(std::sync::Arc::new(boxed).ttl(), Some(five_minutes));
 }
 
 #[test]

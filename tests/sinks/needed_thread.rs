@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eventcast::error::FlushError;
 use eventcast::record::{LossReason, RecordingHandle};
-use eventcast::sink::{AsyncEventSink, Blocking, Filter, NeededThread, Tee};
+use eventcast::sink::{AsyncEventSink, AsyncSink, NeededThread};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
 use test_support::{LONG, until, watched};
 use tokio::runtime::{Builder, Handle};
@@ -48,7 +48,9 @@ fn on_one_thread<F: Future<Output = ()>>(task: impl FnOnce() -> F + Send + 'stat
 fn start(events: &EventBroadcaster) -> (RecordingHandle, MemorySink) {
     let (store, handle) = (MemorySink::new(), Handle::current());
     let remote = Remote { store: store.clone(), needed: NeededThread::current() };
-    let sink = Blocking::new(remote, move |future| handle.block_on(future));
+    let sink = AsyncSink::new(remote, move |operation| {
+        handle.spawn(operation);
+    });
     (events.start_recording_to_sink(sink).unwrap(), store)
 }
 
@@ -79,6 +81,20 @@ fn a_drop_on_the_thread_that_a_sink_needs_does_not_wait_for_it() {
     });
 }
 
+/// A sink that calls a function for each event.
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> EventSink for Calls<F> {
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.0();
+        Ok(event.clone())
+    }
+
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+}
+
 #[test]
 fn a_drop_on_the_thread_that_a_sink_needs_waits_for_the_others() {
     on_one_thread(|| async {
@@ -97,11 +113,7 @@ fn a_drop_on_the_thread_that_a_sink_needs_waits_for_the_others() {
             }
         };
         let (at_sink, at_handler, at_log) = (pass("sink"), pass("handler"), pass("log"));
-        let keeps = move |_: &Event| {
-            at_sink();
-            true
-        };
-        events.start_recording_to_sink(Filter::new(keeps, MemorySink::new())).unwrap();
+        events.start_recording_to_sink(Calls(at_sink)).unwrap();
         events.start_event_watcher(move |_| at_handler()).unwrap();
         events.start_logging(move |_| at_log()).unwrap();
         let mut watcher = events.watch_builder().watch().unwrap();
@@ -159,7 +171,7 @@ fn another_thread_waits_for_a_sink_as_ever() {
 }
 
 #[test]
-fn a_sink_around_others_needs_their_threads() {
+fn a_sink_around_another_needs_its_thread() {
     struct Needs(NeededThread);
     impl EventSink for Needs {
         fn create(&self, event: &Event) -> Result<Event, SinkError> {
@@ -178,11 +190,11 @@ fn a_sink_around_others_needs_their_threads() {
     assert_eq!(is_here(&MemorySink::new()), None);
     assert_eq!(is_here(&Arc::new(Needs(here()))), Some(true));
     assert_eq!(is_here(&Arc::new(Needs(elsewhere()))), Some(false));
-    let boxed: Box<dyn EventSink> = Box::new(Filter::new(|_: &Event| true, Needs(here())));
+    let boxed: Box<dyn EventSink> = Box::new(Arc::new(Needs(here())));
     assert_eq!(is_here(&boxed), Some(true));
-    assert_eq!(is_here(&Tee::new(MemorySink::new(), MemorySink::new())), None);
-    assert_eq!(is_here(&Tee::new(MemorySink::new(), Needs(here()))), Some(true));
-    assert_eq!(is_here(&Tee::new(Needs(elsewhere()), Needs(here()))), Some(true));
-    assert_eq!(is_here(&Tee::new(Needs(elsewhere()), Needs(elsewhere()))), Some(false));
+    for (needed, expected) in [(here(), true), (elsewhere(), false)] {
+        let remote = Arc::new(Remote { store: MemorySink::new(), needed });
+        assert_eq!(is_here(&AsyncSink::new(remote, drop)), Some(expected));
+    }
     assert!(!NeededThread::new(|| panic!("a check that panics")).is_current());
 }

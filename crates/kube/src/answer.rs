@@ -25,6 +25,9 @@ const REFUSALS: [&str; 3] = [
     "resourceVersion should not be set on objects to be created",
 ];
 
+/// The words by which a server names an admission webhook, which has refused or has failed.
+const WEBHOOKS: [&str; 2] = ["admission webhook", "failed calling webhook"];
+
 /// The reason why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -36,16 +39,10 @@ pub(crate) enum Failure {
     Impossible(String),
 }
 
-impl Failure {
-    pub(crate) fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut(_))
-    }
-}
-
 impl From<Failure> for SinkError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(limit) => Self::unavailable(format!("no answer within {limit:?}")),
+            Failure::TimedOut(limit) => Self::group_unavailable(format!("no answer within {limit:?}")),
             Failure::Broken(text) => Self::unavailable(text),
             Failure::Impossible(text) => Self::rejected(text),
         }
@@ -109,8 +106,12 @@ impl Answer {
         let status = Status::read(&self.body);
         let text = self.text(&status);
         Err(match self.status {
-            StatusCode::UNAUTHORIZED | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                self.retry(&status, text)
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => self.retry(&status, text),
+            StatusCode::UNAUTHORIZED if !is_of_webhook(&status.message) => {
+                self.with_wait(SinkError::forbidden(text), &status)
+            }
+            StatusCode::FORBIDDEN if is_about_the_user(&status.message) => {
+                self.with_wait(SinkError::forbidden(forbidden(&status, &text)), &status)
             }
             StatusCode::FORBIDDEN => SinkError::rejected(forbidden(&status, &text)),
             StatusCode::NOT_FOUND if verb == Verb::Patch && status.details.kind != "namespaces" => {
@@ -135,6 +136,9 @@ impl Answer {
         let text = self.text(&status);
         Err(match self.status {
             StatusCode::NOT_FOUND => SinkError::not_found(text),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                self.with_wait(SinkError::forbidden(text), &status)
+            }
             _ => self.retry(&status, text),
         })
     }
@@ -154,13 +158,22 @@ impl Answer {
     }
 
     /// Returns an error after which a recording tries again. 503 and 504 are about the server
-    /// itself, or come from something before it, such as a load balancer. Other answers may be
-    /// about one namespace, whose quota is used up or whose admission webhook fails.
+    /// itself, or come from something before it, such as a load balancer, unless a webhook has
+    /// answered so: it answers with any code. Other answers may be about one namespace, whose quota
+    /// is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
+        let is_of_webhook = is_of_webhook(&status.message);
         let error = match self.status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => SinkError::unavailable(text),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT if !is_of_webhook => {
+                SinkError::group_unavailable(text)
+            }
             _ => SinkError::retry(text),
         };
+        self.with_wait(error, status)
+    }
+
+    /// Adds the time that the server asks to wait.
+    fn with_wait(&self, error: SinkError, status: &Status) -> SinkError {
         match retry_after(&self.headers).or(status.details.retry_after) {
             Some(wait) => error.with_wait(wait),
             None => error,
@@ -185,6 +198,21 @@ impl Answer {
         }
         if message.is_empty() { text } else { format!("{text}: {message}") }
     }
+}
+
+/// Returns whether an admission webhook has refused, with any code, or has failed.
+fn is_of_webhook(message: &str) -> bool {
+    WEBHOOKS.iter().any(|words| message.contains(words))
+}
+
+/// Returns whether a 403 says what the user may do, and not what the server thinks of the event. A
+/// server that has just started says so of everybody, until it knows its roles.
+fn is_about_the_user(message: &str) -> bool {
+    if is_of_webhook(message) {
+        return false;
+    }
+    let is_role = message.contains(" cannot ") && message.contains("resource \"events\"");
+    is_role || message.contains("RBAC: ") || message.contains("not yet ready to handle request")
 }
 
 /// Returns whether a server that reports its own failure in fact refuses the event. A later attempt

@@ -1,6 +1,7 @@
 //! The requests to the API server: one for each operation, and a second one if the name of a new
 //! event is taken.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use eventcast::escape::escape_to;
@@ -13,7 +14,7 @@ use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::answer::{self, Answer, Failure};
-use crate::api::Api;
+use crate::api::{Api, EventsApi, is_timed};
 use crate::verb::Verb;
 
 /// The longest name of a field manager that a server accepts, in bytes.
@@ -24,7 +25,7 @@ const MAX_MANAGER: usize = 128;
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// One operation, ready to be sent.
-pub(crate) struct Job {
+struct Job {
     verb: Verb,
     /// The path of the events of the namespace.
     collection: String,
@@ -36,19 +37,11 @@ pub(crate) struct Job {
     body: Vec<u8>,
 }
 
-/// The outcome of a job.
-pub(crate) struct JobResult {
-    pub(crate) answer: Result<Event, SinkError>,
-    /// Whether no answer came within the time allowed, so that the next request would fare no
-    /// better.
-    pub(crate) is_stalled: bool,
-}
-
 impl Job {
     /// Turns an operation into a job. Returns an error if a name cannot be in a path. The API
     /// server does not allow such a name either. `manager` is the sink's field manager, or `None`
     /// to use the event's own.
-    pub(crate) fn new(op: &SinkOp, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+    fn new(op: &SinkOp, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
             SinkOp::Create(event) => Self::create(event, api, manager),
             SinkOp::Update(event) => Self::update(event, api, manager),
@@ -57,21 +50,21 @@ impl Job {
         }
     }
 
-    pub(crate) fn create(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+    fn create(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event, api)?;
         let item = item(&collection, event).ok();
         let (query, body) = (query(event, manager), api.document(event));
         Ok(Self { verb: Verb::Create, collection, item, query, body })
     }
 
-    pub(crate) fn update(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+    fn update(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event, api)?;
         let item = Some(item(&collection, event)?);
         let (query, body) = (query(event, manager), api.document(event));
         Ok(Self { verb: Verb::Update, collection, item, query, body })
     }
 
-    pub(crate) fn patch(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
+    fn patch(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event, api)?;
         let item = Some(item(&collection, event)?);
         let (query, body) = (query(event, manager), EventPatch::new(event).as_bytes().to_vec());
@@ -79,57 +72,99 @@ impl Job {
     }
 
     /// Returns the question whether the server has events.k8s.io/v1.
-    pub(crate) fn discover() -> Self {
+    fn discover() -> Self {
         let collection = Api::DISCOVERY.to_owned();
         Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
     }
 
     /// Sends the request, and returns what the answer means.
-    pub(crate) async fn run(self, client: &Client, timeout: Duration) -> JobResult {
+    async fn run(self, client: &Client, timeout: Duration) -> Result<Event, SinkError> {
         let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
             (Verb::Update | Verb::Patch, Some(item)) => item,
             _ => &collection,
         };
-        let answer = match send(client, verb, &format!("{path}{query}"), body, timeout).await {
-            Ok(answer) => answer.understand(verb),
-            Err(failure) => return JobResult::from(failure),
-        };
+        let answer = send(client, verb, &format!("{path}{query}"), body, timeout).await?.understand(verb);
         match (answer, item) {
             (Err(error), Some(item)) if error.kind() == SinkErrorKind::AlreadyExists => {
-                look(client, &item, error, timeout).await
+                Err(look(client, &item, error, timeout).await?)
             }
-            (answer, _) => JobResult { answer, is_stalled: false },
+            (answer, _) => answer,
         }
     }
 }
 
-impl From<Failure> for JobResult {
-    fn from(failure: Failure) -> Self {
-        Self { is_stalled: failure.is_timeout(), answer: Err(failure.into()) }
+/// The requests of a sink, and what they have in common.
+#[derive(Clone)]
+pub(crate) struct Requests {
+    pub(crate) client: Client,
+    /// The time limit of a request.
+    pub(crate) timeout: Duration,
+    /// The name of the field manager, or `None` to use each event's own.
+    pub(crate) field_manager: Option<String>,
+    pub(crate) api: EventsApi,
+    /// The API that the server was found to have.
+    found: OnceLock<Api>,
+}
+
+impl Requests {
+    pub(crate) fn new(client: Client, timeout: Duration) -> Self {
+        Self { client, timeout, field_manager: None, api: EventsApi::CoreV1, found: OnceLock::new() }
+    }
+
+    /// Performs an operation on the server.
+    pub(crate) async fn perform(&self, op: &SinkOp) -> Result<Event, SinkError> {
+        let api = self.api_of(op.event()).await?;
+        Job::new(op, api, self.field_manager.as_deref())?.run(&self.client, self.timeout).await
+    }
+
+    /// Returns the API for an event. May ask the server.
+    async fn api_of(&self, event: &Event) -> Result<Api, SinkError> {
+        if !is_timed(event) {
+            return Ok(Api::Core);
+        }
+        match self.api {
+            EventsApi::CoreV1 => Ok(Api::Core),
+            EventsApi::EventsV1 => Ok(Api::Events),
+            EventsApi::Auto => {
+                if let Some(api) = self.found.get() {
+                    return Ok(*api);
+                }
+                // Each operation asks, because it must not wait for the answer to another one.
+                let api = self.discover().await?;
+                Ok(*self.found.get_or_init(|| api))
+            }
+        }
+    }
+
+    async fn discover(&self) -> Result<Api, SinkError> {
+        match Job::discover().run(&self.client, self.timeout).await {
+            Ok(_) => Ok(Api::Events),
+            Err(error) if error.kind() == SinkErrorKind::NotFound => Ok(Api::Core),
+            Err(error) => Err(error),
+        }
     }
 }
 
 /// Adds to `error` which event has the name. A patch that changes nothing reads the event, and
 /// needs no permission that a recording does not have anyway.
-async fn look(client: &Client, item: &str, error: SinkError, timeout: Duration) -> JobResult {
-    let answer = match send(client, Verb::Patch, item, b"{}".to_vec(), timeout).await {
-        Ok(answer) => answer.understand(Verb::Patch),
-        Err(failure) => return JobResult::from(failure),
-    };
-    let answer = match answer {
-        Ok(stored) => Err(error.with_stored(stored)),
+async fn look(
+    client: &Client,
+    item: &str,
+    error: SinkError,
+    timeout: Duration,
+) -> Result<SinkError, SinkError> {
+    use SinkErrorKind::{GroupUnavailable, NotFound, Retry, Unavailable};
+    match send(client, Verb::Patch, item, b"{}".to_vec(), timeout).await?.understand(Verb::Patch) {
+        Ok(stored) => Ok(error.with_stored(stored)),
         // The recording tries the creation again.
-        Err(failed) if matches!(failed.kind(), SinkErrorKind::Retry | SinkErrorKind::Unavailable) => {
-            Err(failed)
-        }
-        Err(failed) if failed.kind() == SinkErrorKind::NotFound => {
+        Err(failed) if matches!(failed.kind(), Retry | Unavailable | GroupUnavailable) => Err(failed),
+        Err(failed) if failed.kind() == NotFound => {
             Err(SinkError::retry("the event that had the name has expired since"))
         }
         // The patch may not be allowed, for example. All that is known is that the name is taken.
-        Err(_) => Err(error),
-    };
-    JobResult { answer, is_stalled: false }
+        Err(_) => Ok(error),
+    }
 }
 
 async fn send(
@@ -174,11 +209,15 @@ fn query(event: &Event, manager: Option<&str>) -> String {
     format!("?fieldManager={}", utf8_percent_encode(&name, SEGMENT))
 }
 
+/// Returns the namespace to which this event goes.
+pub(crate) fn namespace(event: &Event) -> &str {
+    let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
+    namespaces.into_iter().find(|name| !name.is_empty()).map_or("default", |name| name)
+}
+
 /// Returns the path of the events of the namespace to which this event goes.
 fn collection(event: &Event, api: Api) -> Result<String, SinkError> {
-    let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
-    let namespace = namespaces.into_iter().find(|name| !name.is_empty()).map_or("default", |name| name);
-    Ok(format!("{}/namespaces/{}/events", api.prefix(), segment("namespace", namespace)?))
+    Ok(format!("{}/namespaces/{}/events", api.prefix(), segment("namespace", namespace(event))?))
 }
 
 fn item(collection: &str, event: &Event) -> Result<String, SinkError> {

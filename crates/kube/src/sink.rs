@@ -1,32 +1,29 @@
-//! The sink: a batch of operations as requests, a few of them at once.
+//! The sink: each operation is a task with its own requests.
 //!
-//! `request` turns an operation into a request, `answer` says what the answer means, and `runtime`
+//! `request` turns an operation into requests, `answer` says what an answer means, and `runtime`
 //! runs both. Events travel as their own JSON in both directions, so nothing is lost in types that
 //! know fewer fields or more.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use eventcast::sink::{NeededThread, SinkErrorKind, SinkOp, Stored};
+use eventcast::sink::{NeededThread, SinkBatch, SinkMode, SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::{Client, Config};
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
-use crate::api::{Api, EventsApi, is_timed};
+use crate::api::EventsApi;
 use crate::error::BuildError;
-use crate::request::Job;
+use crate::request::{Requests, namespace};
 use crate::runtime::Runtime;
 
 /// The time that a request may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of requests of a batch that are in flight at once by default.
-const IN_FLIGHT: usize = 8;
+/// The number of operations that are under way at once by default.
+const IN_FLIGHT: usize = 16;
 
 /// A Kubernetes cluster as a store. Events become Events there, which `kubectl get events` and
 /// `kubectl describe` show. They go through core/v1, or through events.k8s.io/v1 if they have an
@@ -45,20 +42,27 @@ const IN_FLIGHT: usize = 8;
 ///
 /// | answer | means |
 /// |---|---|
-/// | 429, and 5xx except those below | tried again, when `Retry-After` says. 503 and 504 say that the server itself is unavailable |
-/// | 401, 408 | tried again: tokens are rotated, and the next request may be quicker |
-/// | no connection, a lost one, no answer in time | the server itself is unavailable. Tried again, because the answer is not known |
+/// | 429, and 5xx except those below | tried again, when `Retry-After` says |
+/// | 503 and 504 whose text names no admission webhook | the server does not serve the [group](#groups), or is itself unavailable |
+/// | no answer in time | the same |
+/// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: tried again for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
+/// | 408 | tried again |
+/// | no connection, or a lost one | the server itself is unavailable. Tried again, because the answer is not known |
 /// | 404 to a patch | the event has expired. A recording creates it |
 /// | 409 to a patch, 409 with the reason `Conflict` to a new event | tried again: another client wrote at the same moment |
 /// | any other 409 to a new event | the name is taken. A patch that changes nothing reads which event has it |
-/// | 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
+/// | any other 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
 /// | 5xx with `request is too large` or `message larger than max` | rejected too |
 /// | 5xx with `resourceVersion should not be set on objects to be created` | rejected too |
 ///
+/// # Groups
+///
+/// The [group](EventSink::group) of an event is the namespace to which it goes. A namespace whose
+/// admission webhook is slow, hangs or fails holds up its own events, and no others.
+///
 /// # Runtimes
 ///
-/// kube is asynchronous, but this sink is not. It waits for its requests on the thread that calls
-/// it, a thread of the recording.
+/// Each operation is a task, and up to [`in_flight`](Self::in_flight) of them are under way.
 ///
 /// - With [`new`](Self::new): the requests run on a thread that belongs to the sink and ends with
 ///   it. This works in every program.
@@ -87,15 +91,9 @@ const IN_FLIGHT: usize = 8;
 /// ```
 #[doc(alias = "EventSinkImpl")]
 pub struct KubernetesSink {
-    client: Client,
+    requests: Arc<Requests>,
     runtime: Runtime,
-    timeout: Duration,
     in_flight: usize,
-    /// The name of the field manager, or `None` to use each event's own.
-    field_manager: Option<String>,
-    api: EventsApi,
-    /// The API that the server was found to have.
-    found: OnceLock<Api>,
 }
 
 impl KubernetesSink {
@@ -174,8 +172,7 @@ impl KubernetesSink {
     }
 
     fn from_parts(client: Client, runtime: Runtime) -> Self {
-        let (api, found) = (EventsApi::CoreV1, OnceLock::new());
-        Self { client, runtime, timeout: TIMEOUT, in_flight: IN_FLIGHT, field_manager: None, api, found }
+        Self { requests: Arc::new(Requests::new(client, TIMEOUT)), runtime, in_flight: IN_FLIGHT }
     }
 
     /// Sets how long a request may take, from connecting to the last byte of the answer. A request
@@ -194,12 +191,12 @@ impl KubernetesSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.requests_mut().timeout = timeout;
         self
     }
 
-    /// Sets how many requests of a batch are in flight at the same time, each on its own
-    /// connection. Default 8. Zero counts as 1.
+    /// Sets how many operations are under way at the same time, each on its own connection.
+    /// Default 16. Zero counts as 1.
     ///
     /// # Examples
     ///
@@ -236,134 +233,56 @@ impl KubernetesSink {
     /// # }
     /// ```
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
-        self.field_manager = Some(name.into());
+        self.requests_mut().field_manager = Some(name.into());
         self
     }
 
     /// Sets the API through which events go that have an event time. Default
     /// [`EventsApi::CoreV1`].
     pub fn api(mut self, api: EventsApi) -> Self {
-        self.api = api;
+        self.requests_mut().api = api;
         self
     }
 
-    /// Returns the API for an event. May ask the server.
-    fn api_of(&self, event: &Event) -> Result<Api, SinkError> {
-        if !is_timed(event) {
-            return Ok(Api::Core);
-        }
-        match self.api {
-            EventsApi::CoreV1 => Ok(Api::Core),
-            EventsApi::EventsV1 => Ok(Api::Events),
-            EventsApi::Auto => self.found.get().map_or_else(|| self.discover(), |api| Ok(*api)),
-        }
+    fn requests_mut(&mut self) -> &mut Requests {
+        // A sink that is configured has no tasks yet, so nothing is copied.
+        Arc::make_mut(&mut self.requests)
     }
 
-    #[cold]
-    fn discover(&self) -> Result<Api, SinkError> {
-        let api = match self.perform(Ok(Job::discover())) {
-            Ok(_) => Api::Events,
-            Err(error) if error.kind() == SinkErrorKind::NotFound => Api::Core,
-            Err(error) => return Err(error),
-        };
-        Ok(*self.found.get_or_init(|| api))
-    }
-
-    /// Returns the time without any answer after which a runtime counts as not running. A job has
-    /// at most two requests, each with its own timeout.
-    fn patience(&self) -> Duration {
-        self.timeout.saturating_mul(2).saturating_add(Duration::from_secs(1))
-    }
-
-    fn perform(&self, job: Result<Job, SinkError>) -> Result<Event, SinkError> {
-        // There is an answer for each job.
-        self.perform_all(vec![job]).pop().unwrap_or_else(|| Err(SinkError::unavailable(NOT_RUN)))
-    }
-
-    /// Performs all jobs, a few at the same time, and returns an answer for each.
-    fn perform_all(&self, jobs: Vec<Result<Job, SinkError>>) -> Vec<Result<Event, SinkError>> {
-        let mut answers = Vec::with_capacity(jobs.len());
-        let mut waiting = VecDeque::with_capacity(jobs.len());
-        for (place, job) in jobs.into_iter().enumerate() {
-            answers.push(job.and_then(|job| {
-                waiting.push_back((place, job));
-                Err(SinkError::unavailable(NOT_RUN))
-            }));
-        }
-        let tasks = self.in_flight.min(waiting.len());
+    /// Performs one operation, and waits for it.
+    fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
         let (sender, answered) = mpsc::channel();
-        let batch = Arc::new(Batch { waiting: Mutex::new(waiting), answers: sender });
-        let spawn = |_| self.runtime.spawn(batch.clone().work(self.client.clone(), self.timeout));
-        let tasks: Vec<_> = (0..tasks).map(spawn).collect();
-        // From here on only the tasks hold the sender, so the channel ends with them.
-        drop(batch);
-        let patience = self.patience();
-        while let Ok((place, answer)) = answered.recv_timeout(patience) {
-            answers[place] = answer;
-        }
-        // If no answer came for so long, no thread runs the runtime. Else the tasks have ended, and
-        // this does nothing.
-        tasks.iter().for_each(JoinHandle::abort);
-        answers
+        let requests = self.requests.clone();
+        let task = self.runtime.spawn(async move {
+            // An error means that the caller no longer waits.
+            let _ = sender.send(requests.perform(&op).await);
+        });
+        // An operation has at most three requests, each with its own timeout. Without an answer
+        // by then, no thread runs the runtime.
+        let patience = self.requests.timeout.saturating_mul(3).saturating_add(Duration::from_secs(1));
+        answered.recv_timeout(patience).unwrap_or_else(|_| {
+            task.abort();
+            Err(SinkError::unavailable(NOT_RUN))
+        })
     }
 }
 
 const NOT_RUN: &str = "the runtime for requests has ended, or nobody runs it";
 
-/// The place of a job in its batch, and the answer to the job.
-type Answered = (usize, Result<Event, SinkError>);
-
-/// The jobs that a few tasks share.
-struct Batch {
-    /// The jobs that are not begun, each with its place in the batch.
-    waiting: Mutex<VecDeque<(usize, Job)>>,
-    answers: mpsc::Sender<Answered>,
-}
-
-impl Batch {
-    /// Runs one job after the other, until there are no more. If the server gives no answer in
-    /// time, the tasks send no further jobs, so a batch takes a few times the timeout at most.
-    async fn work(self: Arc<Self>, client: Client, timeout: Duration) {
-        while let Some((place, job)) = self.next() {
-            let outcome = job.run(&client, timeout).await;
-            if outcome.is_stalled {
-                let unsent: Vec<_> = self.waiting.lock().drain(..).collect();
-                for (place, _) in unsent {
-                    self.answer(place, Err(SinkError::unavailable("not sent: the server does not answer")));
-                }
-            }
-            self.answer(place, outcome.answer);
-        }
-    }
-
-    /// Removes the job that is next.
-    fn next(&self) -> Option<(usize, Job)> {
-        self.waiting.lock().pop_front()
-    }
-
-    fn answer(&self, place: usize, answer: Result<Event, SinkError>) {
-        // An error means that the caller no longer waits.
-        let _ = self.answers.send((place, answer));
-    }
-}
-
 impl EventSink for KubernetesSink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        let api = self.api_of(event)?;
-        self.perform(Job::create(event, api, self.field_manager.as_deref()))
+        self.perform(SinkOp::Create(event.clone()))
     }
 
     /// Replaces the stored event, or creates it if there is none. If `event` has a resource version
     /// and the stored event has another one, the update is rejected. Without a version, `event`
     /// replaces any stored event.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        let api = self.api_of(event)?;
-        self.perform(Job::update(event, api, self.field_manager.as_deref()))
+        self.perform(SinkOp::Update(event.clone()))
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        let api = self.api_of(event)?;
-        self.perform(Job::patch(event, api, self.field_manager.as_deref()))
+        self.perform(SinkOp::Patch(event.clone()))
     }
 
     /// The only thread of a runtime that was given to [`with_client`](Self::with_client).
@@ -377,45 +296,38 @@ impl EventSink for KubernetesSink {
         None
     }
 
-    /// Performs a few operations at the same time, in no order. If one gets no answer in time, the
-    /// sink does not send those that have not begun.
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        // The server is asked once for a batch, whatever it says.
-        let mut failed = None;
-        let mut job = |op: &SinkOp| {
-            let event = event_of(op);
-            if let Some(kind) = failed.filter(|_| event.is_some_and(is_timed)) {
-                let text = "not sent: it is not known which API the server has";
-                let is_away = kind == SinkErrorKind::Unavailable;
-                return Err(if is_away { SinkError::unavailable(text) } else { SinkError::retry(text) });
-            }
-            let api = event.map_or(Ok(Api::Core), |event| self.api_of(event));
-            let api = api.inspect_err(|error| failed = Some(error.kind()))?;
-            Job::new(op, api, self.field_manager.as_deref())
-        };
-        let answers = self.perform_all(batch.iter().map(&mut job).collect());
-        answers.into_iter().map(|answer| answer.map(Stored::from)).collect()
+    /// Up to [`in_flight`](Self::in_flight) operations are under way at the same time.
+    fn mode(&self) -> SinkMode {
+        SinkMode::InFlight(self.in_flight)
     }
-}
 
-/// Returns the event of an operation that this version knows.
-fn event_of(op: &SinkOp) -> Option<&Event> {
-    match op {
-        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => Some(event),
-        _ => None,
+    /// Returns the namespace to which the event goes.
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        namespace(event)
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        for call in batch {
+            let requests = self.requests.clone();
+            self.runtime.spawn(async move {
+                let answer = requests.perform(call.op()).await;
+                call.answer(answer.map(Stored::from));
+            });
+        }
     }
 }
 
 /// Leaves out the client, which has credentials.
 impl fmt::Debug for KubernetesSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Requests { client, timeout, field_manager, api, .. } = &*self.requests;
         f.debug_struct("KubernetesSink")
-            .field("namespace", &self.client.default_namespace())
+            .field("namespace", &client.default_namespace())
             .field("own_runtime", &self.runtime.is_own())
-            .field("timeout", &self.timeout)
+            .field("timeout", timeout)
             .field("in_flight", &self.in_flight)
-            .field("field_manager", &self.field_manager)
-            .field("api", &self.api)
+            .field("field_manager", field_manager)
+            .field("api", api)
             .finish_non_exhaustive()
     }
 }

@@ -10,3 +10,5 @@ pub(crate) use self::parking::{TimedOut, WaitQueue, WakeCell, full_fence, spin_f
 pub(crate) use self::reentrancy::{BusThread, is_bus_thread, on_bus_thread};
 pub(crate) use self::task::Waiting;
 pub(crate) use self::timer::Timer;
+#[cfg(feature = "recorder")]
+pub(crate) use self::timer::TimerEntry;

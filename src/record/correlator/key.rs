@@ -198,13 +198,6 @@ impl CorrelationKey {
     pub(crate) fn hash(&self) -> u64 {
         self.0.hash
     }
-
-    /// Returns a number below `parts`, always the same one for the same key, to divide keys among
-    /// workers.
-    pub(crate) fn share(&self, parts: usize) -> usize {
-        // The upper half, because tables choose slots by the lowest bits.
-        ((self.0.hash >> 32) % parts as u64) as usize
-    }
 }
 
 impl PartialEq for CorrelationKey {

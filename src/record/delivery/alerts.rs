@@ -48,6 +48,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 #[derive(Clone, Copy, Debug)]
 pub struct Outage<'a> {
     recording: &'a str,
+    group: Option<&'a str>,
     since: Timestamp,
     cause: Option<&'a str>,
 }
@@ -58,7 +59,13 @@ impl<'a> Outage<'a> {
         self.recording
     }
 
-    /// Returns the time of day at which the store became unavailable.
+    /// Returns the [group](crate::EventSink::group) that is slow or not served. Returns `None` if
+    /// it is the store that is unavailable, for all groups.
+    pub fn group(&self) -> Option<&'a str> {
+        self.group
+    }
+
+    /// Returns the time of day at which the outage began.
     pub fn since(&self) -> Timestamp {
         self.since
     }
@@ -69,7 +76,7 @@ impl<'a> Outage<'a> {
         self.cause
     }
 
-    /// Returns whether the store answers again.
+    /// Returns whether the store answers again, or serves the group again.
     pub fn is_over(&self) -> bool {
         self.cause.is_none()
     }
@@ -78,9 +85,15 @@ impl<'a> Outage<'a> {
 impl fmt::Display for Outage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (recording, since) = (escape(self.recording), self.since);
-        match self.cause {
-            Some(cause) => write!(f, "{recording}: store unavailable since {since:.0}: {cause}"),
-            None => write!(f, "{recording}: store answers again, unavailable since {since:.0}"),
+        match (self.group.map(escape), self.cause) {
+            (None, Some(cause)) => write!(f, "{recording}: store unavailable since {since:.0}: {cause}"),
+            (None, None) => write!(f, "{recording}: store answers again, unavailable since {since:.0}"),
+            (Some(group), Some(cause)) => {
+                write!(f, "{recording}: group \"{group}\" degraded since {since:.0}: {cause}")
+            }
+            (Some(group), None) => {
+                write!(f, "{recording}: group \"{group}\" works again, degraded since {since:.0}")
+            }
         }
     }
 }
@@ -92,6 +105,10 @@ pub(super) struct Alerts {
     event: log::Silence,
     #[cfg(feature = "tracing")]
     store: log::Silence,
+    #[cfg(feature = "tracing")]
+    group: log::Silence,
+    #[cfg(feature = "tracing")]
+    group_end: log::Silence,
     /// Whether the log says that the store is unavailable.
     #[cfg(feature = "tracing")]
     is_told: bool,
@@ -108,13 +125,40 @@ impl Alerts {
 
     /// Tells the hook that the store is unavailable. Returns whether the hook panicked.
     pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
-        self.tell(&Outage { recording, since, cause: Some(cause) })
+        self.tell(&Outage { recording, group: None, since, cause: Some(cause) })
     }
 
     /// Logs that the store answers again, and tells the hook. Returns whether the hook panicked.
     pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
         self.answers(recording, since);
-        self.tell(&Outage { recording, since, cause: None })
+        self.tell(&Outage { recording, group: None, since, cause: None })
+    }
+
+    /// Logs that a group is slow or closed, and tells the hook. Returns whether the hook panicked.
+    pub(super) fn group_begins(
+        &mut self,
+        clock: &Clock,
+        recording: &str,
+        group: &str,
+        since: Timestamp,
+        cause: &str,
+    ) -> bool {
+        let outage = Outage { recording, group: Some(group), since, cause: Some(cause) };
+        self.degraded(clock, &outage);
+        self.tell(&outage)
+    }
+
+    /// Logs that a group works again, and tells the hook. Returns whether the hook panicked.
+    pub(super) fn group_ends(
+        &mut self,
+        clock: &Clock,
+        recording: &str,
+        group: &str,
+        since: Timestamp,
+    ) -> bool {
+        let outage = Outage { recording, group: Some(group), since, cause: None };
+        self.degraded(clock, &outage);
+        self.tell(&outage)
     }
 
     fn tell(&mut self, outage: &Outage<'_>) -> bool {
@@ -130,13 +174,15 @@ impl Alerts {
     pub(super) fn unavailable(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
 
     pub(super) fn answers(&mut self, _: &str, _: Timestamp) {}
+
+    pub(super) fn degraded(&mut self, _: &Clock, _: &Outage<'_>) {}
 }
 
 #[cfg(feature = "tracing")]
 mod log {
     use std::time::Duration;
 
-    use super::{Alerts, Clock, SinkFailure, Timestamp};
+    use super::{Alerts, Clock, Outage, SinkFailure, Timestamp};
     use crate::catch::catch_panic;
     use crate::clock::Deadline;
     use crate::escape::escape;
@@ -186,6 +232,15 @@ mod log {
             self.is_told |= self.store.say(clock, |unmentioned| {
                 tracing::warn!(unmentioned, "{recording}: store unavailable since {since:.0}: {text}");
             });
+        }
+
+        /// Logs that a group is degraded, or works again.
+        pub(crate) fn degraded(&mut self, clock: &Clock, outage: &Outage<'_>) {
+            if outage.is_over() {
+                self.group_end.say(clock, |unmentioned| tracing::info!(unmentioned, "{outage}"));
+            } else {
+                self.group.say(clock, |unmentioned| tracing::warn!(unmentioned, "{outage}"));
+            }
         }
 
         /// Logs that the store answers again, if the log says that the store is unavailable.

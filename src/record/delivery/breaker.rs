@@ -1,11 +1,13 @@
-//! A circuit breaker for a store that may be unavailable.
+//! A circuit breaker for a store, or for a group of its events, that may be unavailable.
 //!
-//! The breaker opens when the sink says that the store itself is unavailable
-//! ([`SinkError::unavailable`]), and any answer closes the breaker. While the breaker is open, the
-//! driver writes nothing except one probe after each pause. Any other failure concerns only its own
-//! key.
+//! The store's breaker opens when the sink says that the store itself is unavailable
+//! ([`SinkError::unavailable`]), and that of a group when nothing of the group is answered
+//! ([`SinkError::group_unavailable`]). Any answer closes the breaker. While it is open, the driver
+//! writes nothing of the store or the group, except one probe after each pause. Any other failure
+//! concerns only its own key.
 //!
 //! [`SinkError::unavailable`]: crate::SinkError::unavailable
+//! [`SinkError::group_unavailable`]: crate::SinkError::group_unavailable
 
 use std::time::Duration;
 
@@ -76,6 +78,7 @@ impl CircuitBreaker {
         self.until = until;
     }
 
+    /// Returns the time of day when the breaker opened. Returns `None` while it is closed.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.since
     }
@@ -84,13 +87,18 @@ impl CircuitBreaker {
         self.attempts
     }
 
-    /// Returns what may be written now. `is_idle` says whether no attempt runs.
-    pub(super) fn state(&self, is_idle: bool, has_passed: impl Fn(Duration) -> bool) -> BreakerState {
+    /// Returns what may be written now. `is_idle` returns whether no attempt runs whose answer is
+    /// worth waiting for.
+    pub(super) fn state(
+        &self,
+        is_idle: impl FnOnce() -> bool,
+        has_passed: impl Fn(Duration) -> bool,
+    ) -> BreakerState {
         match self.since {
             None => BreakerState::Closed,
             Some(_) if !has_passed(self.until) => BreakerState::Open(Some(self.until)),
             // The attempts that still run may bring the answer.
-            Some(_) if !is_idle => BreakerState::Open(None),
+            Some(_) if !is_idle() => BreakerState::Open(None),
             Some(_) => BreakerState::HalfOpen,
         }
     }

@@ -47,6 +47,7 @@ pub struct RecordingBuilder<'b> {
     pub(super) retry_if: Option<RetryIf>,
     pub(super) on_outage: Option<OutageHook>,
     pub(super) workers: usize,
+    pub(super) group_queue_len: Option<usize>,
     pub(super) order: Option<WriteOrder>,
     pub(super) recordings: &'b Recordings,
 }
@@ -86,6 +87,7 @@ impl<'b> RecordingBuilder<'b> {
             retry_if: None,
             on_outage: None,
             workers: 1,
+            group_queue_len: None,
             order: None,
             recordings,
         }
@@ -132,6 +134,33 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
+    /// Sets how many events of one [group](crate::EventSink::group) wait or are under way at most,
+    /// once other groups are known. Groups that are slow or not served have twice as many together.
+    /// What a group cannot hold is lost, and counts as
+    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no room from
+    /// other groups. 1 or more. While there is only one group, and with [`OverflowPolicy::Wait`], a
+    /// group may have the whole queue.
+    ///
+    /// Default: a quarter of [`queue_len`](Self::queue_len), and for a group that is well also what
+    /// is free of the first half of the queue, so that a burst of one group finds room that nobody
+    /// else needs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink};
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// assert!(events.recording().group_queue_len(100).start(MemorySink::new()).is_ok());
+    /// let error = events.recording().group_queue_len(0).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "group_queue_len must be 1 event or more, got 0");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn group_queue_len(mut self, events: usize) -> Self {
+        self.group_queue_len = Some(events);
+        self
+    }
+
     /// Sets what happens if an event comes while [`queue_len`](Self::queue_len) events wait.
     /// Default as the broadcaster's.
     ///
@@ -144,11 +173,12 @@ impl<'b> RecordingBuilder<'b> {
     /// ```
     /// use eventcast::{EventBroadcaster, MemorySink, OverflowPolicy};
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// let recording = events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
-    /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest));
-    /// let error = events.recording().overflow(OverflowPolicy::Evict).start(MemorySink::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got evict");
+    /// let events = EventBroadcaster::new()?; let recording =
+    /// events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
+    /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest)); let error =
+    /// events.recording().overflow(OverflowPolicy::Evict).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got
+    /// evict");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
@@ -166,11 +196,10 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
     /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
-    /// events.recording().filter(|event| event.event_type() == Some(Warning)).start(store.clone())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
-    /// recorder.event(&pod, Normal, "Run", "it runs");
-    /// recorder.event(&pod, Warning, "BackOff", "restarting");
-    /// let report = events.shutdown();
+    /// events.recording().filter(|event| event.event_type() ==
+    /// Some(Warning)).start(store.clone())?; let (recorder, pod) = (events.new_recorder("doc"),
+    /// ObjectReference::new("Pod", "a")); recorder.event(&pod, Normal, "Run", "it runs");
+    /// recorder.event(&pod, Warning, "BackOff", "restarting"); let report = events.shutdown();
     /// assert_eq!((store.len(), report.recordings[0].watcher.filtered), (1, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -185,8 +214,8 @@ impl<'b> RecordingBuilder<'b> {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::correlator::SpamFilter;
-    /// use eventcast::{CorrelatorOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
+    /// use eventcast::correlator::SpamFilter; use eventcast::{CorrelatorOptions, EventBroadcaster,
+    /// EventType, MemorySink, ObjectReference};
     ///
     /// let events = EventBroadcaster::new()?;
     /// let one_event = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(1));
@@ -289,10 +318,10 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?;
-    /// let five_minutes = Duration::from_secs(300);
+    /// let events = EventBroadcaster::new()?; let five_minutes = Duration::from_secs(300);
     /// assert!(events.recording().refresh_every(five_minutes).start(MemorySink::new()).is_ok());
-    /// let error = events.recording().refresh_every(Duration::ZERO).start(MemorySink::new()).unwrap_err();
+    /// let error =
+    /// events.recording().refresh_every(Duration::ZERO).start(MemorySink::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "refresh_every must be 1ms or more, got 0ns");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -310,8 +339,8 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let events = EventBroadcaster::new()?;
     /// assert!(events.recording().retry(RetryPolicy::default().attempts(1)).start(MemorySink::new()).is_ok());
-    /// let never = RetryPolicy::default().attempts(0);
-    /// let error = events.recording().retry(never).start(MemorySink::new()).unwrap_err();
+    /// let never = RetryPolicy::default().attempts(0); let error =
+    /// events.recording().retry(never).start(MemorySink::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -321,11 +350,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets which of the errors that the sink calls temporary ([`SinkError::retry`],
-    /// [`SinkError::unavailable`]) are worth another attempt: those for which `worth` returns
-    /// `true`. If `worth` returns `false`, the event is given up at once, and
-    /// counts as exhausted. By default all temporary errors are worth it. `worth` runs on the
-    /// recording's thread. If it panics, the event is tried again.
+    /// Sets which of the errors after which an event is tried again ([`SinkError::retry`],
+    /// [`SinkError::unavailable`], [`SinkError::group_unavailable`], [`SinkError::forbidden`]) are
+    /// worth another attempt: those for which `worth` returns `true`. If `worth` returns `false`,
+    /// the event is given up at once, and counts as exhausted, or as rejected if it was forbidden.
+    /// By default all of them are worth it. `worth` runs on the recording's thread. If it panics,
+    /// the event is tried again.
     ///
     /// # Examples
     ///
@@ -343,12 +373,16 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at
-    /// the sink's first error that says so ([`SinkError::unavailable`]), and when a call of the
-    /// sink has taken longer than one second, which a fake clock does not measure. The hook runs on
-    /// the recording's thread. A panic of the hook is caught and counted.
+    /// the sink's first error that says so ([`SinkError::unavailable`]), when nothing is answered
+    /// for longer than one second while an operation is under way, which a fake clock does not
+    /// measure, and when two [groups](crate::EventSink::group), or the only one, are not served and
+    /// nothing else is answered. If there are several groups, the hook also learns when one of them
+    /// is slow or not served, and when it works again ([`Outage::group`]). The hook runs on the
+    /// recording's thread. A panic of the hook is caught and counted.
     ///
     /// The statistics say the same:
-    /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since) and
+    /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since),
+    /// [`RecordingStats::degraded_groups`](crate::stats::RecordingStats::degraded_groups) and
     /// [`RecordingStats::last_failure`](crate::stats::RecordingStats::last_failure).
     ///
     /// # Examples
@@ -389,12 +423,15 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many threads call the sink, each with its own batch. 1 to 256, default 1. With
-    /// [`WriteOrder::Bus`] only 1 is allowed. The recording's own thread never calls the sink.
+    /// Sets how many threads call the sink. 1 to 256, default 1. With [`WriteOrder::Bus`] only 1 is
+    /// allowed. The recording's own thread never calls the sink, except for
+    /// [`group`](crate::EventSink::group).
     ///
-    /// More threads help if each write waits for an answer, as over a network. Each thread has its
-    /// share of the stored events. It gives their writes to the sink in the order of the events,
-    /// except those that are tried again. A call that hangs holds up the share of its thread.
+    /// More threads help a sink that does one operation, or one batch, at a time and waits for a
+    /// network. Each thread takes the next writes when it is free. A call that hangs occupies its
+    /// thread, and delays the events that it was given. A sink whose
+    /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs one
+    /// thread only.
     ///
     /// # Examples
     ///
@@ -427,6 +464,7 @@ impl fmt::Debug for RecordingBuilder<'_> {
             .field("refresh_every", &self.refresh_every)
             .field("retry", &self.retry)
             .field("workers", &self.workers)
+            .field("group_queue_len", &self.group_queue_len)
             .field("order", &self.order)
             .finish_non_exhaustive()
     }

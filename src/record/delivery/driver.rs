@@ -6,11 +6,12 @@
 //! 1. It takes in the answers of the sink.
 //! 2. It makes those writes ready that are due to be tried again.
 //! 3. It takes in events, and makes a pending write of each, or replaces the one of its key.
-//! 4. It gives each writer that is free the writes that are ready.
+//! 4. It gives the writers that are free the writes that are ready.
 //! 5. It reports its progress.
 //!
 //! The driver never calls the sink, so it takes in events while the sink is at work or hangs.
 
+mod failure;
 mod intake;
 mod outage;
 mod outcome;
@@ -24,23 +25,20 @@ use crate::record::correlator::EventCorrelator;
 use crate::record::event::{Event, Timestamp};
 use crate::record::loss::LossHook;
 use crate::record::series::SeriesMemory;
+use crate::record::sink::WriteOrder;
 use crate::record::stats::RecordingStats;
 use crate::sync::{Arc, Mutex};
 
 use super::alerts::Alerts;
 use super::breaker::{BreakerState, CircuitBreaker};
 use super::flushes::Flushes;
-use super::pending::PendingWrites;
+use super::pending::{GroupIndex, PendingWrites, Places};
 use super::refused::RefusedCounts;
 use super::retry::{RetryIf, RetryPolicy};
-use super::writers::{BATCH, Writers};
+use super::write::{Ops, Ticket};
+use super::writers::Writers;
 
-/// The longest time that a batch should take. If a batch takes longer, the writer's next one has
-/// half as many operations, otherwise it may have twice as many. The driver therefore hears from a
-/// sink that works several times a second.
-const LONG_CALL: Duration = Duration::from_millis(250);
-
-/// The time after which a sink that has not answered counts as unavailable.
+/// The time after which a sink that has answered nothing counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The state of a running recording. It lives on the recording's thread.
@@ -59,10 +57,25 @@ pub(super) struct Driver {
     /// The events that were given up and that a later write may yet carry.
     pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
+    /// The groups whose breakers have seen something in this round.
+    pub(super) judged: Vec<GroupIndex>,
+    /// The number of answers so far.
+    pub(super) answers: u64,
+    /// When the sink answered last: by the clock that never goes back, and of the day.
+    pub(super) answered: Option<(Duration, Timestamp)>,
+    /// The number of answers when the store was last found to be unavailable.
+    pub(super) away_at: u64,
+    /// When the driver last looked for work to give.
+    pub(super) looked_at: Duration,
+    /// When a group will be slow, if an operation that is under way has no answer by then.
+    pub(super) slow_at: Option<Duration>,
+    /// Whether the groups that are sick have changed since they were published.
+    pub(super) has_new_groups: bool,
     pub(super) alerts: Alerts,
     /// Whether the end had begun when this round began.
     pub(super) is_ending: bool,
     pub(super) name: String,
+    pub(super) order: WriteOrder,
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
     pub(super) retry_if: Option<RetryIf>,
@@ -73,6 +86,8 @@ pub(super) struct Driver {
     pub(super) losses: Arc<LossHook>,
     /// The number of events that have been decided since the driver last gave back room.
     pub(super) decided: u64,
+    /// An empty list, for its allocated room.
+    pub(super) ops: Ops,
     pub(super) reader: BulkReader<Event>,
 }
 
@@ -105,7 +120,9 @@ impl Driver {
             }
         }
         // The user's functions are dropped one by one, because each may panic.
-        let Self { writers, correlator, alerts, retry_if, reader, .. } = self;
+        let Self { writers, pending, correlator, alerts, retry_if, reader, .. } = self;
+        // The last of the writers drops the sink, which names the groups.
+        drop(pending);
         drop(writers);
         catch_panic(|| drop(correlator));
         catch_panic(|| drop(alerts));
@@ -124,34 +141,49 @@ impl Driver {
 
     /// Gives work to the free writers. Returns whether it gave any.
     fn give_work(&mut self) -> bool {
-        // All writers get what is ready, or one writer gets one event, to see whether the store is
-        // there again. The breaker is half open only while all writers are free.
-        let (writers, most, is_probe) = match self.breaker_state() {
-            BreakerState::Closed => (0..self.writers.len(), BATCH, false),
-            BreakerState::HalfOpen => {
-                let Some(writer) = self.pending.choose_probe() else { return false };
-                (writer..writer + 1, 1, true)
-            }
-            BreakerState::Open(_) => return false,
-        };
-        if !self.pending.has_ready() {
+        let now = self.moment_after(Duration::ZERO);
+        self.looked_at = now;
+        let state = self.breaker_state();
+        if matches!(state, BreakerState::Open(_)) || !self.pending.has_any() {
             return false;
         }
-        let mut any = false;
-        for writer in writers {
-            let Some((batch, limit)) = self.writers.batch(writer) else { continue };
-            let (is_last, retried) = (self.is_ending, &mut self.tally.retried);
-            self.pending.take_batch(writer, limit.min(most), batch, |ticket| {
-                (ticket.is_last, ticket.is_probe) = (is_last, is_probe);
-                *retried += u64::from(std::mem::take(&mut ticket.is_retry));
-            });
-            if !batch.ops.is_empty() {
-                let since = (self.moment_after(Duration::ZERO), Timestamp::from(self.clock.now()));
-                self.writers.give(writer, since);
-                any = true;
+        let (has_groups, free) = (self.pending.groups.are_several(), self.free_places());
+        if free == 0 {
+            return false;
+        }
+        let since = (now, Timestamp::from(self.clock.now()));
+        let (is_ending, retried) = (self.is_ending, &mut self.tally.retried);
+        let mut note = |ticket: &mut Ticket, is_probe| {
+            (ticket.is_last, ticket.is_probe) = (is_ending, is_probe);
+            *retried += u64::from(std::mem::take(&mut ticket.is_retry));
+        };
+        if state == BreakerState::HalfOpen {
+            // One writer gets one event, to see whether the store is there again.
+            self.pending.take_probe(since, &mut self.ops, |ticket| note(ticket, true));
+        } else {
+            let total = self.writers.places(has_groups);
+            for free in (1..=free).rev() {
+                let places = Places { total, free, is_ending };
+                if !self.pending.take_next(places, since, &mut self.ops, &mut note) {
+                    break;
+                }
             }
         }
+        let any = !self.ops.ids.is_empty();
+        if any {
+            self.writers.give(&mut self.ops, now);
+        }
         any
+    }
+
+    /// Returns how many operations the sink may get now.
+    fn free_places(&self) -> usize {
+        let in_flight = self.pending.in_flight();
+        // In the order of the bus, the next write waits for the answer to the last one.
+        if self.order == WriteOrder::Bus && in_flight > 0 {
+            return 0;
+        }
+        self.writers.free(in_flight, self.pending.groups.are_several())
     }
 
     /// Publishes what has been decided. The outcomes come first, so that each delivered event has
@@ -164,7 +196,12 @@ impl Driver {
         // The texts are moved, because copies in every round would be two allocations.
         let last_refusal = self.tally.last_refusal.take().or_else(|| stats.last_refusal.take());
         let last_failure = self.tally.last_failure.take().or_else(|| stats.last_failure.take());
-        *stats = RecordingStats { last_refusal, last_failure, ..self.tally.clone() };
+        let degraded_groups = if std::mem::take(&mut self.has_new_groups) {
+            self.degraded_groups()
+        } else {
+            std::mem::take(&mut stats.degraded_groups)
+        };
+        *stats = RecordingStats { last_refusal, last_failure, degraded_groups, ..self.tally.clone() };
         drop(stats);
         self.reader.give_back(std::mem::take(&mut self.decided));
         let waiting = [self.pending.offset(), self.series.offset()];
@@ -176,18 +213,18 @@ impl Driver {
         let due = match self.breaker_state() {
             BreakerState::Closed => self.pending.next_due(),
             // The probe has become due since the last look.
-            BreakerState::HalfOpen if self.pending.has_any() => return,
-            // There is nothing to try.
+            BreakerState::HalfOpen if self.pending.has_any() && self.free_places() > 0 => return,
+            // There is nothing to try, or no writer to try it.
             BreakerState::HalfOpen => None,
             BreakerState::Open(until) => until,
         };
-        let silent = self.silence_begins();
+        let groups = [self.silence_begins(), self.slow_at, self.next_probe()];
         let held = self.series.next_due().into_iter().chain(self.pending.next_release());
-        let due = due.into_iter().chain(silent).chain(held).min();
+        let due = due.into_iter().chain(groups.into_iter().flatten()).chain(held).min();
         let takes = !is_over && !self.is_full();
         let holds = self.series.offset().is_some() || self.pending.has_held();
         let is_awaited = || holds && self.flushes.is_running();
-        self.reader.wait(due, takes, stage, || self.writers.has_answers() || is_awaited());
+        self.reader.wait(due, takes, stage, || self.writers.has_news() || is_awaited());
     }
 
     fn breaker_state(&self) -> BreakerState {
@@ -195,7 +232,9 @@ impl Driver {
         if self.is_ending {
             return BreakerState::Closed;
         }
-        self.breaker.state(self.writers.is_idle(), |at| self.has_passed(at))
+        // What has run for long says nothing about the store as it is now.
+        let is_idle = || self.pending.under_way().all(|op| self.has_lasted(op.since.0, SILENCE));
+        self.breaker.state(is_idle, |at| self.has_passed(at))
     }
 
     fn moment_after(&self, pause: Duration) -> Duration {

@@ -9,33 +9,41 @@
 //! - It waits behind a write of the same key that the sink has.
 //! - It is held ([`hold`]).
 //!
-//! The keys are divided among the writers. Each writer has a lane, which holds its keys in the
-//! order in which they became pending. A writer gets its next batch only after it has answered the
-//! last one, so the writes of a key come to the sink one after the other, with counts that grow.
+//! Each group of events has a lane, which holds the group's keys in the order in which they became
+//! pending. The sink gets the next write of a key only after it has answered the last one, so the
+//! writes of a key come to the sink one after the other, with counts that grow.
 //!
 //! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
 //! events, and a write that waits for its next attempt holds up the lane. Only a write that is held
 //! is replaced.
 
+mod groups;
 mod hold;
 mod holds;
 mod lane;
+mod sending;
+mod slow;
+mod under_way;
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::write::{Batch, KeyIndex, Ticket, Write};
+use super::write::{KeyIndex, Write};
 use crate::record::correlator::CorrelationKey;
 use crate::record::event::Text;
-use crate::record::sink::WriteOrder;
+use crate::record::sink::{EventSink, WriteOrder};
+use crate::sync::Arc;
 
+use groups::Groups;
 use holds::Holds;
-use lane::{Entry, KeyState, Lane, NOWHERE};
+use lane::{Entry, KeyState, NOWHERE};
+use under_way::UnderWayList;
 
+pub(super) use groups::{Places, Share, Trouble};
 pub(super) use holds::Pace;
+pub(super) use lane::GroupIndex;
 
 /// The number of keys whose room is kept while nothing is pending.
 const KEPT: usize = 1024;
@@ -47,13 +55,15 @@ pub(super) struct PendingWrites {
     free: Vec<KeyIndex>,
     /// The place of the newest write of each key.
     by_key: HashTable<KeyIndex>,
-    lanes: Box<[Lane]>,
+    pub(super) groups: Groups,
+    under_way: UnderWayList,
     /// The writes that wait for their next attempt.
     waiting: BTreeSet<Entry>,
     /// The same writes, by the time when they are due.
     due: BTreeSet<(Duration, KeyIndex)>,
     /// The last probe. If none is ready, the next waiting one behind it is the next probe.
     probed: Entry,
+    share: Share,
     /// The number of writes in the lanes.
     ready: usize,
     /// The number of keys without a write.
@@ -62,13 +72,16 @@ pub(super) struct PendingWrites {
 }
 
 impl PendingWrites {
-    pub(super) fn new(order: WriteOrder, lanes: usize, pace: Pace) -> Self {
+    /// Creates the pending writes of a recording. `sink` names the groups, if there are any.
+    pub(super) fn new(order: WriteOrder, sink: Option<Arc<dyn EventSink>>, share: Share, pace: Pace) -> Self {
         Self {
             order,
+            share,
             keys: Vec::new(),
             free: Vec::new(),
             by_key: HashTable::new(),
-            lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
+            groups: Groups::new(sink),
+            under_way: UnderWayList::default(),
             waiting: BTreeSet::new(),
             due: BTreeSet::new(),
             probed: (0, 0),
@@ -92,7 +105,8 @@ impl PendingWrites {
     /// Frees the room of many keys if none is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
         if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
-            *self = Self::new(self.order, self.lanes.len(), self.holds.pace);
+            (self.keys, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
+            self.under_way = UnderWayList::default();
         }
     }
 
@@ -116,21 +130,39 @@ impl PendingWrites {
     /// Returns the first offset whose event has no outcome yet. Returns `None` if all have one.
     pub(super) fn offset(&mut self) -> Option<u64> {
         let waiting = self.waiting.first().map(|(offset, _)| *offset);
-        let mut first = waiting.into_iter().chain(self.holds.first_event()).min();
-        for lane in &mut self.lanes {
-            let firsts = [lane.sent, lane.next(&self.keys).map(|(offset, _)| offset)];
-            first = firsts.into_iter().chain([first]).flatten().min();
-        }
-        first
+        let under_way = self.under_way.first_offset();
+        let first = waiting.into_iter().chain(self.holds.first_event()).chain(under_way).min();
+        let ready = self.groups.first_write(&self.keys).map(|(offset, _)| offset);
+        ready.into_iter().chain(first).min()
     }
 
     // ── new writes ──
 
     /// Adds a new write. Returns the number of events whose room is free, because an earlier write
     /// stands for them, or because the write is held.
-    pub(super) fn admit(&mut self, key: CorrelationKey, write: Write, now: Duration) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// Returns the place of the key and the write if the group has its share.
+    pub(super) fn admit(
+        &mut self,
+        key: CorrelationKey,
+        write: Write,
+        now: Duration,
+    ) -> Result<u64, (KeyIndex, Box<Write>)> {
         let at = self.index_of(key, &write, now);
-        self.pass(at, write, now)
+        let state = &self.keys[at as usize];
+        if state.pending.is_none() && !self.groups.has_room(state.group, self.share, self.len() as u64) {
+            return Err((at, Box::new(write)));
+        }
+        Ok(self.pass(at, write, now))
+    }
+
+    /// Forgets the place of a key that has got no write after all.
+    pub(super) fn dismiss(&mut self, at: KeyIndex) {
+        if self.keys[at as usize].is_idle() && !self.is_quiet(at) {
+            self.remove_idle(at);
+        }
     }
 
     /// Returns the place of a key where the write belongs.
@@ -158,8 +190,9 @@ impl PendingWrites {
     fn add(&mut self, key: CorrelationKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
         let name = write.event.metadata.name.clone();
-        let (key, pending, due) = (Some(key), None, None);
-        let state = KeyState { key, name, pending, due, is_sent: false, next: NOWHERE, hold: None };
+        let (key, group, pending, due) = (Some(key), self.groups.of(&write.event), None, None);
+        self.groups.add_key(group);
+        let state = KeyState { key, name, group, pending, due, is_sent: false, next: NOWHERE, hold: None };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
@@ -198,83 +231,50 @@ impl PendingWrites {
         free
     }
 
-    /// Adds the pending write of a key to the end of its lane.
+    /// Adds the pending write of a key to the end of its lane, or leaves it behind the one that the
+    /// sink has.
     fn make_ready(&mut self, at: KeyIndex) {
-        let lane = self.lane_of(at);
-        if let Some(write) = &self.keys[at as usize].pending {
-            self.lanes[lane].push((write.ticket.offset, at));
-            self.ready += 1;
-        }
+        let group = self.group(at);
+        self.groups.at_mut(group).load += 1;
+        self.enqueue(at);
     }
 
-    fn lane_of(&self, at: KeyIndex) -> usize {
-        self.key(at).map_or(0, |(key, _)| key.share(self.lanes.len()))
+    /// Adds the pending write of a key to the end of its lane, unless the sink has one of the key.
+    fn enqueue(&mut self, at: KeyIndex) {
+        let state = &self.keys[at as usize];
+        let Some(write) = state.pending.as_ref().filter(|_| !state.is_sent && !state.is_held()) else {
+            return;
+        };
+        self.groups.at_mut(state.group).lane.push((write.ticket.offset, at));
+        self.groups.add_ready(state.group);
+        self.ready += 1;
     }
 
-    // ── to the sink ──
-
-    /// Moves up to `most` writes of a lane into the batch, in their order. `note` sees each of
-    /// them.
-    pub(super) fn take_batch(
-        &mut self,
-        lane: usize,
-        most: usize,
-        batch: &mut Batch,
-        mut note: impl FnMut(&mut Ticket),
-    ) {
-        while batch.ops.len() < most && self.has_ready() {
-            let Some((_, at)) = self.lanes[lane].next(&self.keys) else { break };
-            let Some(write) = self.take(at) else { break };
-            self.keys[at as usize].is_sent = true;
-            self.note_sent(at);
-            let (mut ticket, op) = write.into_op();
-            note(&mut ticket);
-            // The offsets grow, so the first one is the lowest.
-            self.lanes[lane].sent.get_or_insert(ticket.offset);
-            batch.ops.push(op);
-            batch.tickets.push((at, ticket));
-        }
-    }
-
-    /// Chooses a write that is to show whether the store is there again, and makes it the first of
-    /// its lane. Takes one that is ready, or else one that waits, each time another one. An event
-    /// at which the store hangs can therefore not keep the breaker open. Returns the write's lane,
-    /// or `None` if there is no write.
-    pub(super) fn choose_probe(&mut self) -> Option<usize> {
-        let keys = &self.keys;
-        let ready = self.lanes.iter_mut().find_map(|lane| lane.next(keys)).filter(|_| self.has_ready());
-        let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
-        let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
-        self.probed = ready.or_else(waiting)?;
-        let (_, at) = self.probed;
-        if ready.is_none() {
-            self.retry(at);
-        }
-        Some(self.lane_of(at))
+    /// Returns the group of a key.
+    pub(super) fn group(&self, at: KeyIndex) -> GroupIndex {
+        self.keys[at as usize].group
     }
 
     /// Takes the pending write of a key from wherever it is.
     fn take(&mut self, at: KeyIndex) -> Option<Write> {
-        let lane = self.lane_of(at);
         let state = &mut self.keys[at as usize];
-        let write = state.pending.take()?;
+        let (write, group, is_sent) = (state.pending.take()?, state.group, state.is_sent);
         let entry = (write.ticket.offset, at);
         if let Some(due) = state.due.take() {
             self.waiting.remove(&entry);
             self.due.remove(&(due, at));
-        } else if !self.unhold(at) {
+        } else if self.unhold(at) {
+            return Some(write);
+        } else if !is_sent {
             self.ready -= 1;
-            self.lanes[lane].remove(entry);
+            self.groups.at_mut(group).lane.remove(entry);
+            self.groups.remove_ready(group);
         }
+        self.groups.at_mut(group).load -= 1;
         Some(write)
     }
 
     // ── back from the sink ──
-
-    /// Notes that the sink has answered all that it had of a lane.
-    pub(super) fn answered(&mut self, lane: usize) {
-        self.lanes[lane].sent = None;
-    }
 
     /// Ends the write that the sink had. `stored` holds the name and the version that the stored
     /// event has now, for the pending write of the key. `None` if the write was given up.
@@ -293,6 +293,8 @@ impl PendingWrites {
             if !self.is_quiet(at) {
                 self.remove_idle(at);
             }
+        } else {
+            self.enqueue(at);
         }
     }
 
@@ -302,8 +304,9 @@ impl PendingWrites {
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
         self.note_back(at);
-        let (lane, entry) = (self.lane_of(at), (write.ticket.offset, at));
+        let entry = (write.ticket.offset, at);
         let state = &mut self.keys[at as usize];
+        let group = state.group;
         // The event may have got another name while the sink had the write.
         write.event.metadata.name.clone_from(&state.name);
         (state.pending, state.due, state.is_sent) = (Some(write), until, false);
@@ -311,9 +314,11 @@ impl PendingWrites {
             self.waiting.insert(entry);
             self.due.insert((until, at));
         } else {
-            self.lanes[lane].again.insert(entry);
+            self.groups.at_mut(group).lane.again.insert(entry);
+            self.groups.add_ready(group);
             self.ready += 1;
         }
+        self.groups.at_mut(group).load += 1;
         room
     }
 
@@ -353,13 +358,16 @@ impl PendingWrites {
         }
     }
 
-    /// Removes all writes except those that the sink has, and returns them in the order of the
-    /// events.
-    pub(super) fn drain(&mut self) -> Vec<Write> {
+    /// Removes all writes except those that the sink has, of one group or of all, and returns them
+    /// in the order of the events.
+    pub(super) fn drain(&mut self, group: Option<GroupIndex>) -> Vec<(GroupIndex, Write)> {
         let mut left = Vec::new();
         for at in 0..self.keys.len() as KeyIndex {
+            if group.is_some_and(|group| group != self.group(at)) {
+                continue;
+            }
             if let Some(write) = self.take(at) {
-                left.push(write);
+                left.push((self.group(at), write));
                 self.note_gone(at);
                 if self.keys[at as usize].is_idle() {
                     self.idle += 1;
@@ -367,7 +375,9 @@ impl PendingWrites {
                 }
             }
         }
-        left.sort_by_key(|write| write.ticket.offset);
+        // Entries that are out of date name places that may be gone, or be another key's, later.
+        self.groups.clear_lanes(group);
+        left.sort_by_key(|(_, write)| write.ticket.offset);
         left
     }
 
@@ -378,6 +388,7 @@ impl PendingWrites {
         self.end_hold(at);
         self.unlist(at);
         self.idle -= 1;
+        self.groups.remove_key(self.group(at));
         self.keys[at as usize].key = None;
         self.free.push(at);
     }
@@ -393,10 +404,13 @@ impl PendingWrites {
 
 #[cfg(test)]
 mod tests {
+    use super::super::write::Ops;
     use super::*;
-    use crate::record::event::Event;
+    use crate::record::event::{Event, Timestamp};
     use crate::record::series::SeriesWrite;
+    use crate::record::sink::{OpId, SinkOp};
 
+    const SHARE: Share = Share { of_one: 1, lent: 0 };
     const PACE: Pace = Pace { update_every: None, refresh_every: None, capacity: 1 };
 
     fn admit(pending: &mut PendingWrites, name: &'static str, offset: u64) {
@@ -405,21 +419,27 @@ mod tests {
         let key = CorrelationKey::single(7, &event);
         let write = SeriesWrite { key, event, is_update: true, offset, events: 1, in_hand: 1 };
         let (key, write) = Write::of_series(write);
-        pending.admit(key, write, Duration::ZERO);
+        assert!(pending.admit(key, write, Duration::ZERO).is_ok());
     }
 
-    fn taken(pending: &mut PendingWrites) -> Vec<(KeyIndex, Write)> {
-        let mut batch = Batch::default();
-        pending.take_batch(0, 10, &mut batch, |_| ());
-        let writes = batch.tickets.into_iter().zip(batch.ops);
-        writes.map(|((at, ticket), op)| (at, Write::back(ticket, op))).collect()
+    fn taken(pending: &mut PendingWrites) -> Vec<(OpId, SinkOp)> {
+        let places = Places { total: 10, free: 10, is_ending: false };
+        let since = (Duration::ZERO, Timestamp::UNIX_EPOCH);
+        let mut ops = Ops::default();
+        while pending.take_next(places, since, &mut ops, |_, _| ()) {}
+        ops.ids.into_iter().zip(ops.ops).collect()
+    }
+
+    fn answered(pending: &mut PendingWrites, (id, op): (OpId, SinkOp)) -> (KeyIndex, Write) {
+        let sent = pending.answered(id).unwrap();
+        (sent.at, Write::back(sent.ticket, op))
     }
 
     /// The last write of a series may have the offset of its write before, which the sink still
     /// has. If that one comes back, the two become one, which is taken once.
     #[test]
     fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
-        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1, PACE);
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);
         for (name, offset) in [("x", 4), ("y", 5)] {
             admit(&mut pending, name, offset);
         }
@@ -427,17 +447,16 @@ mod tests {
         for name in ["x", "y"] {
             admit(&mut pending, name, 5);
         }
-        pending.answered(0);
-        let (at, write) = sent.pop().unwrap();
+        let (at, write) = answered(&mut pending, sent.pop().unwrap());
         pending.put_back(at, write, None);
-        pending.finish(sent[0].0, Some(("x".into(), Text::EMPTY)));
-        let again = taken(&mut pending);
+        let (at, _) = answered(&mut pending, sent.pop().unwrap());
+        pending.finish(at, Some(("x".into(), Text::EMPTY)));
+        let again: Vec<_> = taken(&mut pending).into_iter().map(|op| answered(&mut pending, op)).collect();
         assert_eq!(
             again.iter().map(|(at, write)| (*at, write.ticket.events)).collect::<Vec<_>>(),
             [(0, 1), (1, 2)]
         );
         assert!(!pending.has_ready());
-        pending.answered(0);
         for (at, write) in again {
             pending.finish(at, Some((write.event.metadata.name, Text::EMPTY)));
         }
@@ -449,12 +468,13 @@ mod tests {
     /// first.
     #[test]
     fn a_write_of_older_events_comes_first() {
-        let mut pending = PendingWrites::new(WriteOrder::PerKey, 1, PACE);
+        let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);
         for (name, offset) in [("new", 9), ("held", 3), ("newer", 10)] {
             admit(&mut pending, name, offset);
         }
         assert_eq!(pending.offset(), Some(3));
-        let offsets: Vec<_> = taken(&mut pending).iter().map(|(_, write)| write.ticket.offset).collect();
+        let taken: Vec<_> = taken(&mut pending).into_iter().map(|op| answered(&mut pending, op)).collect();
+        let offsets: Vec<_> = taken.iter().map(|(_, write)| write.ticket.offset).collect();
         assert_eq!(offsets, [3, 9, 10]);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{BuildError, WatchError};
+use crate::policy::OverflowPolicy;
 use crate::record::correlator::EventCorrelator;
 use crate::record::series::{SeriesMemory, SeriesOptions};
 use crate::record::sink::{EventSink, WriteOrder};
@@ -14,8 +15,9 @@ use super::breaker::CircuitBreaker;
 use super::builder::RecordingBuilder;
 use super::driver::Driver;
 use super::handle::RecordingHandle;
-use super::pending::{Pace, PendingWrites};
+use super::pending::{Pace, PendingWrites, Share};
 use super::refused::RefusedCounts;
+use super::write::Ops;
 use super::writers::Writers;
 
 /// The largest number of workers that a recording can be asked to have.
@@ -57,17 +59,21 @@ impl RecordingBuilder<'_> {
         let series = series.map(|options| options.within(sink.ttl()));
         let needed = sink.needed_thread();
         check_workers(workers, order)?;
+        check_group_queue_len(self.group_queue_len)?;
         let capacity = correlator.get_lru_cache_size();
         let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
         pace.check()?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
         let stats = Arc::new(Mutex::new(RecordingStats::default()));
+        let sink = Arc::new(sink);
         let watch = watch.spawn_bulk(|reader| {
             let watch = reader.handle();
             let name = watch.name().to_owned();
             let writers =
-                Writers::new(sink, workers, &name, order, &reader.waker()).map_err(WatchError::Thread)?;
+                Writers::new(&sink, workers, &name, order, &reader.waker()).map_err(WatchError::Thread)?;
+            let share = share(self.group_queue_len, reader.capacity(), watch.stats().policy);
+            let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
             // The recording is listed before it runs. A thread that sees what the recording does
             // therefore finds it listed, even a shutdown at this moment.
@@ -78,12 +84,20 @@ impl RecordingBuilder<'_> {
                 correlator,
                 series: SeriesMemory::new(series, began),
                 flushes: recordings.flushes.clone(),
-                pending: PendingWrites::new(order, workers, pace),
+                pending: PendingWrites::new(order, grouping, share, pace),
                 refused: RefusedCounts::new(capacity),
                 breaker: CircuitBreaker::default(),
+                judged: Vec::new(),
+                answers: 0,
+                answered: None,
+                away_at: 0,
+                looked_at: began,
+                slow_at: None,
+                has_new_groups: false,
                 alerts: Alerts::new(on_outage),
                 is_ending: false,
                 name,
+                order,
                 clock: recordings.clock.clone(),
                 retry,
                 retry_if,
@@ -91,11 +105,29 @@ impl RecordingBuilder<'_> {
                 stats,
                 losses,
                 decided: 0,
+                ops: Ops::default(),
                 reader,
             };
             Ok(move || driver.run())
         })?;
         Ok(RecordingHandle { watch, stats, needed })
+    }
+}
+
+/// Returns the share of a group in what waits.
+fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -> Share {
+    match (policy, chosen) {
+        // With `Wait`, nothing is lost because something is full.
+        (Some(OverflowPolicy::Wait), _) => Share { of_one: u64::MAX, lent: u64::MAX },
+        (_, Some(len)) => Share { of_one: len as u64, lent: 0 },
+        (_, None) => Share { of_one: (capacity / 4).max(1), lent: capacity / 2 },
+    }
+}
+
+fn check_group_queue_len(len: Option<usize>) -> Result<(), BuildError> {
+    match len {
+        Some(0) => Err(BuildError::new("group_queue_len", 0, "1 event or more")),
+        _ => Ok(()),
     }
 }
 

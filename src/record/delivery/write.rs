@@ -1,27 +1,29 @@
 //! One write on its way to the store, and back.
 
+use std::time::Duration;
+
 use crate::record::correlator::CorrelationKey;
 use crate::record::event::timed::is_timed;
 use crate::record::event::{Event, Text, Timestamp};
 use crate::record::series::SeriesWrite;
-use crate::record::sink::{SinkError, SinkOp, Stored};
+use crate::record::sink::{OpId, SinkOp};
 
 /// The place of a key in the list of pending writes.
 pub(super) type KeyIndex = u32;
 
-/// Operations that the sink gets together, and its answers.
+/// Operations and their numbers. They pass from one list to another as a whole where that is
+/// possible, because events are large.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct Ops {
+    pub(super) ids: Vec<OpId>,
     pub(super) ops: Vec<SinkOp>,
-    /// The same writes without their events, each with the place of its key.
-    pub(super) tickets: Vec<(KeyIndex, Ticket)>,
-    /// The answers, in the order of the operations. In the order of the bus there are fewer if one
-    /// failed: the sink was not given those behind it.
-    pub(super) answers: Vec<Result<Stored, SinkError>>,
-    /// Whether the sink panicked at the whole batch, so that any operation may have been done
-    /// before the one attempt that was answered.
-    pub(super) is_unsure: bool,
-    pub(super) panics: u64,
+}
+
+impl Ops {
+    pub(super) fn push(&mut self, id: OpId, op: SinkOp) {
+        self.ids.push(id);
+        self.ops.push(op);
+    }
 }
 
 /// An event that is to be in the store, with the known facts about the attempts.
@@ -62,8 +64,19 @@ pub(super) struct Ticket {
     pub(super) is_last: bool,
     /// Whether the write was last given to the sink to see if the store is there again.
     pub(super) is_probe: bool,
+    /// When the sink was first not allowed to do it since it last failed in another way.
+    pub(super) refused_at: Option<Duration>,
     /// The time of day when the first attempt failed. `None` if none has failed.
     pub(super) failing_since: Option<Timestamp>,
+}
+
+impl Ticket {
+    /// Notes that an attempt to create the event with this count may have been done.
+    pub(super) fn doubt(&mut self, times: i32) {
+        if self.creates {
+            self.unsure.get_or_insert(times);
+        }
+    }
 }
 
 impl Write {
@@ -138,15 +151,13 @@ impl Write {
         (ticket, SinkOp::Create(event))
     }
 
-    pub(super) fn back(ticket: Ticket, mut op: SinkOp) -> Self {
-        Self { event: op.take(), ticket }
+    pub(super) fn back(ticket: Ticket, op: SinkOp) -> Self {
+        Self { event: op.into_event(), ticket }
     }
 
     /// Notes that the attempt to create the event may have been done.
     pub(super) fn doubt(&mut self) {
-        if self.ticket.creates {
-            self.ticket.unsure.get_or_insert(times(&self.event));
-        }
+        self.ticket.doubt(times(&self.event));
     }
 
     /// Returns whether the event that is stored under this name can only be this one, from an

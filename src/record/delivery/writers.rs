@@ -1,154 +1,214 @@
-//! The writers: the threads that call the sink. The recording's own thread never does.
+//! The writers: the threads that call the sink. The recording's own thread never does, except to
+//! ask for an event's group.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bus::BulkWaker;
-use crate::catch::{catch_panic, catch_panic_message};
-use crate::record::event::Timestamp;
-use crate::record::sink::{EventSink, SinkError, SinkOp, Stored, WriteOrder};
+use crate::catch::catch_panic;
+use crate::record::sink::{
+    EventSink, OpId, Replies, Reply, SinkBatch, SinkError, SinkMode, SinkOp, WriteOrder, in_call,
+};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
-use super::write::Batch;
+use super::write::{Ops, times};
 
 /// The largest number of operations that the sink gets at once.
 pub(super) const BATCH: usize = 256;
+
+/// The longest time that the operations should take that a writer gets together. If they take
+/// longer twice in a row, the next ones are half as many, otherwise they may be twice as many. A
+/// sink that works therefore answers several times a second.
+const LONG_CALL: Duration = Duration::from_millis(250);
 
 /// The size of the first batch. It is small, so that a slow sink answers soon.
 const FIRST_BATCH: usize = 16;
 
 /// The writers as the driver sees them. The last of their threads to end drops the sink.
 pub(super) struct Writers {
-    writers: Vec<WriterHandle>,
-    finished: Arc<Mutex<VecDeque<(usize, Batch)>>>,
-}
-
-struct WriterHandle {
-    /// The empty batch for the next call. `None` while the writer has it.
-    batch: Option<Batch>,
-    /// The size of the largest batch that the writer may get.
+    mode: SinkMode,
+    order: WriteOrder,
+    queue: Arc<Mutex<Queue>>,
+    replies: Arc<Replies>,
+    threads: Vec<(Unparker, thread::JoinHandle<()>)>,
+    /// The number of operations that a free writer may get.
     limit: usize,
-    /// The time when the writer got the batch that it has: by the clock that never goes back, and
-    /// of the day.
-    since: (Duration, Timestamp),
-    job: Arc<Mutex<Job>>,
-    unparker: Unparker,
-    thread: thread::JoinHandle<()>,
+    /// The last operations that were given out: when, and how many. `None` when they are done.
+    round: Option<(Duration, usize)>,
+    /// Whether the round before was slow.
+    was_slow: bool,
+    /// An empty list, for its allocated room.
+    answers: Vec<(OpId, Reply)>,
 }
 
+/// The operations that no writer has begun yet.
 #[derive(Default)]
-struct Job {
-    batch: Option<Batch>,
+struct Queue {
+    ids: VecDeque<OpId>,
+    ops: VecDeque<SinkOp>,
+    /// The number of operations that a writer takes at once.
+    share: usize,
+    /// The writers that have nothing to do.
+    idle: Vec<usize>,
+    /// Whether a writer has become idle since the driver looked.
+    has_news: bool,
     is_closed: bool,
+    /// Caught panics of the sink that took several operations along.
+    panics: u64,
 }
 
 impl Writers {
-    pub(super) fn new(
-        sink: impl EventSink,
+    pub(super) fn new<S: EventSink>(
+        sink: &Arc<S>,
         count: usize,
         name: &str,
         order: WriteOrder,
         waker: &BulkWaker,
     ) -> std::io::Result<Self> {
-        let sink = Arc::new(sink);
-        let finished = Arc::new(Mutex::new(VecDeque::with_capacity(count)));
+        let driver = waker.clone();
         // If a thread cannot start, the drop of this ends those that have started.
-        let mut this = Self { writers: Vec::with_capacity(count), finished };
+        let mut this = Self {
+            mode: sink.mode(),
+            order,
+            queue: Arc::default(),
+            replies: Replies::new(move || driver.wake()),
+            threads: Vec::with_capacity(count),
+            limit: FIRST_BATCH,
+            round: None,
+            was_slow: false,
+            answers: Vec::new(),
+        };
         for number in 0..count {
-            let (parker, job) = (Parker::new(), Arc::new(Mutex::new(Job::default())));
+            let parker = Parker::new();
             let writer = Writer {
                 sink: sink.clone(),
                 number,
                 order,
-                job: job.clone(),
-                finished: this.finished.clone(),
+                mode: this.mode,
+                queue: this.queue.clone(),
+                replies: this.replies.clone(),
                 waker: waker.clone(),
             };
             let unparker = parker.unparker();
             // The number comes first, because Linux cuts the name of a thread at 15 bytes.
             let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
-            this.writers.push(WriterHandle {
-                batch: Some(Batch::default()),
-                limit: FIRST_BATCH,
-                since: (Duration::ZERO, Timestamp::UNIX_EPOCH),
-                job,
-                unparker,
-                thread,
-            });
+            this.threads.push((unparker, thread));
         }
+        // A thread counts as free from here on, and not only when it runs for the first time.
+        this.queue.lock().idle = (0..count).collect();
         Ok(this)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.writers.len()
-    }
-
-    /// Returns a writer's next batch, which is empty, and how many operations it may have. Returns
-    /// `None` while the writer is at work.
-    pub(super) fn batch(&mut self, writer: usize) -> Option<(&mut Batch, usize)> {
-        let WriterHandle { batch, limit, .. } = &mut self.writers[writer];
-        Some((batch.as_mut()?, *limit))
-    }
-
-    /// Returns whether no writer is at work.
-    pub(super) fn is_idle(&self) -> bool {
-        self.writers.iter().all(|writer| writer.batch.is_some())
-    }
-
-    /// Gives a writer its batch.
-    pub(super) fn give(&mut self, writer: usize, since: (Duration, Timestamp)) {
-        let writer = &mut self.writers[writer];
-        writer.since = since;
-        writer.job.lock().batch = writer.batch.take();
-        writer.unparker.unpark();
-    }
-
-    /// Returns when the longest call of the sink that still runs began. Returns `None` if none
-    /// runs.
-    pub(super) fn longest_call(&self) -> Option<(Duration, Timestamp)> {
-        self.writers.iter().filter(|writer| writer.batch.is_none()).map(|writer| writer.since).min()
-    }
-
-    /// Returns when a writer got the batch that it answered last.
-    pub(super) fn since(&self, writer: usize) -> Duration {
-        self.writers[writer].since.0
-    }
-
-    /// Takes an answered batch. The caller gives it back.
-    pub(super) fn take_answered(&self) -> Option<(usize, Batch)> {
-        self.finished.lock().pop_front()
-    }
-
-    /// Takes back a batch that had `len` operations, for its allocated room, and adjusts the size
-    /// of the writer's next one.
-    pub(super) fn give_back(&mut self, writer: usize, batch: Batch, len: usize, is_slow: bool) {
-        let WriterHandle { batch: next, limit, .. } = &mut self.writers[writer];
-        *next = Some(Batch { is_unsure: false, panics: 0, ..batch });
-        if is_slow {
-            *limit = (len / 2).max(1);
-        } else if len >= *limit {
-            *limit = (*limit * 2).min(BATCH);
+    /// Returns how many operations may be under way at the same time. `has_groups` says whether
+    /// more than one group is known.
+    pub(super) fn places(&self, has_groups: bool) -> usize {
+        match self.mode {
+            SinkMode::InFlight(places) => places.max(1),
+            // An operation behind a slow one of another group would wait for it.
+            SinkMode::OneByOne if has_groups => self.threads.len(),
+            _ => self.threads.len().saturating_mul(self.limit),
         }
     }
 
-    /// Returns whether there are answers.
-    pub(super) fn has_answers(&self) -> bool {
-        !self.finished.lock().is_empty()
+    /// Returns how many operations the free writers may get, if this many are under way.
+    pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
+        let queue = self.queue.lock();
+        let writers = if queue.ops.is_empty() { queue.idle.len() } else { 0 };
+        match self.mode {
+            _ if writers == 0 => 0,
+            SinkMode::InFlight(_) => self.places(has_groups).saturating_sub(under_way),
+            SinkMode::OneByOne if has_groups => writers,
+            _ => writers.saturating_mul(self.limit),
+        }
+    }
+
+    /// Gives operations to the free writers.
+    pub(super) fn give(&mut self, ops: &mut Ops, now: Duration) {
+        let len = ops.ids.len();
+        self.round = Some((now, len));
+        let mut queue = self.queue.lock();
+        let wanted = match (self.order, self.mode) {
+            (WriteOrder::PerKey, SinkMode::OneByOne) => len,
+            (WriteOrder::PerKey, SinkMode::Batches) => len.div_ceil(self.limit),
+            _ => 1,
+        };
+        let first = queue.idle.len().saturating_sub(wanted);
+        queue.share = match self.mode {
+            SinkMode::OneByOne if self.order == WriteOrder::PerKey => 1,
+            _ => len.div_ceil(queue.idle.len() - first),
+        };
+        // The queue is empty, because a writer is free. The caller gets its room back.
+        ops.ids = Vec::from(std::mem::replace(&mut queue.ids, std::mem::take(&mut ops.ids).into()));
+        ops.ops = Vec::from(std::mem::replace(&mut queue.ops, std::mem::take(&mut ops.ops).into()));
+        for writer in queue.idle.drain(first..) {
+            self.threads[writer].0.unpark();
+        }
+    }
+
+    /// Takes the answers that have come. After that, the caller looks for free writers.
+    pub(super) fn take_answers(&mut self) -> Vec<(OpId, Reply)> {
+        self.queue.lock().has_news = false;
+        let mut answers = std::mem::take(&mut self.answers);
+        self.replies.take(&mut answers);
+        answers
+    }
+
+    /// Takes back an empty list, for its allocated room. Adjusts the number of operations that a
+    /// writer may get, if those that were given out last are done. `now` is `None` if the clock is
+    /// fake, because a call takes real time.
+    pub(super) fn settle(&mut self, answers: Vec<(OpId, Reply)>, now: Option<Duration>) {
+        self.answers = answers;
+        let is_done = || {
+            let queue = self.queue.lock();
+            queue.ops.is_empty() && !queue.idle.is_empty()
+        };
+        let Some((since, len)) = self.round.filter(|_| is_done()) else { return };
+        self.round = None;
+        // One slow answer says little about the sink.
+        let is_slow = now.is_some_and(|now| now >= since.saturating_add(LONG_CALL));
+        let was_slow = std::mem::replace(&mut self.was_slow, is_slow);
+        if self.was_slow {
+            if was_slow {
+                self.limit = (len / 2).max(1);
+            }
+        } else if len >= self.limit.div_ceil(2) {
+            // Of several groups, a few that have something to send may fill only half of the
+            // places.
+            self.limit = (self.limit * 2).min(BATCH);
+        }
+    }
+
+    /// Returns the number of panics that took several operations along since the last call.
+    pub(super) fn take_panics(&self) -> u64 {
+        std::mem::take(&mut self.queue.lock().panics)
+    }
+
+    /// Returns whether there are answers or a free writer that the driver has not seen.
+    pub(super) fn has_news(&self) -> bool {
+        self.replies.has_any() || self.queue.lock().has_news
     }
 }
 
 impl Drop for Writers {
     /// When this returns, the sink is dropped.
     fn drop(&mut self) {
-        for writer in &self.writers {
-            writer.job.lock().is_closed = true;
-            writer.unparker.unpark();
+        self.queue.lock().is_closed = true;
+        for (unparker, _) in &self.threads {
+            unparker.unpark();
         }
-        for writer in self.writers.drain(..) {
+        for (_, thread) in self.threads.drain(..) {
             // A writer catches the panics of its sink, so there is no error to handle.
-            let _ = writer.thread.join();
+            let _ = thread.join();
         }
     }
+}
+
+/// What a writer found in the queue beside its operations.
+struct Next {
+    /// Whether there will be no more operations.
+    is_closed: bool,
+    /// Whether the driver may have more to give from here on.
+    has_news: bool,
 }
 
 /// A writer, on its own thread.
@@ -156,8 +216,9 @@ struct Writer<S> {
     sink: Arc<S>,
     number: usize,
     order: WriteOrder,
-    job: Arc<Mutex<Job>>,
-    finished: Arc<Mutex<VecDeque<(usize, Batch)>>>,
+    mode: SinkMode,
+    queue: Arc<Mutex<Queue>>,
+    replies: Arc<Replies>,
     waker: BulkWaker,
 }
 
@@ -172,81 +233,102 @@ impl<S: EventSink> Writer<S> {
     }
 
     fn work(&self, parker: &Parker) {
+        let (mut ops, mut has_worked) = (Ops::default(), false);
         loop {
-            let (batch, is_closed) = {
-                let mut job = self.job.lock();
-                (job.batch.take(), job.is_closed)
-            };
-            match batch {
-                Some(mut batch) => {
-                    match self.order {
-                        WriteOrder::PerKey => batch.perform(&*self.sink),
-                        WriteOrder::Bus => batch.perform_in_order(&*self.sink),
-                    }
-                    self.finished.lock().push_back((self.number, batch));
-                    self.waker.wake();
-                }
-                None if is_closed => break,
-                None => park_until(parker, None),
+            let Next { is_closed, has_news } = self.next(&mut ops);
+            let is_empty = ops.ids.is_empty();
+            if is_empty && is_closed {
+                break;
+            }
+            // The driver looks for answers and free writers.
+            if has_news || is_empty && std::mem::take(&mut has_worked) {
+                self.replies.wake();
+            }
+            if is_empty {
+                park_until(parker, None);
+                continue;
+            }
+            has_worked = true;
+            match (self.order, self.mode) {
+                (WriteOrder::Bus, _) => self.perform_in_order(&mut ops),
+                (WriteOrder::PerKey, SinkMode::OneByOne) => self.perform_one_by_one(&mut ops),
+                (WriteOrder::PerKey, _) => self.submit(&mut ops),
             }
         }
     }
-}
 
-impl Batch {
-    /// Has the sink perform all operations together. If the sink panics, nobody knows how far it
-    /// came, so it performs each operation again on its own.
-    fn perform<S: EventSink>(&mut self, sink: &S) {
-        let asked = self.ops.len();
-        match catch_panic_message(|| sink.apply(&mut self.ops)) {
-            Ok(mut answers) => {
-                let given = answers.len();
-                for extra in answers.drain(given.min(asked)..) {
-                    catch_panic(|| drop(extra));
-                }
-                let missing = || {
-                    let text = format!("the sink gave {given} answers to {asked} operations");
-                    Err(SinkError::rejected(text))
-                };
-                answers.resize_with(asked, missing);
-                self.answers = answers;
-            }
-            Err(text) if asked == 1 => self.answers.push(Err(SinkError::panicked(&text))),
-            Err(_) => {
-                self.panics += 1;
-                self.is_unsure = true;
-                self.answers.extend(self.ops.iter().map(|op| perform_one(sink, op)));
-            }
+    /// Takes the next operations. If there are none, this writer is idle from here on.
+    fn next(&self, ops: &mut Ops) -> Next {
+        let mut queue = self.queue.lock();
+        let at = queue.idle.iter().position(|idle| *idle == self.number);
+        let most = queue.share.min(queue.ops.len());
+        if most == queue.ops.len() {
+            ops.ids = Vec::from(std::mem::replace(&mut queue.ids, std::mem::take(&mut ops.ids).into()));
+            ops.ops = Vec::from(std::mem::replace(&mut queue.ops, std::mem::take(&mut ops.ops).into()));
+        } else {
+            ops.ids.extend(queue.ids.drain(..most));
+            ops.ops.extend(queue.ops.drain(..most));
         }
-        self.check();
+        match at {
+            None if most == 0 => queue.idle.push(self.number),
+            Some(at) if most > 0 => drop(queue.idle.swap_remove(at)),
+            _ => {}
+        }
+        // A writer is free while none of the operations waits: this one, which has just become
+        // idle, or another one, since this one took the last.
+        let is_new = if most == 0 { at.is_none() } else { queue.ops.is_empty() };
+        let has_news = is_new && !queue.idle.is_empty();
+        queue.has_news |= has_news;
+        Next { is_closed: queue.is_closed, has_news }
     }
 
-    /// Has the sink perform one operation after the other, until one fails.
-    fn perform_in_order<S: EventSink>(&mut self, sink: &S) {
-        for op in &self.ops {
-            let answer = perform_one(sink, op);
-            let has_failed = answer.is_err();
-            self.answers.push(answer);
-            if has_failed {
+    fn perform_one_by_one(&self, ops: &mut Ops) {
+        // The driver is woken when a writer has nothing left to do. Before, it could give no work.
+        for (id, op) in ops.ids.drain(..).zip(ops.ops.drain(..)) {
+            let reply = self.perform(op);
+            self.replies.push_quietly([(id, reply)]);
+        }
+    }
+
+    fn perform(&self, op: SinkOp) -> Reply {
+        match op.perform(&*self.sink) {
+            Ok(stored) => Reply::Stored(stored),
+            Err(failed) => Reply::Failed(failed),
+        }
+    }
+
+    /// Submits operations together. If the sink panics, nobody knows how far it came, so each of
+    /// those that it has not answered comes again on its own.
+    fn submit(&self, ops: &mut Ops) {
+        let is_alone = ops.ids.len() == 1;
+        let (ids, ops) = (std::mem::take(&mut ops.ids), std::mem::take(&mut ops.ops));
+        let batch = SinkBatch::new(ids, ops, self.replies.clone());
+        let Err((text, left)) = in_call(&self.replies, || self.sink.submit(batch)) else { return };
+        if is_alone {
+            let failed = |op: SinkOp| Reply::Failed(op.failed(SinkError::panicked(&text)));
+            return self.replies.push_quietly(left.into_iter().map(|(id, op)| (id, failed(op))));
+        }
+        self.queue.lock().panics += 1;
+        for (id, op) in left {
+            self.replies.push_quietly([(id, Reply::Unsure(times(op.event())))]);
+            self.submit(&mut Ops { ids: vec![id], ops: vec![op] });
+        }
+    }
+
+    /// Has the sink perform one operation after the other, until one fails or has no answer yet.
+    fn perform_in_order(&self, ops: &mut Ops) {
+        let mut left = ops.ids.drain(..).zip(ops.ops.drain(..));
+        for (id, op) in left.by_ref() {
+            if self.mode == SinkMode::OneByOne {
+                let reply = self.perform(op);
+                self.replies.push_quietly([(id, reply)]);
+            } else {
+                self.submit(&mut Ops { ids: vec![id], ops: vec![op] });
+            }
+            if !self.replies.has_stored(id) {
                 break;
             }
         }
-        self.check();
+        self.replies.push_quietly(left.map(|(id, op)| (id, Reply::Unsent(Box::new(op)))));
     }
-
-    /// Rejects the operations that failed although the sink took their events, and counts panics.
-    fn check(&mut self) {
-        for (op, answer) in self.ops.iter().zip(&mut self.answers) {
-            if answer.is_err() {
-                let failed = std::mem::replace(answer, Ok(Stored::default()));
-                *answer = op.checked(failed);
-            }
-            self.panics += u64::from(answer.as_ref().is_err_and(SinkError::is_panic));
-        }
-    }
-}
-
-fn perform_one<S: EventSink>(sink: &S, op: &SinkOp) -> Result<Stored, SinkError> {
-    let answer = catch_panic_message(|| op.apply_to(sink));
-    answer.unwrap_or_else(|text| Err(SinkError::panicked(&text))).map(Stored::from)
 }

@@ -131,7 +131,7 @@ pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::whole_seconds))
 }
 
-pub(super) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
+fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     set(timed::whole_micros(at))
 }
 

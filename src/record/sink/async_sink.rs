@@ -3,18 +3,19 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::catch::catch_panic_in;
-use crate::record::event::{Event, Stored};
+use crate::record::event::Event;
 use crate::sync::Arc;
 
-use super::contract::{NO_UPDATE, REFRESH_EVERY, SinkOp};
+use super::contract::{NO_UPDATE, REFRESH_EVERY};
 use super::error::SinkError;
 use super::needed_thread::NeededThread;
+use super::op::SinkOp;
 use super::order::WriteOrder;
 
 /// A store for events whose methods return futures: the contract of
-/// [`EventSink`](crate::EventSink), for a client that is asynchronous. A
-/// [`Blocking`](crate::sink::Blocking) makes a sink of it.
+/// [`EventSink`](crate::EventSink), for a client that is asynchronous. An
+/// [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it, which has several operations under way
+/// at the same time.
 ///
 /// An implementation writes the methods as `async fn`. Their futures must be `Send`.
 ///
@@ -23,7 +24,7 @@ use super::order::WriteOrder;
 /// # Examples
 ///
 /// ```
-/// use eventcast::sink::{AsyncEventSink, Blocking};
+/// use eventcast::sink::{AsyncEventSink, AsyncSink};
 /// use eventcast::{Event, EventSink, SinkError};
 ///
 /// struct Client;
@@ -39,7 +40,7 @@ use super::order::WriteOrder;
 ///     }
 /// }
 ///
-/// let sink = Blocking::new(Client, |future| smol::block_on(future));
+/// let sink = AsyncSink::new(Client, |operation| smol::spawn(operation).detach());
 /// let event = Event::default();
 /// assert_eq!(sink.create(&event)?, event);
 /// assert_eq!(sink.patch(&event).unwrap_err().to_string(), "not found: expired");
@@ -155,7 +156,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::sink::{AsyncEventSink, Blocking, WriteOrder};
+    /// use eventcast::sink::{AsyncEventSink, AsyncSink, WriteOrder};
     /// use eventcast::{Event, EventSink, SinkError};
     ///
     /// struct Journal;
@@ -174,7 +175,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///     }
     /// }
     ///
-    /// let sink = Blocking::new(Journal, |future| smol::block_on(future));
+    /// let sink = AsyncSink::new(Journal, |operation| smol::spawn(operation).detach());
     /// assert_eq!(sink.write_order(), WriteOrder::Bus);
     /// ```
     fn write_order(&self) -> WriteOrder {
@@ -200,53 +201,11 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         Some(REFRESH_EVERY)
     }
 
-    /// Performs several operations in order, and returns one answer for each, as
-    /// [`EventSink::apply`](crate::EventSink::apply) does. The default implementation performs them
-    /// one by one, and continues after one that fails or panics.
-    ///
-    /// No two operations of a batch are about the same event, so a store may also have several of
-    /// them in flight.
-    ///
-    /// # Examples
-    ///
-    /// A store that sends all requests of a batch at once:
-    ///
-    /// ```
-    /// use eventcast::sink::{AsyncEventSink, Blocking, SinkOp, Stored};
-    /// use eventcast::{Event, EventSink, SinkError};
-    /// use futures::future::join_all;
-    ///
-    /// struct Client;
-    ///
-    /// impl AsyncEventSink for Client {
-    ///     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
-    ///         Ok(event.clone())
-    ///     }
-    ///
-    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-    ///         Ok(event.clone())
-    ///     }
-    ///
-    ///     async fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-    ///         let one = async |op: &SinkOp| op.apply_to_async(self).await.map(Stored::from);
-    ///         join_all(batch.iter().map(one)).await
-    ///     }
-    /// }
-    ///
-    /// let sink = Blocking::new(Client, |future| futures::executor::block_on(future));
-    /// let mut ops = [SinkOp::Create(Event::default()), SinkOp::Patch(Event::default())];
-    /// assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
-    /// ```
-    fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
-        async move {
-            let mut answers = Vec::with_capacity(batch.len());
-            for op in &*batch {
-                let answer = catch_panic_in(op.apply_to_async(self)).await;
-                let answer = answer.unwrap_or_else(|text| Err(SinkError::panicked(&text)));
-                answers.push(answer.map(Stored::from));
-            }
-            answers
-        }
+    /// Returns the name of the group to which an event belongs, as
+    /// [`EventSink::group`](crate::EventSink::group) does. Default: one group, whose name is empty.
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        let _ = event;
+        ""
     }
 }
 
@@ -255,7 +214,7 @@ impl SinkOp {
     ///
     /// # Errors
     ///
-    /// Returns the store's error. If the event has been taken, the operation is rejected.
+    /// Returns the store's error.
     ///
     /// # Examples
     ///
@@ -284,7 +243,6 @@ impl SinkOp {
             Self::Create(event) => sink.create(event).await,
             Self::Update(event) => sink.update(event).await,
             Self::Patch(event) => sink.patch(event).await,
-            Self::Taken => Err(SinkError::taken()),
         }
     }
 }
@@ -318,7 +276,7 @@ impl<S: AsyncEventSink> AsyncEventSink for Arc<S> {
         (**self).refresh_every()
     }
 
-    fn apply(&self, batch: &mut [SinkOp]) -> impl Future<Output = Vec<Result<Stored, SinkError>>> + Send {
-        (**self).apply(batch)
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        (**self).group(event)
     }
 }

@@ -1,14 +1,16 @@
 //! The contract between a recording and a store.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::catch::catch_panic_message;
 use crate::record::event::{Event, Stored};
-use crate::sync::Arc;
+use crate::sync::{Arc, Parker, park_until};
 
-use super::error::{SinkError, SinkErrorKind};
+use super::batch::{OpId, Replies, Reply, SinkBatch, in_call};
+use super::error::SinkError;
+use super::mode::SinkMode;
 use super::needed_thread::NeededThread;
+use super::op::{SinkOp, SinkOpError};
 use super::order::WriteOrder;
 
 /// The cause with which a sink without an `update` rejects one.
@@ -21,22 +23,25 @@ pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 ///
 /// The workers of a recording call the sink: one thread, unless
 /// [`workers`](crate::record::RecordingBuilder::workers) asks for more. Threads that record,
-/// distribute or correlate events never call the sink. The sink may therefore take as long as it
-/// needs, and other recordings do not notice. The recording itself counts repeats meanwhile, and
-/// reports a call that takes longer than one second as an [`Outage`](crate::record::Outage). If the
-/// sink panics, the recording gives the event up as if the sink had rejected it.
+/// distribute or correlate events never call the sink, except for [`group`](Self::group). The sink
+/// may therefore take as long as it needs, and other recordings do not notice. If the sink panics,
+/// the recording gives the event up as if the sink had rejected it.
 ///
 /// The sink gets states, not occurrences: events that come while an earlier write of the same key
-/// is pending share that write. A sink that needs every change returns [`WriteOrder::Bus`] from
-/// [`write_order`](Self::write_order).
+/// is pending share that write. At most one operation of a stored event is under way. A sink that
+/// needs every change returns [`WriteOrder::Bus`] from [`write_order`](Self::write_order).
+///
+/// By default each worker calls `create` or `patch` for one operation at a time. A store that can
+/// perform several together returns another [`mode`](Self::mode), and implements
+/// [`submit`](Self::submit). A store with many tenants, any of which may be slow or fail on its
+/// own, returns the tenant of an event from [`group`](Self::group).
 ///
 /// An `Arc` of a sink is a sink, and so is a `Box<dyn EventSink>`. In an `Arc` one store can serve
 /// several recordings and be read meanwhile.
 ///
-/// The trait is synchronous. A store with an asynchronous client implements
-/// [`AsyncEventSink`](crate::sink::AsyncEventSink) instead, and a
-/// [`Blocking`](crate::sink::Blocking) makes a sink of it. `examples/custom_sink.rs` in the
-/// repository shows this.
+/// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
+/// instead, and an [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it.
+/// `examples/custom_sink.rs` in the repository shows this.
 ///
 /// # Examples
 ///
@@ -221,66 +226,76 @@ pub trait EventSink: Send + Sync + 'static {
         Some(REFRESH_EVERY)
     }
 
-    /// Performs several operations in order, and returns one answer for each: what the store has
-    /// now, or why the operation failed. A store overrides this method if one transaction for all
-    /// operations is cheaper. The default implementation performs them one by one, and continues
-    /// after one that fails or panics.
+    /// Returns the way in which the sink accepts its operations. A recording calls this method
+    /// once, when it starts. Default [`SinkMode::OneByOne`].
+    fn mode(&self) -> SinkMode {
+        SinkMode::OneByOne
+    }
+
+    /// Returns the name of the group to which an event belongs: the tenant, the namespace, or
+    /// whatever else the store may serve well or badly on its own. Default: one group, whose name
+    /// is empty.
     ///
-    /// The sink may [take](SinkOp::take) the event of an operation, instead of cloning it, if the
-    /// answer to that operation is `Ok`. The caller needs the event of every other operation to try
-    /// again. A recording rejects an event that the sink took although the operation failed.
+    /// A group that is slow or unavailable has a bounded share of the operations under way and of
+    /// the queue, so events of other groups do not wait for it.
+    /// [`group_queue_len`](crate::record::RecordingBuilder::group_queue_len) sets the share of the
+    /// queue. `docs/book/stores.md` in the repository describes all shares. With
+    /// [`WriteOrder::Bus`] there are no groups.
     ///
-    /// A recording calls this method with 1 to 256 operations, no two of them about the same event.
-    /// With [`WriteOrder::Bus`] it calls the method of each operation instead. An operation without
-    /// an answer counts as rejected. If this method panics at several operations, the recording
-    /// calls the method of each of them, and rejects those whose events the sink has taken. A sink
-    /// should therefore answer [`SinkError::already_exists`] for what it has already done.
+    /// The recording's own thread calls this method, once for each stored event that has something
+    /// to write. The method must return immediately, and always the same name for events of the
+    /// same object. If it panics, the event belongs to the group whose name is empty.
     ///
     /// # Examples
     ///
-    /// A list that keeps the events as they come, without a copy:
-    ///
     /// ```
-    /// use eventcast::sink::{SinkOp, Stored};
     /// use eventcast::{Event, EventSink, SinkError};
-    /// use std::sync::Mutex;
     ///
-    /// #[derive(Default)]
-    /// struct List(Mutex<Vec<Event>>);
+    /// struct PerTenant;
     ///
-    /// impl EventSink for List {
+    /// impl EventSink for PerTenant {
     ///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-    ///         self.0.lock().unwrap().push(event.clone());
-    ///         Ok(event.clone())
+    ///         Ok(event.clone()) // the request
     ///     }
     ///
     ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
     ///         self.create(event)
     ///     }
     ///
-    ///     fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-    ///         let mut list = self.0.lock().unwrap();
-    ///         let keep = |op: &mut SinkOp| {
-    ///             let stored = Stored::from(op.event());
-    ///             list.push(op.take());
-    ///             Ok(stored)
-    ///         };
-    ///         batch.iter_mut().map(keep).collect()
+    ///     fn group<'e>(&self, event: &'e Event) -> &'e str {
+    ///         &event.involved_object.namespace
     ///     }
     /// }
     ///
     /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// let list = List::default();
-    /// let answers = list.apply(&mut [SinkOp::Create(event.clone()), SinkOp::Patch(event.clone())]);
-    /// assert_eq!(answers[0].as_ref().unwrap().name, "web-0.1");
-    /// assert_eq!(*list.0.lock().unwrap(), [event.clone(), event]);
+    /// event.involved_object.namespace = "shop".into();
+    /// assert_eq!(PerTenant.group(&event), "shop");
     /// ```
+    #[doc(alias("tenant", "namespace", "shard", "bulkhead"))]
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        let _ = event;
+        ""
+    }
+
+    /// Performs operations, and answers each of them through the [batch](SinkBatch). The
+    /// [mode](Self::mode) determines how many operations a batch has, and whether the method may
+    /// return before they are answered. The default implementation performs them one by one by
+    /// `create`, `update` and `patch`, continues after one that fails or panics, and then answers
+    /// all of them.
     ///
-    /// The default implementation:
+    /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
+    /// [`WriteOrder::Bus`] each batch has one operation, and the next batch follows its answer.
+    /// If the method panics at several operations, the recording submits each of those that have no
+    /// answer on its own. A sink should therefore answer [`SinkError::already_exists`] for what it
+    /// has already done.
+    ///
+    /// # Examples
+    ///
+    /// See [`SinkBatch`] for a store with transactions, and [`SinkCall`](crate::sink::SinkCall) for
+    /// one whose operations are under way at the same time. The default implementation:
     ///
     /// ```
-    /// use eventcast::sink::SinkOp;
+    /// use eventcast::sink::{SinkBatch, SinkOp};
     /// use eventcast::{Event, EventSink, SinkError};
     ///
     /// struct Picky;
@@ -297,107 +312,23 @@ pub trait EventSink: Send + Sync + 'static {
     /// }
     ///
     /// // The first one panics.
-    /// let mut batch = [SinkOp::Create(Event::default()), SinkOp::Patch(Event::default())];
-    /// let answers = Picky.apply(&mut batch);
+    /// let ops = vec![SinkOp::Create(Event::default()), SinkOp::Patch(Event::default())];
+    /// let answers = SinkBatch::perform(ops, &Picky);
     /// assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "rejected: the sink panicked: no reason");
     /// assert!(answers[1].is_ok());
     /// ```
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        let perform = |op: &mut SinkOp| {
-            let answer = catch_panic_message(|| op.apply_to(self));
-            answer.unwrap_or_else(|text| Err(SinkError::panicked(&text))).map(Stored::from)
-        };
-        batch.iter_mut().map(perform).collect()
+    #[doc(alias("apply", "bulk"))]
+    fn submit(&self, batch: SinkBatch) {
+        batch.answer_each(|op| op.perform(self));
     }
 }
-
-/// An operation on a store.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::Event;
-/// use eventcast::sink::SinkOp;
-///
-/// fn is_repeat(op: &SinkOp) -> bool {
-///     !matches!(op, SinkOp::Create(_))
-/// }
-/// assert!(is_repeat(&SinkOp::Update(Event::default())));
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum SinkOp {
-    /// A call of [`EventSink::create`].
-    Create(Event),
-    /// A call of [`EventSink::update`].
-    Update(Event),
-    /// A call of [`EventSink::patch`], with the event as it should be after the patch.
-    Patch(Event),
-    /// An operation whose event a sink has [taken](SinkOp::take).
-    Taken,
-}
-
-/// The event of an operation whose event has been taken.
-static NOTHING: LazyLock<Event> = LazyLock::new(Event::default);
 
 impl SinkOp {
-    /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
-    /// If the event has been taken, returns an empty event.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Event;
-    /// use eventcast::sink::SinkOp;
-    ///
-    /// let mut event = Event::default();
-    /// event.count = 2;
-    /// assert_eq!(SinkOp::Patch(event.clone()).event(), &event);
-    /// assert_eq!(SinkOp::Taken.event(), &Event::default());
-    /// ```
-    pub fn event(&self) -> &Event {
-        match self {
-            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
-            Self::Taken => &NOTHING,
-        }
-    }
-
-    /// Takes the event out of the operation, and leaves [`Taken`](Self::Taken) behind. If the event
-    /// has been taken before, returns an empty event.
-    ///
-    /// In [`EventSink::apply`], take only the events of operations whose answer is `Ok`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Event;
-    /// use eventcast::sink::SinkOp;
-    ///
-    /// let mut op = SinkOp::Create(Event::default());
-    /// assert_eq!(op.take(), Event::default());
-    /// assert!(matches!(op, SinkOp::Taken));
-    /// ```
-    pub fn take(&mut self) -> Event {
-        match std::mem::replace(self, Self::Taken) {
-            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
-            Self::Taken => Event::default(),
-        }
-    }
-
-    /// Returns the sink's answer to this operation. If the operation failed although the sink took
-    /// the event, nobody can try again, so the answer is a rejection.
-    pub(crate) fn checked<T>(&self, answer: Result<T, SinkError>) -> Result<T, SinkError> {
-        match (self, answer) {
-            (Self::Taken, Err(error)) if error.kind() != SinkErrorKind::Rejected => Err(error.of_taken()),
-            (_, answer) => answer,
-        }
-    }
-
     /// Performs the operation on `sink`, and returns the answer.
     ///
     /// # Errors
     ///
-    /// Returns the sink's error. If the event has been taken, the operation is rejected.
+    /// Returns the sink's error.
     ///
     /// # Examples
     ///
@@ -419,8 +350,76 @@ impl SinkOp {
             Self::Create(event) => sink.create(event),
             Self::Update(event) => sink.update(event),
             Self::Patch(event) => sink.patch(event),
-            Self::Taken => Err(SinkError::taken()),
         }
+    }
+
+    /// Performs the operation on `sink`, and gives it back if it fails. A panic of the sink is a
+    /// rejection.
+    pub(crate) fn perform<S: EventSink + ?Sized>(self, sink: &S) -> Result<Stored, SinkOpError> {
+        match catch_panic_message(|| self.apply_to(sink)) {
+            Ok(Ok(stored)) => Ok(Stored::from(stored)),
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(text) => Err(self.failed(SinkError::panicked(&text))),
+        }
+    }
+}
+
+impl SinkBatch {
+    /// Submits operations to a sink, waits until all are answered, and returns the answers in the
+    /// order of the operations. This is for a program that uses a sink without a recording, such as
+    /// a test of the sink.
+    ///
+    /// # Errors
+    ///
+    /// Each answer is the store's: what it has stored, or the operation and the reason for its
+    /// failure. If a sink that gets several operations panics, those that it has not answered are
+    /// rejected.
+    ///
+    /// # Blocking
+    ///
+    /// Until the sink has answered each operation, or dropped it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{SinkBatch, SinkOp};
+    /// use eventcast::{Event, MemorySink};
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let sink = MemorySink::new();
+    /// let answers = SinkBatch::perform(vec![SinkOp::Create(event.clone()), SinkOp::Patch(event)], &sink);
+    /// assert_eq!(answers[0].as_ref().unwrap().name, "web-0.1");
+    /// assert!(answers[1].is_ok());
+    /// ```
+    pub fn perform<S: EventSink + ?Sized>(ops: Vec<SinkOp>, sink: &S) -> Vec<Result<Stored, SinkOpError>> {
+        let parker = Parker::new();
+        let unparker = parker.unparker();
+        let replies = Replies::new(move || unparker.unpark());
+        let count = ops.len();
+        let batch = Self::new((0..count as OpId).collect(), ops, replies.clone());
+        let panicked = in_call(&replies, || sink.submit(batch)).err();
+        if let Some((text, left)) = panicked {
+            let failed = |op: SinkOp| Reply::Failed(op.failed(SinkError::panicked(&text)));
+            replies.push(left.into_iter().map(|(id, op)| (id, failed(op))));
+        }
+        let (mut answers, mut some) = (Vec::with_capacity(count), Vec::new());
+        while answers.len() < count {
+            replies.take(&mut some);
+            if some.is_empty() {
+                park_until(&parker, None);
+            }
+            answers.append(&mut some);
+        }
+        answers.sort_by_key(|(id, _)| *id);
+        let answer = |(_, reply)| match reply {
+            Reply::Stored(stored) => Ok(stored),
+            Reply::Failed(failed) => Err(failed),
+            Reply::Lost(error) => Err(SinkOp::Create(Event::default()).failed(error)),
+            // Only a recording has these.
+            Reply::Unsure(_) | Reply::Unsent(_) => Ok(Stored::default()),
+        };
+        answers.into_iter().map(answer).collect()
     }
 }
 
@@ -455,8 +454,16 @@ macro_rules! forward {
                 (**self).refresh_every()
             }
 
-            fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-                (**self).apply(batch)
+            fn mode(&self) -> SinkMode {
+                (**self).mode()
+            }
+
+            fn group<'e>(&self, event: &'e Event) -> &'e str {
+                (**self).group(event)
+            }
+
+            fn submit(&self, batch: SinkBatch) {
+                (**self).submit(batch);
             }
         }
     )*};

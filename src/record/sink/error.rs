@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::catch::{catch_panic, catch_panic_message};
 use crate::escape::{escape, escape_to};
 use crate::record::event::Event;
 
@@ -50,13 +49,13 @@ pub struct SinkError {
 ///     match status {
 ///         404 => SinkError::not_found("404"),
 ///         409 => SinkError::already_exists("409"),
-///         503 | 504 => SinkError::unavailable(status.to_string()),
+///         503 | 504 => SinkError::group_unavailable(status.to_string()),
 ///         429 | 500.. => SinkError::retry(status.to_string()),
 ///         _ => SinkError::rejected(status.to_string()),
 ///     }
 /// }
 /// assert_eq!(of_status(500).kind(), SinkErrorKind::Retry);
-/// assert_eq!(of_status(503).kind(), SinkErrorKind::Unavailable);
+/// assert_eq!(of_status(503).kind(), SinkErrorKind::GroupUnavailable);
 /// assert_eq!(of_status(413).kind(), SinkErrorKind::Rejected);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +66,13 @@ pub enum SinkErrorKind {
     /// A store that is itself unavailable. No other operation would fare better now.
     #[doc(alias = "unreachable")]
     Unavailable,
+    /// A store that does not serve the event's [group](crate::EventSink::group), or does not
+    /// answer. Operations of other groups may succeed.
+    GroupUnavailable,
+    /// A store that does not allow the sink to write events of this
+    /// [group](crate::EventSink::group) now.
+    #[doc(alias("unauthorized", "permission denied"))]
+    Forbidden,
     /// A permanent failure: the operation will never succeed.
     Rejected,
     /// A missing event: the store has no event of this name.
@@ -111,13 +117,13 @@ impl SinkError {
         Self::new(SinkErrorKind::Retry, Some(wait), source.into())
     }
 
-    /// Creates the error of a store that is itself unavailable: no connection, no answer in time, a
-    /// locked file, a full disk. No other event would fare better now.
+    /// Creates the error of a store that is itself unavailable: no connection, a locked file, a
+    /// full disk. No other event would fare better now.
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
     /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
     /// about one event, one tenant or one namespace, because the error would hold up all the
-    /// others.
+    /// others. Return [`group_unavailable`](Self::group_unavailable) or [`retry`](Self::retry).
     ///
     /// # Examples
     ///
@@ -136,6 +142,59 @@ impl SinkError {
     #[doc(alias = "unreachable")]
     pub fn unavailable(source: impl Into<BoxError>) -> Self {
         Self::new(SinkErrorKind::Unavailable, None, source.into())
+    }
+
+    /// Creates the error of an operation that had no answer in time, or whose answer says that the
+    /// store is unavailable although it may be unavailable for the event's
+    /// [group](crate::EventSink::group) alone.
+    ///
+    /// If nothing of that group was answered since the operation began, the recording closes the
+    /// group: it tries one event of the group at a time until one is answered, and writes those of
+    /// other groups meanwhile. If two groups are closed and nothing else is answered, or if there
+    /// is only one group, the store counts as unavailable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::SinkError;
+    ///
+    /// let error = SinkError::group_unavailable("no answer within 30s");
+    /// assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable);
+    /// assert_eq!(error.to_string(), "group unavailable: no answer within 30s");
+    /// ```
+    #[doc(alias("timeout", "deadline exceeded"))]
+    pub fn group_unavailable(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::GroupUnavailable, None, source.into())
+    }
+
+    /// Creates the error of an operation that the store does not allow the sink to perform: the
+    /// sink has no permission for the event's [group](crate::EventSink::group), or its credentials
+    /// are not valid. Another sink, or the same one later, may be allowed to.
+    ///
+    /// A store that has just started may refuse operations that it allows shortly afterwards. The
+    /// recording therefore closes the group, as after
+    /// [`group_unavailable`](Self::group_unavailable), and tries one event of the group after each
+    /// pause, for 30 seconds from the first refusal. After that, each refusal costs the refused
+    /// event and all events of the group that are waiting, which count as rejected. A refusal does
+    /// not end an outage of the store. With one attempt ([`RetryPolicy`](crate::RetryPolicy)) the
+    /// first refusal is final.
+    ///
+    /// Do not return this error if the store refuses the event itself: return
+    /// [`rejected`](Self::rejected).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkErrorKind;
+    /// use eventcast::SinkError;
+    ///
+    /// let error = SinkError::forbidden("403: the role has no permission");
+    /// assert_eq!(error.kind(), SinkErrorKind::Forbidden);
+    /// assert_eq!(error.to_string(), "forbidden: 403: the role has no permission");
+    /// ```
+    pub fn forbidden(source: impl Into<BoxError>) -> Self {
+        Self::new(SinkErrorKind::Forbidden, None, source.into())
     }
 
     /// Creates the error of an operation that will never succeed: the event is invalid, too large
@@ -210,8 +269,11 @@ impl SinkError {
         Self::new(SinkErrorKind::AlreadyExists, None, source.into())
     }
 
-    /// Sets how long the store asks to be left alone. A recording respects it for errors of the
-    /// kinds [`Retry`](SinkErrorKind::Retry) and [`Unavailable`](SinkErrorKind::Unavailable).
+    /// Sets the back-off that the store requested (`Retry-After`). A recording respects it for
+    /// errors of the kinds [`Retry`](SinkErrorKind::Retry),
+    /// [`Unavailable`](SinkErrorKind::Unavailable),
+    /// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable) and
+    /// [`Forbidden`](SinkErrorKind::Forbidden).
     ///
     /// # Examples
     ///
@@ -254,19 +316,6 @@ impl SinkError {
     /// sink would panic at the event again.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
-    }
-
-    /// The error of an operation whose event a sink took before.
-    pub(crate) fn taken() -> Self {
-        Self::rejected("the operation's event has been taken")
-    }
-
-    /// The error of an operation whose event the sink took although the operation failed.
-    pub(crate) fn of_taken(self) -> Self {
-        // The sink's own code may format the cause, and may panic.
-        let text = catch_panic_message(|| self.to_string()).unwrap_or_default();
-        catch_panic(|| drop(self));
-        Self::rejected(format!("the sink took the event and then answered: {text}"))
     }
 
     pub(crate) fn is_panic(&self) -> bool {
@@ -333,7 +382,8 @@ impl SinkError {
 /// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`retry`](SinkError::retry): the next answer may differ |
 /// | `Other`, as `io::Error::other` makes it | [`retry`](SinkError::retry): nobody knows what it is about |
 /// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
-/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, `TimedOut`, `WouldBlock`, or a failing disk | [`unavailable`](SinkError::unavailable): no other event would fare better |
+/// | `TimedOut`, `WouldBlock` | [`group_unavailable`](SinkError::group_unavailable): there is no answer |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`unavailable`](SinkError::unavailable): no other event would fare better |
 ///
 /// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
 ///   rejected event is lost at once.
@@ -373,6 +423,7 @@ impl From<io::Error> for SinkError {
             | Kind::NotADirectory
             | Kind::InvalidData
             | Kind::Other => Self::retry(error),
+            Kind::TimedOut | Kind::WouldBlock => Self::group_unavailable(error),
             Kind::InvalidInput | Kind::Unsupported | Kind::ArgumentListTooLong => Self::rejected(error),
             _ => Self::unavailable(error),
         }
@@ -385,6 +436,8 @@ impl fmt::Display for SinkError {
         let kind = match self.kind {
             SinkErrorKind::Retry => "may be tried again",
             SinkErrorKind::Unavailable => "unavailable",
+            SinkErrorKind::GroupUnavailable => "group unavailable",
+            SinkErrorKind::Forbidden => "forbidden",
             SinkErrorKind::Rejected => "rejected",
             SinkErrorKind::NotFound => "not found",
             SinkErrorKind::AlreadyExists => "already exists",

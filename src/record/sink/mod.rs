@@ -1,19 +1,20 @@
 //! The stores of events: what a store must be able to do, and what its errors mean.
 //!
-//! A sink performs one operation at a time, and says how the operation went. The recording, not the
-//! sink, decides when to try again, what to do about an event that has expired, and what to
-//! remember.
+//! A sink performs operations, and says how each of them went. The recording, not the sink, decides
+//! when to try again, what to do about an event that has expired, and what to remember.
 
 mod api_rules;
+mod async_adapter;
 mod async_sink;
-mod blocking;
+mod batch;
 mod contract;
 mod error;
-mod filter;
 mod identity;
 mod json_lines;
 mod memory;
+mod mode;
 mod needed_thread;
+mod op;
 mod order;
 mod pages;
 mod query;
@@ -21,17 +22,19 @@ mod query;
 mod sqlite;
 mod strict_rules;
 mod table;
-mod tee;
 
 pub use crate::record::event::Stored;
+pub use async_adapter::AsyncSink;
 pub use async_sink::AsyncEventSink;
-pub use blocking::Blocking;
-pub use contract::{EventSink, SinkOp};
+pub(crate) use batch::{OpId, Replies, Reply, in_call};
+pub use batch::{SinkBatch, SinkCall};
+pub use contract::EventSink;
 pub use error::{SinkError, SinkErrorKind};
-pub use filter::Filter;
 pub use json_lines::{JsonLinesOptions, JsonLinesSink, JsonLinesStats};
 pub use memory::{MemoryEvents, MemorySink, MemorySinkOptions, MemorySinkStats};
+pub use mode::SinkMode;
 pub use needed_thread::NeededThread;
+pub use op::{SinkOp, SinkOpError};
 pub use order::WriteOrder;
 pub use query::EventQuery;
 #[cfg(feature = "sqlite-system")]
@@ -40,4 +43,3 @@ pub use sqlite::{
     SqliteSinkStats, SqliteSynchronous,
 };
 pub use table::EventTable;
-pub use tee::{Tee, TeeStats};

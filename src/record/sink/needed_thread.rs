@@ -34,7 +34,7 @@ impl NeededThread {
     ///
     /// ```
     /// use eventcast::error::FlushError;
-    /// use eventcast::sink::{AsyncEventSink, Blocking, NeededThread};
+    /// use eventcast::sink::{AsyncEventSink, AsyncSink, NeededThread};
     /// use eventcast::{Event, EventBroadcaster, SinkError};
     /// use std::time::Duration;
     ///
@@ -60,7 +60,9 @@ impl NeededThread {
     /// let handle = tokio::runtime::Handle::current();
     /// let events = EventBroadcaster::new()?;
     /// let client = Client(NeededThread::current());
-    /// events.start_recording_to_sink(Blocking::new(client, move |future| handle.block_on(future)))?;
+    /// events.start_recording_to_sink(AsyncSink::new(client, move |operation| {
+    ///     handle.spawn(operation);
+    /// }))?;
     /// // A wait on this thread would be in vain.
     /// assert_eq!(events.flush(Duration::from_secs(60)), Err(FlushError::WouldDeadlock));
     /// assert!(events.shutdown_async(Duration::from_secs(60)).await.complete);

@@ -13,20 +13,21 @@ use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
+use super::ops::{Op, Outcome, Subject, is_group};
 use super::program::{Answer, Options};
-use super::sink::{Op, Outcome, Subject, is_group};
+use super::shares;
 
 /// The part of an event that a store must know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Known {
-    count: i32,
+pub struct Known {
+    pub count: i32,
     message: Text,
     /// The first and the last time. `None` if the correlator made the event at an unknown time.
     times: Option<[Option<Timestamp>; 2]>,
 }
 
 impl Known {
-    fn of(event: &Event, is_timed: bool) -> Self {
+    pub fn of(event: &Event, is_timed: bool) -> Self {
         let has_times = is_timed || !is_group(event);
         let times = has_times.then_some([event.first_timestamp, event.last_timestamp]);
         Self { count: event.count, message: event.message.clone(), times }
@@ -43,29 +44,77 @@ pub fn similar(event: &Event) -> (Text, Text) {
 /// A loss that the hook was told.
 #[derive(Clone, Debug)]
 pub struct Told {
+    pub moment: u64,
     pub reason: LossReason,
     pub place: String,
+    pub group: String,
     pub count: u64,
     pub event: Option<Event>,
+}
+
+impl Told {
+    /// Returns whether the event was lost before the recording decided about it.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self.reason, LossReason::Dropped(_))
+    }
+}
+
+/// An event at the moment when the recording decides about it, and the time then.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    pub moment: u64,
+    pub at: SystemTime,
+    pub event: Event,
+}
+
+/// The beginning or the end of an outage of a group, or of the store.
+#[derive(Clone, Debug)]
+pub struct Outage {
+    pub moment: u64,
+    pub group: Option<String>,
+    pub is_over: bool,
+}
+
+impl Outage {
+    pub fn is_of(&self, group: Option<&str>) -> bool {
+        self.group.as_deref() == group
+    }
 }
 
 /// All that is known about a recording that has come to rest.
 pub struct Evidence<'e> {
     pub options: &'e Options,
-    /// The events in the order in which the recording decided about them, each with the time.
-    pub decided: &'e [(SystemTime, Event)],
+    /// The events in the order in which the recording decided about them.
+    pub decided: &'e [Decided],
     pub stats: &'e RecordingStats,
     pub told: &'e [Told],
+    pub outages: &'e [Outage],
     pub ops: &'e [Op],
     pub stored: &'e [Event],
+    /// Moments at which the recording knew the answers to all operations that had ended.
+    pub rests: &'e [u64],
+    /// How many threads decided and asked for groups, and how often they asked.
+    pub asked: (usize, u64),
+    /// How many calls of the sink had several operations.
+    pub several: u64,
+    /// Whether the recording has ended.
+    pub is_over: bool,
+}
+
+/// A decision to write a state of a stored event.
+pub struct Write {
+    pub moment: u64,
+    pub subject: Subject,
+    pub group: String,
+    pub known: Known,
+    /// Whether it need not be written, because a later one may take its place.
+    pub is_held: bool,
 }
 
 /// The decisions that a correlator makes about the same events.
-struct Decisions {
+pub struct Decisions {
     /// All states, in order.
-    all: Vec<(Subject, Known)>,
-    /// Those among them that need not be written, because a later one may take their place.
-    held: HashSet<(Subject, Known)>,
+    pub all: Vec<Write>,
     skipped: u64,
     aggregated: u64,
 }
@@ -73,36 +122,49 @@ struct Decisions {
 impl Decisions {
     /// Returns the newest state of each event.
     fn newest(&self) -> BTreeMap<&Subject, &Known> {
-        self.all.iter().map(|(subject, known)| (subject, known)).collect()
+        self.all.iter().map(|write| (&write.subject, &write.known)).collect()
+    }
+
+    fn held(&self) -> HashSet<(&Subject, &Known)> {
+        let held = self.all.iter().filter(|write| write.is_held);
+        held.map(|write| (&write.subject, &write.known)).collect()
     }
 }
 
 /// Decides about the same events at the same times, without any delivery.
-fn decide(options: &Options, decided: &[(SystemTime, Event)]) -> Decisions {
+pub fn decide(options: &Options, decided: &[Decided]) -> Decisions {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let build: CorrelatorOptions = options.correlator().aggregate_key(similar).clock(clock.clock());
     let correlator = EventCorrelator::new(build).unwrap();
-    let (mut all, mut held, mut skipped) = (Vec::new(), HashSet::new(), 0);
-    let state = |event: &Event| (Subject::of(event), Known::of(event, options.is_timed));
-    for (at, event) in decided {
+    let (mut all, mut skipped) = (Vec::new(), 0);
+    for Decided { moment, at, event } in decided {
         clock.set(*at);
-        match correlator.correlate_or_hold(event) {
-            Correlation::Create { event, .. } | Correlation::Update { event, .. } => all.push(state(&event)),
-            Correlation::Held { event, .. } => {
-                all.push(state(&event));
-                held.insert(state(&event));
+        let (event, is_held) = match correlator.correlate_or_hold(event) {
+            Correlation::Create { event, .. } | Correlation::Update { event, .. } => (event, false),
+            Correlation::Held { event, .. } => (event, true),
+            _ => {
+                skipped += 1;
+                continue;
             }
-            _ => skipped += 1,
-        }
+        };
+        let (subject, group) = (Subject::of(&event), options.group(&event).to_owned());
+        let known = Known::of(&event, options.is_timed);
+        all.push(Write { moment: *moment, subject, group, known, is_held });
     }
-    Decisions { all, held, skipped, aggregated: correlator.stats().aggregated }
+    Decisions { all, skipped, aggregated: correlator.stats().aggregated }
 }
 
 impl Evidence<'_> {
     pub fn judge(&self) -> Result<(), TestCaseError> {
         self.check_outcomes()?;
         self.check_writes()?;
-        if self.options.is_determined() { self.check_store() } else { self.check_counts() }
+        shares::check_told(self)?;
+        if !self.options.is_determined() {
+            return self.check_counts();
+        }
+        let decisions = decide(self.options, self.decided);
+        self.check_store(&decisions)?;
+        if self.is_over { shares::check(self, &decisions) } else { Ok(()) }
     }
 
     /// Every event that was delivered has one outcome, and the hook was told of the lost ones. A
@@ -110,7 +172,8 @@ impl Evidence<'_> {
     fn check_outcomes(&self) -> Result<(), TestCaseError> {
         let stats = self.stats;
         let stored = stats.created + stats.updated + stats.skipped;
-        let lost = stats.already_existed + stats.rejected + stats.exhausted + stats.abandoned;
+        let lost =
+            stats.already_existed + stats.rejected + stats.exhausted + stats.group_full + stats.abandoned;
         prop_assert_eq!(stats.watcher.delivered, stored + lost, "{:?}", stats);
         prop_assert_eq!(stats.watcher.delivered, self.decided.len() as u64, "{:?}", stats);
         prop_assert!(stats.recreated <= stats.created, "{:?}", stats);
@@ -119,6 +182,7 @@ impl Evidence<'_> {
             (LossReason::AlreadyExists, stats.already_existed),
             (LossReason::Rejected, stats.rejected),
             (LossReason::Exhausted, stats.exhausted),
+            (LossReason::GroupFull, stats.group_full),
             (LossReason::Abandoned, stats.abandoned),
         ] {
             let told = self.told.iter().filter(|told| told.reason == reason);
@@ -148,13 +212,13 @@ impl Evidence<'_> {
 
     /// The store knows the newest state of each event, unless the hook was told of its loss, and
     /// nothing that nobody decided.
-    fn check_store(&self) -> Result<(), TestCaseError> {
-        let decisions = decide(self.options, self.decided);
+    fn check_store(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.stats.skipped, decisions.skipped);
         prop_assert_eq!(self.stats.aggregated, decisions.aggregated);
         prop_assert_eq!(self.stats.evicted, 0);
         let known = |event: &Event| (Subject::of(event), Known::of(event, self.options.is_timed));
-        let all: HashSet<_> = decisions.all.iter().collect();
+        let all: HashSet<_> =
+            decisions.all.iter().map(|write| (write.subject.clone(), write.known.clone())).collect();
         let mut names: HashMap<Subject, &str> = HashMap::new();
         let nobody_else_writes = self.ops.iter().all(|op| op.answer != Answer::Taken);
         for event in self.stored {
@@ -169,7 +233,7 @@ impl Evidence<'_> {
                 prop_assert_eq!(found.as_ref(), Some(newest), "{:?}", subject);
             }
         }
-        if self.options.order == WriteOrder::Bus { self.check_order(&decisions) } else { Ok(()) }
+        if self.options.order == WriteOrder::Bus { self.check_order(decisions) } else { Ok(()) }
     }
 
     /// Every event is counted on some stored event of its key, unless the hook was told of its
@@ -187,14 +251,12 @@ impl Evidence<'_> {
         for ((subject, _), count) in highest {
             *counted.entry(subject).or_default() += u64::try_from(count).unwrap();
         }
-        // An event that was dropped came to no decision.
-        let was_decided = |told: &&Told| !matches!(told.reason, LossReason::Dropped(_));
-        for told in self.told.iter().filter(was_decided) {
+        for told in self.told.iter().filter(|told| !told.is_dropped()) {
             let subject = told.event.as_ref().map(Subject::of);
             *subject.map_or(&mut 0, |subject| counted.entry(subject).or_default()) += told.count;
         }
         let mut decided: BTreeMap<Subject, u64> = BTreeMap::new();
-        for (_, event) in self.decided {
+        for Decided { event, .. } in self.decided {
             *decided.entry(Subject::of(event)).or_default() += 1;
         }
         for (subject, decided) in decided {
@@ -214,28 +276,34 @@ impl Evidence<'_> {
         self.stored.iter().find(is_last)
     }
 
-    /// The operations come to the sink in the order of the decisions, each of them if nothing was
-    /// abandoned.
+    /// The operations come to the sink in the order of the decisions, each of them that was not
+    /// given up before its turn.
     fn check_order(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         // The number of the first decision that has not come to the sink.
         let mut next = 0;
-        let is_held = |decision: &&(Subject, Known)| decisions.held.contains(decision);
-        let passed: Vec<_> = decisions.all.iter().filter(|decision| !is_held(decision)).collect();
+        let held = decisions.held();
+        let all = decisions.all.iter().map(|write| (&write.subject, &write.known));
+        let known = |event: &Event| (Subject::of(event), Known::of(event, self.options.is_timed));
+        let lost: HashSet<_> = self.told.iter().filter_map(|told| told.event.as_ref()).map(known).collect();
+        let is_lost =
+            |(subject, known): &(&Subject, &Known)| lost.contains(&((*subject).clone(), (*known).clone()));
+        let passed: Vec<_> = all.filter(|decision| !held.contains(decision)).collect();
         for op in self.ops {
-            let written = (op.subject.clone(), Known::of(&op.event, self.options.is_timed));
+            let known = Known::of(&op.event, self.options.is_timed);
+            let written = (&op.subject, &known);
             // What was held goes out later than its decision.
-            if decisions.held.contains(&written) {
+            if held.contains(&written) {
                 continue;
             }
-            if next > 0 && *passed[next - 1] == written {
+            if next > 0 && passed[next - 1] == written {
                 continue;
             }
-            let found = passed[next..].iter().position(|decision| **decision == written);
-            let is_next = found.is_some_and(|skipped| skipped == 0 || self.stats.abandoned > 0);
+            let found = passed[next..].iter().position(|decision| *decision == written);
+            let is_next = found.is_some_and(|skipped| passed[next..next + skipped].iter().all(is_lost));
             prop_assert!(is_next, "{:?} comes instead of {:?}", written, passed.get(next));
             next += found.unwrap_or_default() + 1;
         }
-        prop_assert!(next == passed.len() || self.stats.abandoned > 0, "{} never came", next);
+        prop_assert!(passed[next..].iter().all(is_lost), "{} never came", next);
         Ok(())
     }
 }

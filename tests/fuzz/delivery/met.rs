@@ -1,20 +1,26 @@
 //! What the programs have met. A test that never meets a fault says nothing about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
+use eventcast::sink::{SinkMode, WriteOrder};
+
 use super::judge::Evidence;
+use super::ops::Op;
 
 /// Everything that the programs of a run must meet at least once. An event whose new name is taken
 /// too is not among these: it takes two such answers in a row, which a run meets about twice, and
 /// the moment decides. `record::recording::attempts` has a test of it.
-const ALL: [&str; 24] = [
+const ALL: [&str; 49] = [
     "Ok",
     "Lost",
     "Refuse",
     "Retry",
     "RetryAfter",
     "Unavailable",
+    "GroupUnavailable",
+    "TimeOut",
+    "Forbid",
     "Forget",
     "Taken",
     "Panic",
@@ -26,6 +32,7 @@ const ALL: [&str; 24] = [
     "skipped",
     "rejected",
     "exhausted",
+    "group full",
     "abandoned",
     "recreated",
     "coalesced",
@@ -33,6 +40,27 @@ const ALL: [&str; 24] = [
     "evicted",
     "dropped",
     "flushed",
+    "one by one",
+    "in batches",
+    "in flight",
+    "in the order of the bus",
+    "two groups or more",
+    "a group without a name, because the sink panicked",
+    "several operations in a call",
+    "an answer out of order",
+    "a late answer",
+    "a late answer on another thread",
+    "a dropped call",
+    "a namespace that hangs",
+    "a namespace that is slow",
+    "a namespace that is closed",
+    "a namespace that is forbidden",
+    "the others settle beside one that hangs",
+    "the others settle beside one that is slow",
+    "the others settle beside one that is closed",
+    "the others settle beside one that is forbidden",
+    "a degraded group",
+    "a closed group is named",
 ];
 
 #[derive(Default)]
@@ -50,6 +78,7 @@ impl Met {
             let answer = format!("{:?}", op.answer);
             self.note(answer.split('(').next().unwrap_or_default(), 1);
         }
+        self.note_groups(evidence);
         let stats = evidence.stats;
         for (what, times) in [
             ("created", stats.created),
@@ -58,6 +87,7 @@ impl Met {
             ("already existed", stats.already_existed),
             ("rejected", stats.rejected),
             ("exhausted", stats.exhausted),
+            ("group full", stats.group_full),
             ("abandoned", stats.abandoned),
             ("recreated", stats.recreated),
             ("coalesced", stats.coalesced),
@@ -67,6 +97,36 @@ impl Met {
         ] {
             self.note(what, times);
         }
+    }
+
+    fn note_groups(&self, evidence: &Evidence<'_>) {
+        let (options, ops) = (evidence.options, evidence.ops);
+        let mode = match options.mode {
+            _ if options.order == WriteOrder::Bus => "in the order of the bus",
+            SinkMode::OneByOne => "one by one",
+            SinkMode::Batches => "in batches",
+            _ => "in flight",
+        };
+        self.note(mode, ops.len() as u64);
+        self.note("several operations in a call", evidence.several);
+        for op in ops {
+            if let Some(trouble) = op.trouble {
+                self.note(&format!("a namespace that {trouble}"), 1);
+            }
+        }
+        let is_overtaken =
+            |op: &&Op| ops.iter().any(|other| other.began > op.began && other.ended < op.ended);
+        self.note("an answer out of order", ops.iter().filter(is_overtaken).count() as u64);
+        let groups: HashSet<&str> =
+            evidence.decided.iter().map(|decided| options.group(&decided.event)).collect();
+        self.note("two groups or more", (groups.len() > 1).into());
+        let panics = evidence.decided.iter().any(|decided| options.group_panics(&decided.event));
+        self.note(
+            "a group without a name, because the sink panicked",
+            (panics && groups.contains("")).into(),
+        );
+        let degraded = evidence.outages.iter().filter(|outage| outage.group.is_some() && !outage.is_over);
+        self.note("a degraded group", degraded.count() as u64);
     }
 
     /// Checks that everything was met, if this was a whole run.

@@ -5,17 +5,36 @@ use std::time::Duration;
 
 use eventcast::correlator::{Aggregation, SpamFilter};
 use eventcast::record::Jitter;
-use eventcast::sink::WriteOrder;
-use eventcast::{CorrelatorOptions, OverflowPolicy, RetryPolicy};
+use eventcast::sink::{SinkMode, WriteOrder};
+use eventcast::{CorrelatorOptions, Event, OverflowPolicy, RetryPolicy};
 use proptest::prelude::*;
 
 /// An interval that no program reaches.
 const EVER: Duration = Duration::from_secs(1 << 30);
 
+/// The groups that the sink names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// One group, whose name is empty.
+    One,
+    /// The namespace of the event.
+    Namespaces,
+    /// The same, and the sink panics when it is asked about an event in the first namespace.
+    FirstPanics,
+}
+
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Options {
     pub order: WriteOrder,
+    pub mode: SinkMode,
     pub workers: usize,
+    pub groups: Groups,
+    /// The number of namespaces of the objects.
+    namespaces: u8,
+    pub group_queue_len: Option<usize>,
+    /// Whether a thread of the sink answers the calls, instead of the thread that submits them.
+    pub answers_elsewhere: bool,
     pub queue_len: usize,
     pub policy: OverflowPolicy,
     pub incoming_len: usize,
@@ -38,6 +57,43 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns the namespace of this number.
+    pub fn namespace(&self, number: u8) -> String {
+        format!("team-{}", number % self.namespaces)
+    }
+
+    /// Returns whether the sink panics when it is asked for the group of this event.
+    pub fn group_panics(&self, event: &Event) -> bool {
+        self.groups == Groups::FirstPanics && event.involved_object.namespace == "team-0"
+    }
+
+    /// Returns the group to which the event belongs for the recording.
+    pub fn group<'e>(&self, event: &'e Event) -> &'e str {
+        let is_named = self.groups != Groups::One && self.order == WriteOrder::PerKey;
+        if is_named && !self.group_panics(event) { &event.involved_object.namespace } else { "" }
+    }
+
+    /// Returns how many operations may be under way at the same time, if the sink does not get them
+    /// in batches.
+    pub fn places(&self) -> usize {
+        match self.mode {
+            _ if self.order == WriteOrder::Bus => 1,
+            SinkMode::InFlight(count) => count.max(1),
+            _ => self.workers,
+        }
+    }
+
+    /// Returns how many events of one group may wait, once there are others.
+    pub fn share(&self) -> usize {
+        self.group_queue_len.unwrap_or((self.queue_len / 4).max(1))
+    }
+
+    /// Returns how many events a group that is well may have beyond its share, while no more wait
+    /// in all.
+    pub fn lent(&self) -> usize {
+        if self.group_queue_len.is_some() { 0 } else { self.queue_len / 2 }
+    }
+
     pub fn retry(&self) -> RetryPolicy {
         RetryPolicy::default().attempts(self.attempts).delay(self.delay).jitter(self.jitter)
     }
@@ -86,6 +142,12 @@ pub enum Answer {
     Retry,
     RetryAfter(u64),
     Unavailable,
+    /// The store does not serve the group of the event.
+    GroupUnavailable,
+    /// The sink stores the event, and the answer does not come in time.
+    TimeOut,
+    /// The store does not allow the operation.
+    Forbid,
     /// The store forgets the event of this name first.
     Forget,
     /// Another writer takes the name first.
@@ -93,16 +155,41 @@ pub enum Answer {
     Panic,
     /// The sink panics after this operation, with the whole batch.
     PanicBatch,
-    /// The sink ends its work on the batch after this operation, and gives no answer to it.
+    /// The sink stores the event and gives no answer. In a batch its work ends there.
     Short,
     /// The sink returns only after a [`Step::Release`].
     Hang,
+}
+
+/// What is wrong with a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its operations have no answer until the trouble is over.
+    Hangs,
+    /// Its operations are answered after the clock has moved.
+    Slow,
+    /// Its operations fail, because the store does not serve it.
+    Closed,
+    /// Its operations fail, because the store does not allow them.
+    Forbidden,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hangs => "hangs",
+            Self::Slow => "is slow",
+            Self::Closed => "is closed",
+            Self::Forbidden => "is forbidden",
+        })
+    }
 }
 
 /// A step of a program.
 #[derive(Clone, Debug)]
 pub enum Step {
     Record {
+        namespace: u8,
         object: u8,
         reason: u8,
         message: u8,
@@ -115,6 +202,18 @@ pub enum Step {
     Away(bool),
     /// All operations that hang return.
     Release,
+    /// The sink keeps the calls that it gets from here on, or answers them.
+    Keep(bool),
+    /// The sink answers one of the calls that it has kept.
+    AnswerOne(usize),
+    /// The sink answers all calls that it has kept, beginning with this one.
+    AnswerAll(usize),
+    /// The sink drops one of the calls that it has kept.
+    DropOne(usize),
+    /// A namespace gets into trouble, or out of it.
+    Trouble(u8, Option<Trouble>),
+    /// A namespace gets into trouble, and the events of all others get their outcomes meanwhile.
+    OthersSettle(u8, Trouble),
     /// The clock moves by seconds.
     Advance(u64),
     /// A thread flushes from here on.
@@ -154,15 +253,34 @@ impl fmt::Debug for Program {
     }
 }
 
+/// The options about the contract between a recording and a sink.
+fn contract() -> impl Strategy<Value = (SinkMode, Groups, u8, Option<usize>, bool)> {
+    let mode = prop_oneof![
+        3 => Just(SinkMode::OneByOne),
+        3 => Just(SinkMode::Batches),
+        2 => (0..4_usize).prop_map(SinkMode::InFlight),
+        5 => (4..17_usize).prop_map(SinkMode::InFlight),
+    ];
+    let groups = prop_oneof![
+        2 => Just(Groups::One),
+        6 => Just(Groups::Namespaces),
+        1 => Just(Groups::FirstPanics),
+    ];
+    let namespaces = prop_oneof![1 => Just(1_u8), 8 => 2..6_u8];
+    (mode, groups, namespaces, prop::option::weighted(0.5, 1..7_usize), any::<bool>())
+}
+
 fn options() -> impl Strategy<Value = Options> {
     let policy = prop::sample::select(vec![
         OverflowPolicy::DropIncoming,
         OverflowPolicy::DropOldest,
         OverflowPolicy::Wait,
     ]);
+    let workers = prop::sample::select(vec![1, 2, 3, 4, 4, 6]);
+    let per_key = workers.prop_map(|workers| (WriteOrder::PerKey, workers));
     let bus = (
-        prop_oneof![4 => (1..5_usize).prop_map(|workers| (WriteOrder::PerKey, workers)), 1 => Just((WriteOrder::Bus, 1))],
-        prop::sample::select(vec![1, 2, 3, 8, 64]),
+        prop_oneof![6 => per_key, 1 => Just((WriteOrder::Bus, 1))],
+        prop::sample::select(vec![1, 2, 3, 8, 64, 64]),
         policy,
         prop::sample::select(vec![2, 8, 1000]),
         prop::sample::select(vec![1, 3, 256]),
@@ -180,7 +298,8 @@ fn options() -> impl Strategy<Value = Options> {
         any::<bool>(),
         any::<bool>(),
     );
-    (bus, retry, correlator).prop_map(|(bus, retry, correlator)| {
+    (bus, retry, correlator, contract()).prop_map(|(bus, retry, correlator, contract)| {
+        let (mode, groups, namespaces, group_queue_len, answers_elsewhere) = contract;
         let ((order, workers), mut queue_len, policy, mut incoming_len, max_batch) = bus;
         let (attempts, delay, jitter) = retry;
         let (cache, fold, burst, exempt_warnings, is_timed, says_which) = correlator;
@@ -191,7 +310,12 @@ fn options() -> impl Strategy<Value = Options> {
         let says_which = says_which || fold.is_some();
         Options {
             order,
+            mode,
             workers,
+            groups,
+            namespaces,
+            group_queue_len,
+            answers_elsewhere,
             queue_len,
             policy,
             incoming_len,
@@ -217,6 +341,9 @@ fn answer() -> impl Strategy<Value = Answer> {
         4 => Just(Answer::Retry),
         2 => (1..20_000_u64).prop_map(Answer::RetryAfter),
         2 => Just(Answer::Unavailable),
+        3 => Just(Answer::GroupUnavailable),
+        2 => Just(Answer::TimeOut),
+        1 => Just(Answer::Forbid),
         2 => Just(Answer::Forget),
         1 => Just(Answer::Taken),
         1 => Just(Answer::Panic),
@@ -226,15 +353,40 @@ fn answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop::sample::select(vec![
+        Trouble::Hangs,
+        Trouble::Hangs,
+        Trouble::Slow,
+        Trouble::Closed,
+        Trouble::Closed,
+        Trouble::Forbidden,
+    ])
+}
+
 fn step() -> impl Strategy<Value = Step> {
-    let event = (0..3_u8, 0..2_u8, 0..4_u8, prop::bool::weighted(0.2), 1..9_u8);
+    let event = (0..5_u8, 0..3_u8, 0..2_u8, 0..4_u8, prop::bool::weighted(0.2), 1..9_u8);
+    let record = event.prop_map(|(namespace, object, reason, message, is_warning, times)| Step::Record {
+        namespace,
+        object,
+        reason,
+        message,
+        is_warning,
+        times,
+    });
+    let number = 0..16_usize;
+    let trouble_of = (0..5_u8, prop::option::weighted(0.7, trouble()));
     prop_oneof![
-        20 => event.prop_map(|(object, reason, message, is_warning, times)| {
-            Step::Record { object, reason, message, is_warning, times }
-        }),
+        28 => record,
         6 => prop::collection::vec(answer(), 1..8).prop_map(Step::Answers),
         2 => any::<bool>().prop_map(Step::Away),
         3 => Just(Step::Release),
+        3 => prop::bool::weighted(0.8).prop_map(Step::Keep),
+        5 => number.clone().prop_map(Step::AnswerOne),
+        2 => number.clone().prop_map(Step::AnswerAll),
+        2 => number.prop_map(Step::DropOne),
+        3 => trouble_of.prop_map(|(namespace, trouble)| Step::Trouble(namespace, trouble)),
+        3 => (0..5_u8, trouble()).prop_map(|(namespace, trouble)| Step::OthersSettle(namespace, trouble)),
         5 => (1..15_u64).prop_map(Step::Advance),
         2 => Just(Step::Flush),
         2 => Just(Step::Settle),
@@ -251,6 +403,6 @@ pub fn program() -> impl Strategy<Value = Program> {
         End::Drop,
     ]);
     let late = prop::collection::vec(step(), 0..4);
-    (options(), prop::collection::vec(step(), 1..60), end, late)
+    (options(), prop::collection::vec(step(), 1..80), end, late)
         .prop_map(|(options, steps, end, late)| Program { options, steps, end, late })
 }

@@ -6,19 +6,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::error::FlushError;
-use eventcast::record::RecordingHandle;
+use eventcast::record::{self, Loss, RecordingHandle};
 use eventcast::testing::FakeClock;
-use eventcast::{BusOptions, Event, EventBroadcaster, EventType, ObjectReference, Recorder};
+use eventcast::{BusOptions, EventBroadcaster, EventType, ObjectReference, Recorder};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::{Evidence, Told, similar};
+use super::judge::{Decided, Evidence, Outage, Told, similar};
 use super::met::Met;
-use super::program::{End, Options, Program, Step};
+use super::program::{End, Options, Program, Step, Trouble};
 use super::sink::{Script, Scripted};
 
 /// The time limit for the recording. Its own work takes a moment, so only a fault takes this long.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit while a failing program is made smaller.
 const IMPATIENCE: Duration = Duration::from_millis(500);
 /// How long the clock waits, at most, for decisions that the sink or a full queue may hold up.
@@ -28,12 +28,12 @@ const RECORDING: &str = "twin";
 /// Whether a program has failed already.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-fn patience() -> Duration {
+pub fn patience() -> Duration {
     if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE }
 }
 
 /// Waits until `done` holds, at most for `limit`. Returns whether it holds.
-fn wait(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+pub fn wait(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
         if done() {
@@ -46,28 +46,58 @@ fn wait(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     }
 }
 
-struct Run<'p> {
-    options: &'p Options,
+pub struct Run<'p> {
+    pub options: &'p Options,
     clock: FakeClock,
     events: Option<Arc<EventBroadcaster>>,
-    recording: RecordingHandle,
+    pub recording: RecordingHandle,
     recorder: Recorder,
-    script: Arc<Script>,
-    /// The events in the order of the decisions, each with its time.
-    decided: Arc<Mutex<Vec<(SystemTime, Event)>>>,
+    pub script: Arc<Script>,
+    /// The events in the order of the decisions.
+    decided: Arc<Mutex<Vec<Decided>>>,
     told: Arc<Mutex<Vec<Told>>>,
+    outages: Arc<Mutex<Vec<Outage>>>,
+    /// Moments at which the recording knew the answers to all operations that had ended.
+    rests: Vec<u64>,
     accepted: u64,
     /// Whether the end has begun.
-    is_over: bool,
+    pub is_over: bool,
     /// Whether the recording was stopped, and so is not offered every event.
     is_stopped: Arc<AtomicBool>,
     flushing: Vec<JoinHandle<()>>,
-    met: &'p Met,
+    pub met: &'p Met,
+}
+
+fn note_loss(script: &Arc<Script>, told: &Arc<Mutex<Vec<Told>>>) -> impl Fn(&Loss<'_>) + Send + Sync + use<> {
+    let (moments, told) = (script.moments.clone(), told.clone());
+    move |loss| {
+        let mut told = told.lock().unwrap();
+        told.push(Told {
+            moment: moments.next(),
+            reason: loss.reason(),
+            place: loss.place().to_owned(),
+            group: loss.group().to_owned(),
+            count: loss.count(),
+            event: loss.events().first().cloned(),
+        });
+    }
+}
+
+fn note_outage(
+    script: &Arc<Script>,
+    outages: &Arc<Mutex<Vec<Outage>>>,
+) -> impl FnMut(&record::Outage<'_>) + Send + use<> {
+    let (moments, outages) = (script.moments.clone(), outages.clone());
+    move |outage| {
+        let group = outage.group().map(str::to_owned);
+        let mut outages = outages.lock().unwrap();
+        outages.push(Outage { moment: moments.next(), group, is_over: outage.is_over() });
+    }
 }
 
 /// Runs the program. An error says what was wrong after which step.
 pub fn run(program: &Program, met: &Met) -> Result<(), TestCaseError> {
-    let result = Run::new(&program.options, met).run(program);
+    let result = Run::new(program, met).run(program);
     if result.is_err() {
         FAILED.store(true, Ordering::Relaxed);
     }
@@ -75,32 +105,24 @@ pub fn run(program: &Program, met: &Met) -> Result<(), TestCaseError> {
 }
 
 impl<'p> Run<'p> {
-    fn new(options: &'p Options, met: &'p Met) -> Self {
+    fn new(program: &'p Program, met: &'p Met) -> Self {
+        let options = &program.options;
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
-        let hook = told.clone();
+        let clock = if program.end == End::Deadline { clock.drive_the_end() } else { clock };
+        let (script, told, outages) = (Script::new(options), Arc::default(), Arc::default());
         let bus = BusOptions::default().incoming_len(options.incoming_len).max_batch(options.max_batch);
-        let events = EventBroadcaster::builder()
-            .bus(bus)
-            .clock(clock.clock())
-            .on_loss(move |loss| {
-                hook.lock().unwrap().push(Told {
-                    reason: loss.reason(),
-                    place: loss.place().to_owned(),
-                    count: loss.count(),
-                    event: loss.events().first().cloned(),
-                });
-            })
-            .build()
-            .unwrap();
-        let decided: Arc<Mutex<Vec<(SystemTime, Event)>>> = Arc::default();
-        let (noted, now, script) = (decided.clone(), clock.clock(), Script::new(options));
+        let builder = EventBroadcaster::builder().bus(bus).clock(clock.clock());
+        let events = builder.on_loss(note_loss(&script, &told)).build().unwrap();
+        let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
+        let (noted, now, noting) = (decided.clone(), clock.clock(), script.clone());
         // The correlator asks for this key once for each event, just before it decides.
         let correlator = options.correlator().aggregate_key(move |event| {
-            noted.lock().unwrap().push((now.now(), event.clone()));
+            noting.note_thread(false);
+            let mut noted = noted.lock().unwrap();
+            noted.push(Decided { moment: noting.moments.next(), at: now.now(), event: event.clone() });
             similar(event)
         });
-        let recording = events
+        let builder = events
             .recording()
             .name(RECORDING)
             .order(options.order)
@@ -108,9 +130,13 @@ impl<'p> Run<'p> {
             .queue_len(options.queue_len)
             .overflow(options.policy)
             .retry(options.retry())
-            .correlator(correlator)
-            .start(Scripted(script.clone()))
-            .unwrap();
+            .on_outage(note_outage(&script, &outages))
+            .correlator(correlator);
+        let builder = match options.group_queue_len {
+            Some(events) => builder.group_queue_len(events),
+            None => builder,
+        };
+        let recording = builder.start(Scripted(script.clone())).unwrap();
         let recorder = events.new_recorder("fuzz");
         Self {
             options,
@@ -121,6 +147,8 @@ impl<'p> Run<'p> {
             script,
             decided,
             told,
+            outages,
+            rests: Vec::new(),
             accepted: 0,
             is_over: false,
             is_stopped: Arc::default(),
@@ -142,6 +170,7 @@ impl<'p> Run<'p> {
     fn all_steps(&mut self, program: &Program) -> Result<(), TestCaseError> {
         for (number, step) in program.steps.iter().enumerate() {
             let result = self.step(step).and_then(|()| self.check_sink());
+            self.note_rest();
             result.map_err(|error| TestCaseError::fail(format!("step {number}, {step:?}: {error}")))?;
         }
         self.end(program).map_err(|error| TestCaseError::fail(format!("the end: {error}")))
@@ -149,14 +178,24 @@ impl<'p> Run<'p> {
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Record { object, reason, message, is_warning, times } => {
+            Step::Record { namespace, object, reason, message, is_warning, times } => {
+                let namespace = self.options.namespace(*namespace);
                 for _ in 0..*times {
-                    self.record(*object, *reason, *message, *is_warning);
+                    self.record(&namespace, *object, *reason, *message, *is_warning);
                 }
             }
             Step::Answers(answers) => self.script.answer(answers),
             Step::Away(is_away) => self.script.set_away(*is_away),
             Step::Release => self.script.release(),
+            Step::Keep(keeps) => self.script.keep(*keeps),
+            Step::AnswerOne(number) => self.note_late(self.script.answer_one(*number).into()),
+            Step::AnswerAll(first) => self.note_late(self.script.answer_all(*first)),
+            Step::DropOne(number) => self.met.note("a dropped call", self.script.drop_one(*number).into()),
+            Step::Trouble(namespace, trouble) => self.trouble(*namespace, *trouble),
+            Step::OthersSettle(namespace, trouble) => {
+                self.trouble(*namespace, Some(*trouble));
+                return self.let_others_settle(*trouble);
+            }
             Step::Advance(seconds) => self.advance(Duration::from_secs(*seconds)),
             Step::Flush => self.flush(),
             Step::Settle => return self.settle(),
@@ -164,23 +203,56 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
+    fn trouble(&self, namespace: u8, trouble: Option<Trouble>) {
+        self.script.trouble(self.options.namespace(namespace), trouble);
+    }
+
+    fn note_late(&self, answers: u64) {
+        let is_elsewhere = self.options.answers_elsewhere;
+        self.met
+            .note(if is_elsewhere { "a late answer on another thread" } else { "a late answer" }, answers);
+    }
+
+    /// Notes this moment if the recording knows the answers to all operations that have ended.
+    fn note_rest(&mut self) {
+        // An event that is there already may count as stored, or not.
+        let Some(told) = self.script.told_as_stored() else { return };
+        let counts = || {
+            let stats = self.recording.stats();
+            (stats.created, stats.updated, stats.coalesced)
+        };
+        let (created, updated, coalesced) = counts();
+        let is_at_rest = created + updated == coalesced + told && (created, updated, coalesced) == counts();
+        if is_at_rest {
+            self.rests.push(self.script.moments.next());
+        }
+    }
+
     fn check_sink(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.script.wrong(), Vec::<String>::new());
         Ok(())
     }
 
-    fn record(&mut self, object: u8, reason: u8, message: u8, is_warning: bool) {
-        let object = ObjectReference::new("Pod", format!("web-{object}")).in_namespace("default");
+    fn record(&mut self, namespace: &str, object: u8, reason: u8, message: u8, is_warning: bool) {
+        let object = ObjectReference::new("Pod", format!("web-{object}")).in_namespace(namespace);
         let type_ = if is_warning { EventType::Warning } else { EventType::Normal };
         let (reason, message) = (format!("Reason{reason}"), format!("message {message}"));
         self.accepted += u64::from(self.recorder.event(object, type_, reason, message).is_accepted());
     }
 
     /// Returns whether every event that was accepted has been decided or dropped.
-    fn is_decided(&self) -> bool {
+    pub fn is_decided(&self) -> bool {
         let stats = self.recording.stats();
         let decided = self.decided.lock().unwrap().len() as u64;
         decided + stats.watcher.dropped.total() >= self.accepted
+    }
+
+    /// Returns how many events have been decided, have no outcome yet and take space in the queue.
+    pub fn waiting(&self) -> u64 {
+        let watcher = self.recording.stats().watcher;
+        let decided = self.decided.lock().unwrap().len() as u64;
+        let undecided = watcher.offered.saturating_sub(watcher.dropped.total() + decided);
+        watcher.queued.saturating_sub(undecided)
     }
 
     /// Moves the clock. If decisions depend on the time, the clock moves only while none is due.
@@ -190,17 +262,27 @@ impl<'p> Run<'p> {
         let limit = if may_wait { MOMENT } else { patience() };
         if wait(limit, || self.is_decided()) || !self.options.is_timed {
             self.clock.advance(by);
+            self.script.tick();
+        }
+    }
+
+    /// Moves the clock on if a thread or a slow operation waits for it.
+    pub fn advance_if_awaited(&self) {
+        if self.clock.waiters() > 0 || self.script.is_slow() {
+            self.advance(Duration::from_secs(1));
         }
     }
 
     /// Moves the clock on until the thread has finished, and returns its result.
     fn advance_until<R>(&self, thread: JoinHandle<R>) -> Result<R, TestCaseError> {
         let has_ended = wait(patience(), || {
-            if self.clock.waiters() > 0 && !thread.is_finished() {
-                self.advance(Duration::from_secs(1));
+            if !thread.is_finished() {
+                self.advance_if_awaited();
             }
-            thread.is_finished()
+            // After a fault of the recording, the call may never return.
+            thread.is_finished() || !self.script.wrong().is_empty()
         });
+        self.check_sink()?;
         prop_assert!(has_ended, "a call does not return: {:?}", self.recording.stats());
         thread.join().map_err(|_| TestCaseError::fail("a call panics"))
     }
@@ -246,7 +328,19 @@ impl<'p> Run<'p> {
         }
         self.flush();
         self.join_flushes()?;
-        self.judge()
+        self.judge()?;
+        self.rests.push(self.script.moments.next());
+        Ok(())
+    }
+
+    /// Returns what has been decided so far.
+    pub fn decided(&self) -> Vec<Decided> {
+        self.decided.lock().unwrap().clone()
+    }
+
+    /// Returns what the hook was told about this recording.
+    pub fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap().iter().filter(|told| told.place == RECORDING).cloned().collect()
     }
 
     fn judge(&self) -> Result<(), TestCaseError> {
@@ -257,15 +351,20 @@ impl<'p> Run<'p> {
         });
         let stats = self.recording.stats();
         prop_assert!(is_balanced, "{:?}", stats);
-        let told = self.told.lock().unwrap();
-        let told: Vec<Told> = told.iter().filter(|told| told.place == RECORDING).cloned().collect();
+        // The end of a recording does not wait for all answers.
+        prop_assert!(wait(patience(), || self.script.is_idle()), "an operation has no end");
         let evidence = Evidence {
             options: self.options,
-            decided: &self.decided.lock().unwrap().clone(),
+            decided: &self.decided(),
             stats: &stats,
-            told: &told,
+            told: &self.told(),
+            outages: &self.outages.lock().unwrap().clone(),
             ops: &self.script.ops(),
             stored: &self.script.stored(),
+            rests: &self.rests,
+            asked: self.script.asked(),
+            several: self.script.several(),
+            is_over: self.is_over,
         };
         if self.is_over {
             self.met.note_all(&evidence);

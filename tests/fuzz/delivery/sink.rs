@@ -1,120 +1,53 @@
 //! The sink of a program. It answers as the program says, keeps what it stored, and notes each
 //! operation.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use eventcast::sink::{SinkOp, Stored};
+use eventcast::sink::{SinkBatch, SinkCall, SinkMode, SinkOp, Stored, WriteOrder};
 use eventcast::{Event, EventSink, SinkError};
 
-use super::program::{Answer, Options};
+use super::ops::{Op, Outcome};
+use super::program::{Answer, Options, Trouble};
+use super::store::{Begun, FOREIGN, Hold, State};
 
-/// The beginning of the message of an event that stands for a group.
-const GROUP: &str = "(combined from similar events): ";
-/// The reason of an event that another writer stored.
-const FOREIGN: &str = "Foreign";
 /// The time limit of an operation that hangs. Only a fault of the test takes this long.
 const HANGS: Duration = Duration::from_secs(240);
 
-/// The key under which an event is counted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subject(String);
+/// The clock of everything that the recording does where the test can see it. Of two moments of one
+/// thread, or of two threads of which one waits for the other, the later one is higher.
+#[derive(Clone, Default)]
+pub struct Moments(Arc<AtomicU64>);
 
-impl Subject {
-    pub fn of(event: &Event) -> Self {
-        let object = &event.involved_object;
-        let message = if is_group(event) { "*" } else { &*event.message };
-        Self(format!("{}/{} {} {} {message}", object.namespace, object.name, event.type_, event.reason))
+impl Moments {
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-pub fn is_group(event: &Event) -> bool {
-    event.message.starts_with(GROUP)
-}
-
-/// The namespace and the name of a stored event.
-type Name = (String, String);
-
-fn name_of(event: &Event) -> Name {
-    (event.metadata.namespace.to_string(), event.metadata.name.to_string())
-}
-
-/// One stored event, as the recording sees it. Its key is enough if the correlator forgets nothing.
-/// Otherwise a key may belong to several stored events, one after the other.
-type Id = (Option<Name>, Subject);
-
-/// The outcome of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Running,
-    /// Stored, and the recording was told.
-    Done,
-    /// Stored, and the recording was told something else.
-    Lost,
-    /// Not stored, because the very event is there already.
-    Exists,
-    /// Not stored.
-    Failed,
-}
-
-impl Outcome {
-    /// Returns the outcome of the same operation if the recording does not see the answer.
-    fn unanswered(self) -> Self {
-        match self {
-            Self::Done => Self::Lost,
-            Self::Exists => Self::Failed,
-            outcome => outcome,
-        }
-    }
-}
-
-/// An operation as the sink saw it.
-#[derive(Clone, Debug)]
-pub struct Op {
-    id: Id,
-    pub subject: Subject,
-    pub event: Event,
-    pub answer: Answer,
-    pub outcome: Outcome,
-}
-
-impl Op {
-    /// Returns whether the store has had the event in this state.
-    pub fn is_stored(&self) -> bool {
-        matches!(self.outcome, Outcome::Done | Outcome::Lost)
-    }
-}
-
-#[derive(Default)]
-#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
-struct State {
-    says_which: bool,
-    is_determined: bool,
-    answers: VecDeque<Answer>,
-    is_away: bool,
-    /// Whether nothing hangs any more.
-    is_free: bool,
-    /// The number of releases so far.
-    releases: u64,
-    hanging: usize,
-    store: HashMap<Name, Event>,
-    /// The events of the operations that are at the sink now.
-    busy: HashSet<Id>,
-    /// The highest count that was stored under each name, and the highest that the sink saw there
-    /// for each key.
-    stored: HashMap<Name, i32>,
-    seen: HashMap<(Name, Subject), i32>,
-    ops: Vec<Op>,
-    version: u64,
-    wrong: Vec<String>,
+/// A call that the sink has not answered yet.
+struct Open {
+    call: SinkCall,
+    begun: Begun,
 }
 
 /// The part of the sink that the test keeps.
 pub struct Script {
+    options: Options,
     state: Mutex<State>,
     changed: Condvar,
+    pub moments: Moments,
+    /// The calls of a sink that does not block.
+    open: Mutex<Vec<Open>>,
+    /// The calls to be answered on another thread, and their number.
+    elsewhere: Mutex<Option<Sender<Open>>>,
+    /// The threads that asked for groups, and how often.
+    asked: Mutex<(HashSet<ThreadId>, u64)>,
 }
 
 /// The payload of a panic at one operation.
@@ -125,13 +58,41 @@ struct All;
 impl Script {
     /// Creates the script of a sink that works.
     pub fn new(options: &Options) -> Arc<Self> {
-        let (says_which, is_determined) = (options.says_which, options.is_determined());
-        let state = State { says_which, is_determined, ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
+        let script = Arc::new(Self {
+            options: *options,
+            state: Mutex::new(State::new(options)),
+            changed: Condvar::new(),
+            moments: Moments::default(),
+            open: Mutex::default(),
+            elsewhere: Mutex::default(),
+            asked: Mutex::default(),
+        });
+        if options.answers_elsewhere && matches!(options.mode, SinkMode::InFlight(_)) {
+            let (tx, rx) = mpsc::channel();
+            *script.elsewhere.lock().unwrap() = Some(tx);
+            let weak = Arc::downgrade(&script);
+            thread::spawn(move || {
+                for open in rx {
+                    // Without its script nobody looks at the answer.
+                    let script: Option<Arc<Self>> = weak.upgrade();
+                    if let Some(script) = script {
+                        script.finish(open);
+                    }
+                }
+            });
+        }
+        script
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what the sink does, and lets the operations go on that have nothing to wait for.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+        self.answer_due();
     }
 
     pub fn answer(&self, answers: &[Answer]) {
@@ -144,27 +105,60 @@ impl Script {
 
     /// Lets all operations that hang return.
     pub fn release(&self) {
-        self.lock().releases += 1;
-        self.changed.notify_all();
+        self.change(|state| state.releases += 1);
+    }
+
+    /// Lets slow operations return, because the clock has moved.
+    pub fn tick(&self) {
+        self.change(|state| state.ticks += 1);
+    }
+
+    /// Keeps the calls from here on, or answers them.
+    pub fn keep(&self, keeps: bool) {
+        self.change(|state| state.keeps = keeps);
+    }
+
+    pub fn trouble(&self, namespace: String, trouble: Option<Trouble>) {
+        self.change(|state| match trouble {
+            Some(trouble) => drop(state.troubles.insert(namespace, trouble)),
+            None => drop(state.troubles.remove(&namespace)),
+        });
+    }
+
+    pub fn troubles(&self) -> Vec<(String, Trouble)> {
+        self.lock().troubles.clone().into_iter().collect()
     }
 
     /// Lets all operations that hang return, and no later one hang.
     pub fn release_for_good(&self) {
-        self.lock().is_free = true;
-        self.changed.notify_all();
+        self.change(|state| state.is_free = true);
+    }
+
+    /// Makes the sink work from now on, but for the namespaces that are in trouble.
+    pub fn heal_others(&self) {
+        self.change(|state| {
+            state.answers.clear();
+            (state.is_away, state.keeps) = (false, false);
+            state.releases += 1;
+        });
     }
 
     /// Makes the sink work from now on.
     pub fn heal(&self) {
-        let mut state = self.lock();
-        state.answers.clear();
-        (state.is_away, state.releases) = (false, state.releases + 1);
-        drop(state);
-        self.changed.notify_all();
+        self.lock().troubles.clear();
+        self.heal_others();
     }
 
+    /// Returns how many operations are under way until the program goes on.
     pub fn hanging(&self) -> usize {
-        self.lock().hanging
+        self.lock().blocked.len() + self.open.lock().unwrap().len()
+    }
+
+    /// Returns whether an operation waits for the clock to move.
+    pub fn is_slow(&self) -> bool {
+        let is_slow = |hold: Hold| matches!(hold, Hold::Tick(_));
+        let blocked = self.lock().blocked.iter().any(|hold| is_slow(*hold));
+        blocked || self.open.lock().unwrap().iter().any(|open| is_slow(open.begun.hold))
     }
 
     pub fn complain(&self, what: String) {
@@ -185,47 +179,42 @@ impl Script {
         self.lock().store.values().filter(|event| event.reason != FOREIGN).cloned().collect()
     }
 
-    /// Notes the beginning of an operation, and returns its number and its answer.
-    fn begin(&self, event: &Event) -> (usize, Answer) {
-        let (subject, name) = (Subject::of(event), name_of(event));
-        let mut state = self.lock();
-        let id = state.id(event);
-        if !state.busy.insert(id.clone()) {
-            state.wrong.push(format!("two operations on {id:?} at once"));
-        }
-        let seen = state.seen.entry((name, subject.clone())).or_insert(event.count);
-        let before = std::mem::replace(seen, event.count.max(*seen));
-        if before > event.count {
-            let counts = format!("{} after {before}", event.count);
-            state.wrong.push(format!("the sink sees {subject:?} go back: {counts}"));
-        }
-        let answer =
-            if state.is_away { Answer::Unavailable } else { state.answers.pop_front().unwrap_or(Answer::Ok) };
-        let answer = if answer == Answer::Hang && state.is_free { Answer::Ok } else { answer };
-        state.ops.push(Op { id, subject, event: event.clone(), answer, outcome: Outcome::Running });
-        let number = state.ops.len() - 1;
-        if answer == Answer::Hang {
-            let seen = state.releases;
-            state.hanging += 1;
-            let holds = |state: &mut State| state.releases == seen && !state.is_free;
-            let (mut state, waited) = self.changed.wait_timeout_while(state, HANGS, holds).unwrap();
-            state.hanging -= 1;
-            if waited.timed_out() {
-                state.wrong.push("nobody released an operation".to_owned());
-            }
-        }
-        (number, answer)
+    /// Notes that this thread, the recording's own, decides about an event or asks for a group.
+    pub fn note_thread(&self, asks: bool) {
+        let mut asked = self.asked.lock().unwrap();
+        asked.0.insert(thread::current().id());
+        asked.1 += u64::from(asks);
     }
 
-    /// Does an operation on the store.
+    /// Returns how many threads decided and asked for groups, and how often they asked.
+    pub fn asked(&self) -> (usize, u64) {
+        let asked = self.asked.lock().unwrap();
+        (asked.0.len(), asked.1)
+    }
+
+    /// Waits until an operation has begun and may be answered.
+    fn begin(&self, event: &Event) -> Begun {
+        let mut state = self.lock();
+        let begun = state.begin(event, self.moments.next());
+        state.blocked.push(begun.hold);
+        let namespace = &*event.involved_object.namespace;
+        let holds = |state: &mut State| state.holds(begun.hold, namespace);
+        let (mut state, waited) = self.changed.wait_timeout_while(state, HANGS, holds).unwrap();
+        let place = state.blocked.iter().position(|hold| *hold == begun.hold);
+        place.map(|place| state.blocked.swap_remove(place));
+        if waited.timed_out() {
+            state.wrong.push("nobody released an operation".to_owned());
+        }
+        begun
+    }
+
+    /// Does an operation on the store of a blocking sink, which is under way already.
     fn operate(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
-        let (number, answer) = self.begin(event);
+        let Begun { number, answer, .. } = self.begin(event);
         let mut state = self.lock();
         let (outcome, result) = state.apply(event, creates, answer);
         let is_answered = !matches!(answer, Answer::Panic | Answer::PanicBatch);
         state.ops[number].outcome = if is_answered { outcome } else { outcome.unanswered() };
-        let id = state.id(event);
-        state.busy.remove(&id);
         drop(state);
         match answer {
             Answer::Panic => resume_unwind(Box::new(ThisOne)),
@@ -234,12 +223,21 @@ impl Script {
         }
     }
 
-    fn check_batch(&self, batch: &[SinkOp]) {
-        let mut state = self.lock();
-        let events = batch.iter().map(|op| state.id(op.event())).collect::<HashSet<_>>().len();
-        if events < batch.len() || batch.len() > 256 || batch.is_empty() {
-            state.wrong.push(format!("{} operations on {events} events in a batch", batch.len()));
+    /// Does the only operation of a call.
+    fn operate_alone(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
+        if self.options.mode != SinkMode::OneByOne {
+            self.complain("an operation that was not submitted".to_owned());
         }
+        self.lock().enter(std::iter::once(event));
+        let result = catch_unwind(AssertUnwindSafe(|| self.operate(event, creates)));
+        self.leave(std::iter::once(event));
+        result.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    fn leave<'e>(&self, events: impl Iterator<Item = &'e Event>) {
+        let mut state = self.lock();
+        events.for_each(|event| state.leave(event, self.moments.next()));
+        state.leave_batch();
     }
 
     /// Returns the answer to the last operation about the same event.
@@ -257,65 +255,156 @@ impl Script {
             }
         }
     }
+
+    /// Does a batch as a store with transactions does, before the call returns.
+    fn submit_batch(&self, batch: SinkBatch) {
+        self.lock().enter(batch.ops().iter().map(SinkOp::event));
+        let mut answers = Vec::new();
+        for (number, op) in batch.ops().iter().enumerate() {
+            let creates = matches!(op, SinkOp::Create(_));
+            let answer = catch_unwind(AssertUnwindSafe(|| self.operate(op.event(), creates)));
+            if answer.as_ref().is_err_and(|payload| payload.is::<All>()) {
+                self.forget_answers(batch.ops()[..number].iter());
+                self.leave(batch.ops().iter().map(SinkOp::event));
+                resume_unwind(Box::new(All));
+            }
+            if self.last_answer(op) == Answer::Short {
+                self.forget_answers(batch.ops()[number..=number].iter());
+                break;
+            }
+            let answer = answer.unwrap_or_else(|_| Err(SinkError::rejected("a panic")));
+            answers.push(answer.map(Stored::from));
+        }
+        self.leave(batch.ops().iter().map(SinkOp::event));
+        batch.answer(answers);
+    }
+
+    /// Takes the calls of a batch as a remote store does, and returns before all are answered.
+    fn submit_calls(&self, batch: SinkBatch) {
+        let mut state = self.lock();
+        state.enter(batch.ops().iter().map(SinkOp::event));
+        state.leave_batch();
+        drop(state);
+        let mut calls = batch.into_iter();
+        while let Some(call) = calls.next() {
+            let begun = self.lock().begin(call.event(), self.moments.next());
+            let panics = matches!(begun.answer, Answer::Panic | Answer::PanicBatch);
+            let is_held = self.lock().holds(begun.hold, &call.event().involved_object.namespace);
+            if panics && !is_held {
+                // The unwinding drops this call and the next ones.
+                let all: Vec<SinkCall> = std::iter::once(call).chain(calls).collect();
+                drop(self.end(&all[0], begun, begun.answer));
+                let mut state = self.lock();
+                all[1..].iter().for_each(|call| state.leave(call.event(), self.moments.next()));
+                drop(state);
+                panic_with(all);
+            }
+            self.open.lock().unwrap().push(Open { call, begun });
+            self.answer_due();
+        }
+    }
+
+    /// Answers the calls that have nothing to wait for.
+    fn answer_due(&self) {
+        let state = self.lock();
+        let mut open = self.open.lock().unwrap();
+        let is_due =
+            |open: &Open| !state.holds(open.begun.hold, &open.call.event().involved_object.namespace);
+        let (due, held): (Vec<Open>, Vec<Open>) = std::mem::take(&mut *open).into_iter().partition(is_due);
+        *open = held;
+        drop((open, state));
+        for open in due {
+            self.finish_somewhere(open);
+        }
+    }
+
+    /// Answers one of the calls that are under way.
+    pub fn answer_one(&self, number: usize) -> bool {
+        let open = self.take_open(number);
+        open.into_iter().map(|open| self.finish_somewhere(open)).count() > 0
+    }
+
+    /// Answers all calls that are under way, and begins with one of them. Returns how many.
+    pub fn answer_all(&self, first: usize) -> u64 {
+        let mut open = std::mem::take(&mut *self.open.lock().unwrap());
+        let count = open.len();
+        open.rotate_left(first % count.max(1));
+        open.into_iter().rev().for_each(|open| self.finish_somewhere(open));
+        count as u64
+    }
+
+    /// Drops one of the calls that are under way.
+    pub fn drop_one(&self, number: usize) -> bool {
+        let open = self.take_open(number);
+        let drop_it = |mut open: Open| {
+            open.begun.answer = Answer::Short;
+            self.lock().ops[open.begun.number].answer = Answer::Short;
+            self.finish_somewhere(open);
+        };
+        open.into_iter().map(drop_it).count() > 0
+    }
+
+    fn take_open(&self, number: usize) -> Option<Open> {
+        let mut open = self.open.lock().unwrap();
+        let count = open.len();
+        (count > 0).then(|| open.remove(number % count))
+    }
+
+    fn finish_somewhere(&self, open: Open) {
+        match &*self.elsewhere.lock().unwrap() {
+            Some(elsewhere) => elsewhere.send(open).unwrap_or_else(|error| self.finish(error.0)),
+            None => self.finish(open),
+        }
+    }
+
+    /// Does the operation of a call, and answers it.
+    fn finish(&self, open: Open) {
+        let Open { call, begun } = open;
+        let result = self.end(&call, begun, begun.answer);
+        match begun.answer {
+            Answer::Panic | Answer::PanicBatch => {
+                let unwound = catch_unwind(AssertUnwindSafe(|| panic_with(call)));
+                drop(unwound);
+            }
+            Answer::Short => drop(call),
+            _ => call.answer(result.map(Stored::from)),
+        }
+    }
+
+    /// Does the operation of a call, which has its answer next.
+    fn end(&self, call: &SinkCall, begun: Begun, answer: Answer) -> Result<Event, SinkError> {
+        let creates = matches!(call.op(), SinkOp::Create(_));
+        let mut state = self.lock();
+        let (outcome, result) = state.apply(call.event(), creates, answer);
+        let is_answered = !matches!(answer, Answer::Panic | Answer::PanicBatch | Answer::Short);
+        state.ops[begun.number].outcome = if is_answered { outcome } else { outcome.unanswered() };
+        state.leave(call.event(), self.moments.next());
+        result
+    }
+
+    /// Returns how many events the recording was told to be stored. Returns `None` if it may count
+    /// one of them or not, because the event was there already.
+    pub fn told_as_stored(&self) -> Option<u64> {
+        let state = self.lock();
+        let is_unsure = state.ops.iter().any(|op| op.outcome == Outcome::Exists);
+        let is_told = |op: &&Op| op.outcome == Outcome::Done && op.ended.is_some();
+        (!is_unsure).then(|| state.ops.iter().filter(is_told).count() as u64)
+    }
+
+    /// Returns how many calls of the recording had several operations.
+    pub fn several(&self) -> u64 {
+        self.lock().several
+    }
+
+    /// Returns whether no operation is under way.
+    pub fn is_idle(&self) -> bool {
+        self.lock().ops.iter().all(|op| op.outcome != Outcome::Running)
+    }
 }
 
-impl State {
-    fn id(&self, event: &Event) -> Id {
-        ((!self.is_determined).then(|| name_of(event)), Subject::of(event))
-    }
-
-    fn last_op(&mut self, event: &Event) -> Option<&mut Op> {
-        let id = self.id(event);
-        self.ops.iter_mut().rev().find(|op| op.id == id)
-    }
-
-    fn apply(&mut self, event: &Event, creates: bool, answer: Answer) -> (Outcome, Result<Event, SinkError>) {
-        let name = name_of(event);
-        match answer {
-            Answer::Refuse => return (Outcome::Failed, Err(SinkError::rejected("refused"))),
-            Answer::Retry => return (Outcome::Failed, Err(SinkError::retry("busy"))),
-            Answer::RetryAfter(ms) => {
-                let error = SinkError::retry_after("too many requests", Duration::from_millis(ms));
-                return (Outcome::Failed, Err(error));
-            }
-            Answer::Unavailable => return (Outcome::Failed, Err(SinkError::unavailable("away"))),
-            Answer::Panic => return (Outcome::Failed, Err(SinkError::rejected("panics"))),
-            Answer::Forget => drop(self.store.remove(&name)),
-            Answer::Taken => {
-                let mut foreign = event.clone();
-                foreign.reason = FOREIGN.into();
-                self.store.insert(name.clone(), foreign);
-            }
-            Answer::Ok | Answer::Lost | Answer::PanicBatch | Answer::Short | Answer::Hang => {}
-        }
-        let subject = Subject::of(event);
-        match self.store.get(&name) {
-            Some(stored) if creates => {
-                let is_own = Subject::of(stored) == subject;
-                let error = SinkError::already_exists("taken");
-                let error =
-                    if is_own && !self.says_which { error } else { error.with_stored(stored.clone()) };
-                return (if is_own { Outcome::Exists } else { Outcome::Failed }, Err(error));
-            }
-            Some(stored) if Subject::of(stored) != subject => {
-                return (Outcome::Failed, Err(SinkError::not_found("another one's")));
-            }
-            None if !creates => return (Outcome::Failed, Err(SinkError::not_found("expired"))),
-            _ => {}
-        }
-        let before = self.stored.insert(name.clone(), event.count).unwrap_or(i32::MIN);
-        if before > event.count {
-            self.wrong.push(format!("{name:?} has count {} after {before}", event.count));
-        }
-        self.version += 1;
-        let mut stored = event.clone();
-        stored.metadata.set_resource_version(self.version.to_string());
-        self.store.insert(name, stored.clone());
-        match answer {
-            Answer::Lost => (Outcome::Lost, Err(SinkError::retry("the answer is lost"))),
-            _ => (Outcome::Done, Ok(stored)),
-        }
-    }
+/// Panics, and drops this value while the thread unwinds.
+fn panic_with<T>(_dropped: T) -> ! {
+    resume_unwind(Box::new(All))
 }
 
 /// The sink that a recording has.
@@ -323,7 +412,7 @@ pub struct Scripted(pub Arc<Script>);
 
 impl EventSink for Scripted {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.0.operate(event, true)
+        self.0.operate_alone(event, true)
     }
 
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
@@ -332,30 +421,28 @@ impl EventSink for Scripted {
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.0.operate(event, false)
+        self.0.operate_alone(event, false)
     }
 
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        self.0.check_batch(batch);
-        let mut answers = Vec::new();
-        for number in 0..batch.len() {
-            let op = &mut batch[number];
-            let answer = catch_unwind(AssertUnwindSafe(|| op.apply_to(self)));
-            if answer.as_ref().is_err_and(|payload| payload.is::<All>()) {
-                self.0.forget_answers(batch[..number].iter());
-                resume_unwind(Box::new(All));
-            }
-            if self.0.last_answer(&batch[number]) == Answer::Short {
-                self.0.forget_answers(batch[number..=number].iter());
-                break;
-            }
-            let answer = answer.unwrap_or_else(|_| Err(SinkError::rejected("a panic")));
-            answers.push(answer.map(Stored::from));
+    fn mode(&self) -> SinkMode {
+        self.0.options.mode
+    }
+
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        self.0.note_thread(true);
+        if self.0.options.order == WriteOrder::PerKey && self.0.options.group_panics(event) {
+            resume_unwind(Box::new(ThisOne));
         }
-        // The sink needs the events no longer, as a store that keeps them would take them.
-        for (op, _) in batch.iter_mut().zip(&answers).filter(|(_, answer)| answer.is_ok()) {
-            drop(op.take());
+        self.0.options.group(event)
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        match self.0.options.mode {
+            SinkMode::InFlight(_) => self.0.submit_calls(batch),
+            SinkMode::Batches => self.0.submit_batch(batch),
+            _ => {
+                self.0.complain(format!("{} operations submitted to a sink of {batch:?}", batch.ops().len()));
+            }
         }
-        answers
     }
 }

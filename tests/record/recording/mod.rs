@@ -8,6 +8,7 @@ mod outcomes;
 mod panics;
 mod refused_counts;
 mod skipped_counts;
+mod two_stores;
 
 use eventcast::testing::FakeClock;
 use eventcast::{EventBroadcaster, SinkError};

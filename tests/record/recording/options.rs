@@ -1,7 +1,7 @@
 //! Options, names and errors.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -89,7 +89,12 @@ fn the_threads_of_two_recordings_have_different_names() {
             note(&deciding);
             (event.reason.clone(), event.message.clone())
         });
-        let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        let both = Barrier::new(2);
+        let (sink, _calls) = Scripted::new(&clock, move |number, _| {
+            // The first call waits for one of the other worker.
+            if number < 2 {
+                both.wait();
+            }
             note(&writing);
             Ok(())
         });

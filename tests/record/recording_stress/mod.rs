@@ -20,7 +20,7 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::error::FlushError;
 use eventcast::record::{LossReason, RecordingHandle};
-use eventcast::sink::{SinkOp, Stored};
+use eventcast::sink::{SinkBatch, SinkMode, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
 
 /// The time limit of a round, which takes some milliseconds unless it hangs.
@@ -294,15 +294,18 @@ impl EventSink for Hostile {
         self.once(event, false)
     }
 
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        let keys = batch.iter().map(|op| match op {
-            SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => key_of(event),
-            _ => unreachable!("there is no other"),
-        });
-        if keys.collect::<HashSet<_>>().len() < batch.len() || batch.len() > 256 {
+    fn mode(&self) -> SinkMode {
+        SinkMode::Batches
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        let len = batch.ops().len();
+        let keys = batch.ops().iter().map(|op| key_of(op.event()));
+        if keys.collect::<HashSet<_>>().len() < len || len > 256 {
             self.complain("a key twice in one batch, or too many".into());
         }
         let mut answers: Vec<_> = batch
+            .ops()
             .iter()
             .map(|op| {
                 let answer = catch_unwind(AssertUnwindSafe(|| op.apply_to(self)));
@@ -314,10 +317,10 @@ impl EventSink for Hostile {
             match self.dice.below(3) {
                 0 => panic_any(Thrown),
                 1 => answers.push(Err(SinkError::rejected("one too many"))),
-                _ => answers.truncate(self.dice.below(batch.len() as u64 + 1) as usize),
+                _ => answers.truncate(self.dice.below(len as u64 + 1) as usize),
             }
         }
-        answers
+        batch.answer(answers);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{EventQuery, MemorySinkOptions, SinkErrorKind, SinkOp};
+use eventcast::MemorySink;
+use eventcast::sink::{EventQuery, MemorySinkOptions, SinkBatch, SinkErrorKind, SinkOp};
 use eventcast::testing::FakeClock;
-use eventcast::{EventSink, MemorySink, SinkError};
 use proptest::prelude::*;
 
 use super::{clock, event};
@@ -109,8 +109,8 @@ proptest! {
                 ops.push(op);
                 expected.push(answer);
             }
-            let answers = store.apply(&mut ops);
-            let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(SinkError::kind)).collect();
+            let answers = SinkBatch::perform(ops, &store);
+            let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(|failed| failed.error().kind())).collect();
             prop_assert_eq!(kinds, expected);
             clock.advance(Duration::from_secs(now - clock_seconds(&clock)));
             plain.expire(now);

@@ -1,6 +1,6 @@
 //! Readings in parts, while events are written.
 
-use eventcast::sink::{EventQuery, EventTable, SinkOp};
+use eventcast::sink::{EventQuery, EventTable, SinkBatch, SinkOp};
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
 
 use super::event;
@@ -57,13 +57,13 @@ fn many(number: usize) -> Event {
 fn with_each_store(test: impl Fn(&dyn Store)) {
     let events = || (0..MANY).map(|number| SinkOp::Create(many(number))).collect::<Vec<_>>();
     let store = MemorySink::new();
-    assert!(store.apply(&mut events()).iter().all(Result::is_ok));
+    assert!(SinkBatch::perform(events(), &store).iter().all(Result::is_ok));
     test(&store);
     #[cfg(feature = "sqlite-system")]
     {
         let folder = tempfile::tempdir().unwrap();
         let store = eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap();
-        assert!(store.apply(&mut events()).iter().all(Result::is_ok));
+        assert!(SinkBatch::perform(events(), &store).iter().all(Result::is_ok));
         test(&store);
     }
 }

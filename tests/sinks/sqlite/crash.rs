@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 
-use eventcast::sink::{SinkOp, SqliteSinkOptions};
-use eventcast::{Event, EventSink, SqliteSink};
+use eventcast::sink::{SinkBatch, SinkOp, SqliteSinkOptions};
+use eventcast::{Event, SqliteSink};
 use rusqlite::Connection;
 use tempfile::tempdir;
 use test_support::{child, test_name};
@@ -74,7 +74,7 @@ fn write(path: &Path, life: &str, seed: u64) {
                 told.push(format!("{name}={count}"));
             }
             child::say(&format!("try {}", told.join(" ")));
-            for answer in sink.apply(&mut ops) {
+            for answer in SinkBatch::perform(ops, &sink) {
                 answer.unwrap();
             }
             counts.extend(
@@ -187,8 +187,8 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
 fn killed_while_the_log_is_written_back_it_opens() {
     let live = tempdir().unwrap();
     let sink = open(&live.path().join("events.db"));
-    let mut ops: Vec<_> = (0..100).map(|i| SinkOp::Create(event(&format!("{i}"), 1))).collect();
-    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+    let ops = (0..100).map(|i| SinkOp::Create(event(&format!("{i}"), 1))).collect();
+    assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
     let stored = sink.events().unwrap();
     assert_eq!(stored.len(), 100);
     let folder = tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{SinkOp, SqliteSinkOptions};
+use eventcast::sink::{SinkBatch, SinkOp, SqliteSinkOptions};
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, ObjectReference, SqliteSink, Timestamp};
 use tempfile::TempDir;
@@ -349,7 +349,7 @@ fn an_output_that_nobody_reads_is_no_failure() {
     let place = filled();
     let sink = place.sink();
     let more = |number| SinkOp::Create(event(&format!("more-{number}"), "web-0", "Normal", "Started"));
-    assert!(sink.apply(&mut (0..2000).map(more).collect::<Vec<_>>()).iter().all(Result::is_ok));
+    assert!(SinkBatch::perform((0..2000).map(more).collect(), &sink).iter().all(Result::is_ok));
     for form in ["table", "json"] {
         let mut child = eventcast(&["events", "get", "-o", form, "--store"])
             .arg(&place.store)

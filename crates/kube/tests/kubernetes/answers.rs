@@ -3,7 +3,7 @@
 
 use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind;
-use eventcast::sink::SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry};
+use eventcast::sink::SinkErrorKind::{AlreadyExists, Forbidden, NotFound, Rejected};
 use eventcast::{Event, EventSink, ObjectReference, SinkError};
 use http::Method;
 use serde_json::Value;
@@ -54,7 +54,7 @@ fn a_new_event_is_stored_with_all_that_it_has() {
 #[test]
 fn an_event_without_a_namespace_goes_to_its_objects_or_to_default() {
     let cluster = Cluster::new();
-    let sink = cluster.sink();
+    let sink = cluster.sink_as(Role::Everywhere);
     let mut event = cluster.event("web-0.1");
     event.metadata.namespace = "".into();
     assert_eq!(sink.create(&event).unwrap().metadata.namespace, cluster.namespace.as_str());
@@ -107,7 +107,7 @@ fn an_expired_event_is_not_found_and_its_name_is_free_again() {
 #[test]
 fn a_namespace_that_does_not_exist_takes_nothing() {
     let cluster = Cluster::new();
-    let sink = cluster.sink();
+    let sink = cluster.sink_as(Role::Everywhere);
     let mut event = cluster.event("web-0.1");
     for namespace in [&mut event.metadata.namespace, &mut event.involved_object.namespace] {
         *namespace = "eventcast-no-such-namespace".into();
@@ -151,7 +151,7 @@ fn a_name_that_is_taken_comes_with_the_event_that_has_it() {
 #[test]
 fn a_namespace_on_its_way_out_takes_no_new_events_but_patches() {
     let cluster = Cluster::new();
-    let sink = cluster.sink();
+    let sink = cluster.sink_as(Role::Everywhere);
     sink.create(&cluster.event("web-0.1")).unwrap();
     cluster.begin_termination();
     let terminating = format!("namespace {} because it is being terminated", cluster.namespace);
@@ -179,7 +179,7 @@ fn who_may_not_is_told_which_role_is_missing() {
              \"{namespace}\""
         );
         let role = "(needs a role with create, patch and update on events: docs/kubernetes.md, Permissions)";
-        refused(answer, Rejected, &["rejected: 403 Forbidden: events ", &cannot, role]);
+        refused(answer, Forbidden, &["forbidden: 403 Forbidden: events ", &cannot, role]);
     }
 }
 
@@ -189,7 +189,7 @@ fn who_may_only_create_creates_and_nothing_more() {
     let creator = cluster.sink_as(Role::Creator);
     creator.create(&cluster.event("web-0.1")).unwrap();
     let event = cluster.repeat_of("web-0.1");
-    refused(creator.patch(&event), Rejected, &["cannot patch resource \"events\""]);
+    refused(creator.patch(&event), Forbidden, &["cannot patch resource \"events\""]);
     // The name is taken, but the sink may not read which event has it.
     let error = refused(creator.create(&event), AlreadyExists, &[]);
     assert_eq!(error.stored(), None);
@@ -199,7 +199,7 @@ fn who_may_only_create_creates_and_nothing_more() {
 fn a_token_that_is_not_known_may_be_known_later() {
     let cluster = Cluster::new();
     let answer = cluster.sink_as(Role::Stranger).create(&cluster.event("web-0.1"));
-    refused(answer, Retry, &["401 Unauthorized"]);
+    refused(answer, Forbidden, &["401 Unauthorized"]);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn timed(cluster: &Cluster) -> Event {
 /// good.
 #[track_caller]
 fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
-    let (sink, memory) = (cluster.sink(), eventcast::MemorySink::new());
+    let (sink, memory) = (cluster.sink_as(Role::Everywhere), eventcast::MemorySink::new());
     for (who, answer) in [("server", sink.create(event)), ("memory", memory.create(event))] {
         match answer {
             Ok(stored) => {

@@ -1,8 +1,14 @@
 //! A cluster to write events to: the server of `api_server`, or the cluster that
 //! `EVENTCAST_TEST_KUBECONFIG` names.
+//!
+//! An administrator creates a namespace, service accounts with roles, and tokens, and reads the
+//! stored events. The sinks of the tests never run as the administrator, because a server does not
+//! check the permissions of one. They run with the role that `docs/kubernetes.md` documents.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -14,16 +20,23 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::api_server::{ADMIN, ApiServer, CREATOR, NOBODY};
+use super::api_server::{ADMIN, ApiServer};
 
 /// A timeout so long that only a hang reaches it.
 const LONG: Duration = Duration::from_secs(180);
 
+/// The group and the beginning of the path of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
+const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
+
 /// The client that asks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    Admin,
-    /// May create events, and nothing else.
+    /// Has the documented role in the namespace of the test.
+    Recorder,
+    /// Has the documented role in all namespaces.
+    Everywhere,
+    /// May create events in all namespaces, and nothing else.
     Creator,
     /// May do nothing.
     Nobody,
@@ -31,14 +44,34 @@ pub(crate) enum Role {
     Stranger,
 }
 
+impl Role {
+    /// Returns the rule of the role: groups, resources and verbs. `None` if it has no permission.
+    fn rule(self) -> Option<[&'static [&'static str]; 3]> {
+        match self {
+            Self::Recorder | Self::Everywhere => {
+                Some([&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]])
+            }
+            Self::Creator => Some([&[""], &["events"], &["create"]]),
+            Self::Nobody | Self::Stranger => None,
+        }
+    }
+
+    fn is_cluster_wide(self) -> bool {
+        matches!(self, Self::Everywhere | Self::Creator)
+    }
+}
+
 /// A new namespace in a cluster. Dropping this deletes the namespace with everything in it.
 pub(crate) struct Cluster {
     pub(crate) namespace: String,
     /// The server of this process. `None` for a real cluster.
     pub(crate) server: Option<ApiServer>,
+    /// The administrator's configuration.
     config: Config,
     runtime: Runtime,
     client: Client,
+    /// The tokens of the accounts that exist.
+    tokens: Mutex<BTreeMap<Role, String>>,
 }
 
 impl Cluster {
@@ -80,8 +113,10 @@ impl Cluster {
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         let namespace = format!("eventcast-test-{now:x}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let cluster = Self { namespace, server, config, runtime, client };
+        let tokens = Mutex::default();
+        let cluster = Self { namespace, server, config, runtime, client, tokens };
         cluster.make_namespace(&cluster.namespace);
+        cluster.token(Role::Recorder);
         if let Some(server) = &cluster.server {
             server.take_seen();
         }
@@ -93,29 +128,40 @@ impl Cluster {
         self.server.as_ref().expect("not for a real cluster")
     }
 
+    /// Returns the configuration of a client with the documented role.
     pub(crate) fn config(&self) -> Config {
-        self.config.clone()
+        self.config_as(Role::Recorder)
+    }
+
+    pub(crate) fn config_as(&self, role: Role) -> Config {
+        let mut config = self.config.clone();
+        config.auth_info = token(&self.token(role));
+        config
     }
 
     pub(crate) fn sink(&self) -> KubernetesSink {
-        KubernetesSink::new(self.config()).unwrap()
+        self.sink_as(Role::Recorder)
     }
 
     pub(crate) fn sink_as(&self, role: Role) -> KubernetesSink {
-        let mut config = self.config();
-        config.auth_info = match (role, &self.server) {
-            (Role::Admin, _) => config.auth_info,
-            (Role::Stranger, _) => token("no-token-of-this-cluster"),
-            (Role::Creator, Some(_)) => token(CREATOR),
-            (Role::Nobody, Some(_)) => token(NOBODY),
-            (role, None) => token(&self.real_token(role)),
-        };
-        KubernetesSink::new(config).unwrap()
+        KubernetesSink::new(self.config_as(role)).unwrap()
     }
 
-    /// Returns the server's name for a role, which is a service account of the namespace.
+    /// Returns the server's name for a role, which is a service account.
     pub(crate) fn user(&self, role: Role) -> String {
-        format!("system:serviceaccount:{}:{}", self.namespace, account(role))
+        let (namespace, name) = self.account(role);
+        format!("system:serviceaccount:{namespace}:{name}")
+    }
+
+    /// Returns the namespace and the name of the account of a role. The account of a role in all
+    /// namespaces is in `default`, so that it outlives the namespace of the test.
+    fn account(&self, role: Role) -> (&str, String) {
+        let name = format!("{role:?}").to_lowercase();
+        if role.is_cluster_wide() {
+            ("default", format!("{}-{name}", self.namespace))
+        } else {
+            (&self.namespace, name)
+        }
     }
 
     /// Returns an event about a pod of the namespace.
@@ -142,13 +188,17 @@ impl Cluster {
 
     /// Returns the status and the body of the answer that the administrator gets.
     pub(crate) fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        self.try_ask(method, path, body).unwrap_or_else(|error| panic!("{path}: {error:?}"))
+    }
+
+    fn try_ask(&self, method: Method, path: &str, body: &Value) -> Result<(u16, Value), kube::Error> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let request = request.body(body.into_bytes()).unwrap();
         match self.runtime.block_on(self.client.request_text(request)) {
-            Ok(text) => (200, serde_json::from_str(&text).unwrap_or_default()),
-            Err(kube::Error::Api(status)) => (status.code, json!(status.message)),
-            Err(error) => panic!("{path}: {error}"),
+            Ok(text) => Ok((200, serde_json::from_str(&text).unwrap_or_default())),
+            Err(kube::Error::Api(status)) => Ok((status.code, json!(status.message))),
+            Err(error) => Err(error),
         }
     }
 
@@ -159,7 +209,7 @@ impl Cluster {
         answer
     }
 
-    fn make_namespace(&self, name: &str) {
+    pub(crate) fn make_namespace(&self, name: &str) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.must(Method::POST, "/api/v1/namespaces", &namespace);
     }
@@ -177,37 +227,51 @@ impl Cluster {
         self.must(Method::DELETE, &format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
     }
 
-    /// Creates a service account with the rights of the role, and returns a token for it.
-    fn real_token(&self, role: Role) -> String {
-        let (core, rbac) = (
-            format!("/api/v1/namespaces/{}", self.namespace),
-            format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", self.namespace),
-        );
-        let name = account(role);
-        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
-        self.must(Method::POST, &format!("{core}/serviceaccounts"), &account);
-        if role == Role::Creator {
-            let group = "rbac.authorization.k8s.io";
-            let rule = json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]});
-            let body = json!({"metadata": {"name": name}, "rules": [rule]});
-            self.must(Method::POST, &format!("{rbac}/roles"), &body);
-            let body = json!({
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
-            });
-            self.must(Method::POST, &format!("{rbac}/rolebindings"), &body);
+    /// Returns the token of a role. Creates its account if there is none yet.
+    fn token(&self, role: Role) -> String {
+        if role == Role::Stranger {
+            return "no-token-of-this-cluster".to_owned();
         }
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        let answer = self.must(Method::POST, &format!("{core}/serviceaccounts/{name}/token"), &request);
-        let token = answer["status"]["token"].as_str().expect("a token").to_owned();
-        if role == Role::Creator {
-            self.wait_until_it_may(&self.user(role));
-        }
-        token
+        let mut tokens = self.tokens.lock().unwrap();
+        tokens.entry(role).or_insert_with(|| self.make_account(role)).clone()
     }
 
-    /// Waits until the authorizer knows the role, which takes a moment.
+    /// Creates a service account, with the rights of the role, and returns a token for it.
+    fn make_account(&self, role: Role) -> String {
+        let (namespace, name) = self.account(role);
+        let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        self.must(Method::POST, &accounts, &account);
+        if let Some([groups, resources, verbs]) = role.rule() {
+            let kind = if role.is_cluster_wide() { "ClusterRole" } else { "Role" };
+            let rule = json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+            let body = json!({"metadata": {"name": name}, "rules": [rule]});
+            self.must(Method::POST, &self.rbac(role, "roles"), &body);
+            let body = json!({
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            });
+            self.must(Method::POST, &self.rbac(role, "rolebindings"), &body);
+        }
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let answer = self.must(Method::POST, &format!("{accounts}/{name}/token"), &request);
+        if role.rule().is_some() {
+            self.wait_until_it_may(&self.user(role));
+        }
+        answer["status"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Returns the path of the roles, or of their bindings, among which a role belongs.
+    fn rbac(&self, role: Role, collection: &str) -> String {
+        if role.is_cluster_wide() {
+            format!("{RBAC_PATH}/cluster{collection}")
+        } else {
+            format!("{RBAC_PATH}/namespaces/{}/{collection}", self.namespace)
+        }
+    }
+
+    /// Waits until the authorizer knows the role, which takes some time.
     fn wait_until_it_may(&self, user: &str) {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -234,21 +298,29 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    /// Deletes everything from a real cluster. Ignores failures, because a test may have failed for
+    /// lack of a server.
     fn drop(&mut self) {
-        if self.server.is_none() {
-            let held = format!("/api/v1/namespaces/{}/configmaps/held", self.namespace);
-            let (code, mut map) = self.ask(Method::GET, &held, &Value::Null);
-            if code == 200 {
-                map["metadata"]["finalizers"] = json!([]);
-                self.ask(Method::PUT, &held, &map);
+        if self.server.is_some() {
+            return;
+        }
+        let delete = |path: String| drop(self.try_ask(Method::DELETE, &path, &Value::Null));
+        let held = format!("/api/v1/namespaces/{}/configmaps/held", self.namespace);
+        if let Ok((200, mut map)) = self.try_ask(Method::GET, &held, &Value::Null) {
+            map["metadata"]["finalizers"] = json!([]);
+            drop(self.try_ask(Method::PUT, &held, &map));
+        }
+        delete(format!("/api/v1/namespaces/{}", self.namespace));
+        // The roles in all namespaces are not deleted with the namespace.
+        let Ok(tokens) = self.tokens.lock() else { return };
+        for role in tokens.keys().filter(|role| role.is_cluster_wide()) {
+            let (namespace, name) = self.account(*role);
+            let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+            for path in [self.rbac(*role, "rolebindings"), self.rbac(*role, "roles"), accounts] {
+                delete(format!("{path}/{name}"));
             }
-            self.ask(Method::DELETE, &format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
         }
     }
-}
-
-fn account(role: Role) -> String {
-    format!("{role:?}").to_lowercase()
 }
 
 fn token(token: &str) -> AuthInfo {
@@ -265,4 +337,19 @@ fn a_kubeconfig_leads_to_its_cluster() {
     let stored = cluster.sink().create(&cluster.event("web-0.1")).unwrap();
     assert_eq!(cluster.stored("web-0.1"), Some(stored));
     assert_eq!(server.events().len(), 1);
+    // The sink has the documented role in its namespace, and no more.
+    let mut elsewhere = cluster.event("web-0.2");
+    elsewhere.metadata.namespace = "default".into();
+    elsewhere.involved_object.namespace = "default".into();
+    let refused = cluster.sink().create(&elsewhere).unwrap_err().to_string();
+    assert!(refused.contains("cannot create resource \"events\""), "{refused}");
+    cluster.sink_as(Role::Everywhere).create(&elsewhere).unwrap();
+}
+
+#[test]
+fn the_role_of_the_tests_is_the_documented_one() {
+    let document = include_str!("../../../../docs/kubernetes.md");
+    let [groups, resources, verbs] = Role::Recorder.rule().unwrap();
+    let rule = format!("apiGroups: {groups:?}\n    resources: {resources:?}\n    verbs: {verbs:?}\n");
+    assert!(document.contains(&format!("rules:\n  - {rule}")), "{rule}");
 }

@@ -1,10 +1,11 @@
 //! Events with an event time, through core/v1 and through events.k8s.io/v1.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use eventcast::EventType::Warning;
 use eventcast::event::EventSeries;
-use eventcast::sink::{SinkErrorKind, SinkOp};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkOp};
 use eventcast::{
     Event, EventBroadcaster, EventSink, EventSource, ObjectReference, RetryPolicy, SinkError, Timestamp,
 };
@@ -43,9 +44,9 @@ fn requests(cluster: &Cluster) -> Vec<String> {
 }
 
 #[track_caller]
-fn refused(answer: Result<Event, SinkError>, words: &[&str]) {
+fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) {
     let error = answer.unwrap_err();
-    assert_eq!(error.kind(), SinkErrorKind::Rejected, "{error}");
+    assert_eq!(error.kind(), kind, "{error}");
     for word in words {
         assert!(error.to_string().contains(word), "{word:?} is not in {error}");
     }
@@ -154,11 +155,19 @@ fn the_newer_api_checks_more() {
     let cluster = Cluster::new();
     let mut event = timed(&cluster, "web-0.1");
     event.type_ = "Odd".into();
-    refused(cluster.sink().api(EventsApi::EventsV1).create(&event), &["422", "type"]);
+    refused(
+        cluster.sink().api(EventsApi::EventsV1).create(&event),
+        SinkErrorKind::Rejected,
+        &["422", "type"],
+    );
     cluster.sink().create(&event).unwrap();
     let mut event = timed(&cluster, "web-0.2");
     event.set_series(EventSeries::new(1, Timestamp::UNIX_EPOCH));
-    refused(cluster.sink().api(EventsApi::EventsV1).create(&event), &["422", "series"]);
+    refused(
+        cluster.sink().api(EventsApi::EventsV1).create(&event),
+        SinkErrorKind::Rejected,
+        &["422", "series"],
+    );
 }
 
 /// The newer API would refuse an event without an event time, so it goes the old way.
@@ -199,22 +208,43 @@ fn a_server_that_does_not_say_is_asked_again() {
     let no = || Fault::status(403, &json!({"reason": "Forbidden", "message": "no"}));
     let cluster = Cluster::fake();
     let sink = cluster.sink().api(EventsApi::Auto);
-    cluster.server().fail([busy(), no()]);
+    cluster.server().fail([busy()]);
     let error = sink.create(&timed(&cluster, "web-0.1")).unwrap_err();
-    assert_eq!(error.kind(), SinkErrorKind::Unavailable, "{error}");
-    // In a batch it is asked once. What does not need the answer is sent.
-    let mut batch = [
-        SinkOp::Create(timed(&cluster, "web-0.1")),
-        SinkOp::Create(cluster.event("web-0.2")),
-        SinkOp::Create(timed(&cluster, "web-0.3")),
-    ];
-    let answers = sink.apply(&mut batch);
-    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(SinkError::kind)).collect();
-    assert_eq!(kinds, [Some(SinkErrorKind::Retry), None, Some(SinkErrorKind::Retry)]);
+    assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable, "{error}");
     let ask = format!("GET {DISCOVERY}");
-    assert_eq!(requests(&cluster), [ask.clone(), ask.clone(), "POST /api/v1".to_owned()]);
+    assert_eq!(requests(&cluster), std::slice::from_ref(&ask));
+    // Each operation asks until the server has answered.
+    cluster.server().fail([no(), no()]);
+    let batch = ["web-0.1", "web-0.2"].map(|name| SinkOp::Create(timed(&cluster, name))).to_vec();
+    for answer in SinkBatch::perform(batch, &sink) {
+        assert_eq!(answer.unwrap_err().error().kind(), SinkErrorKind::Retry);
+    }
+    assert_eq!(requests(&cluster), [ask.clone(), ask.clone()]);
     sink.create(&timed(&cluster, "web-0.1")).unwrap();
-    assert_eq!(requests(&cluster), [ask, format!("POST {DISCOVERY}")]);
+    sink.create(&timed(&cluster, "web-0.2")).unwrap();
+    let post = format!("POST {DISCOVERY}");
+    assert_eq!(requests(&cluster), [ask, post.clone(), post]);
+}
+
+/// An operation that waits for the answer holds up no other one, whether that one asks too or not.
+#[test]
+fn a_question_without_an_answer_holds_up_one_operation() {
+    let cluster = Cluster::fake();
+    let sink = cluster.sink().api(EventsApi::Auto).timeout(2 * LONG);
+    cluster.server().fail([Fault::Silence]);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| sink.create(&timed(&cluster, "web-0.1")));
+        let start = Instant::now();
+        while cluster.server().seen_count() == 0 {
+            assert!(start.elapsed() < LONG, "it does not come");
+            thread::yield_now();
+        }
+        sink.create(&cluster.event("web-0.2")).unwrap();
+        sink.create(&timed(&cluster, "web-0.3")).unwrap();
+        assert!(!waiting.is_finished());
+        cluster.server().kill();
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), SinkErrorKind::Unavailable);
+    });
 }
 
 /// A role for the events of core/v1 does not cover those of the newer API, and the error says so.
@@ -223,5 +253,5 @@ fn who_may_not_is_told_the_group_of_the_role() {
     let cluster = Cluster::new();
     let nobody = cluster.sink_as(Role::Nobody).api(EventsApi::EventsV1);
     let words = ["in API group \"events.k8s.io\"", "apiGroups: [\"events.k8s.io\"]", "Permissions"];
-    refused(nobody.create(&timed(&cluster, "web-0.1")), &words);
+    refused(nobody.create(&timed(&cluster, "web-0.1")), SinkErrorKind::Forbidden, &words);
 }

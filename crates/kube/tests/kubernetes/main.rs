@@ -3,7 +3,9 @@
 //!
 //! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs`, and most of `events_v1.rs`, run
 //! against the cluster that the file names. They run in new namespaces, which they delete. The user
-//! in the file must be allowed to create namespaces and roles:
+//! in the file must be allowed to create namespaces, service accounts, their tokens, roles and
+//! cluster roles. The sinks do not run as this user, but with the role that `docs/kubernetes.md`
+//! documents:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \
@@ -19,7 +21,9 @@ mod log;
 mod operator;
 mod recordings;
 mod references;
+mod restarts;
 mod runtimes;
+mod webhooks;
 
 use eventcast_kube::{BuildError, EventsApi, KubernetesSink};
 

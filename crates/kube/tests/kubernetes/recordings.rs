@@ -80,7 +80,7 @@ impl Running {
 
 #[test]
 fn repeats_are_counted_on_the_stored_event() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     for _ in 0..3 {
         run.record("BackOff");
     }
@@ -104,7 +104,7 @@ fn repeats_are_counted_on_the_stored_event() {
 
 #[test]
 fn an_event_that_has_expired_is_created_again_with_its_count_and_name() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     run.record("BackOff");
     run.record("BackOff");
     let before = run.stored().remove(0);
@@ -145,7 +145,7 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
 
 #[test]
 fn what_may_work_later_is_tried_until_it_does() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     let status = |code: u16| Fault::status(code, &json!({}));
     let faults =
         [status(401), Fault::too_many_requests(vec![]), status(500), status(503), Fault::HangUpBefore];
@@ -183,7 +183,7 @@ fn what_is_refused_is_told_with_the_servers_words_and_stops_nobody() {
 fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
     const OBJECTS: usize = 40; // and so 200 events
     const REPEATS: i32 = 5;
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     // Faults come now and then, whatever the request is.
     run.cluster.server().fail((0..100).map(|number| match number % 5 {
         0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
@@ -213,7 +213,7 @@ fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
 
 #[test]
 fn a_message_for_a_terminal_is_stored_as_it_is_and_told_harmlessly() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     let payload = "\u{1b}[2J\u{1b}[1;1Hroot@node:~# \r\n\u{202e}\u{9b}31m";
     run.recorder.event(run.pod(), Warning, payload.to_owned(), payload.to_owned());
     run.events.flush(LONG).unwrap();
@@ -229,7 +229,7 @@ fn a_message_for_a_terminal_is_stored_as_it_is_and_told_harmlessly() {
 
 #[test]
 fn a_shutdown_does_not_wait_for_a_silent_server_beyond_its_deadline() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     run.cluster.server().fail([Fault::Silence]);
     assert!(run.recorder.event(run.pod(), Warning, "BackOff", "restarts").is_accepted());
     until(|| run.cluster.server().seen_count() == 1);
@@ -241,7 +241,7 @@ fn a_shutdown_does_not_wait_for_a_silent_server_beyond_its_deadline() {
 #[test]
 fn an_event_whose_answer_was_lost_is_taken_for_stored() {
     for fault in [Fault::HangUpAfter, Fault::CutAnswer] {
-        let run = Running::start(Role::Admin);
+        let run = Running::start(Role::Recorder);
         run.cluster.server().fail([fault]);
         run.record("BackOff");
         // The second attempt finds the name taken, and the third request finds which event has it.
@@ -258,7 +258,7 @@ fn an_event_whose_answer_was_lost_is_taken_for_stored() {
 
 #[test]
 fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     run.record("BackOff");
     run.cluster.server().fail([Fault::HangUpAfter]);
     run.record("BackOff");
@@ -269,7 +269,7 @@ fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
 
 #[test]
 fn a_name_that_another_event_has_is_left_to_it() {
-    let run = Running::start(Role::Admin);
+    let run = Running::start(Role::Recorder);
     // The server says that the name is taken, and the read returns an event of another writer.
     let mut other = run.cluster.event("web-0.1");
     other.message = "somebody else's".into();

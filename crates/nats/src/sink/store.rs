@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, Context};
-use eventcast::sink::{SinkErrorKind, SinkOp, Stored};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -191,8 +191,12 @@ impl EventSink for NatsSink {
         self.write(event, Verb::Patch)
     }
 
+    fn mode(&self) -> SinkMode {
+        SinkMode::Batches
+    }
+
     /// Performs up to 64 operations at the same time, in no order.
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
+    fn submit(&self, batch: SinkBatch) {
         let write = |op: &SinkOp| {
             let verb = match op {
                 SinkOp::Create(_) => Verb::Create,
@@ -201,11 +205,12 @@ impl EventSink for NatsSink {
             };
             Write::new(&self.options.prefix, op.event(), verb)
         };
-        let answers = self.perform(batch.iter().map(write).collect());
-        let stored = |(op, answer): (&mut SinkOp, Result<u64, SinkError>)| {
+        let answers = self.perform(batch.ops().iter().map(write).collect());
+        let stored = |(op, answer): (&SinkOp, Result<u64, SinkError>)| {
             answer.map(|sequence| Stored::from(as_stored(op.event().clone(), sequence)))
         };
-        batch.iter_mut().zip(answers).map(stored).collect()
+        let answers: Vec<_> = batch.ops().iter().zip(answers).map(stored).collect();
+        batch.answer(answers);
     }
 }
 

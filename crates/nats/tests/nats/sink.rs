@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eventcast::sink::{SinkErrorKind, SinkOp};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventType, ObjectReference};
 use eventcast_nats::{ConnectionOptions, NatsSink, NatsSinkOptions};
 use test_support::LONG;
@@ -48,12 +48,16 @@ pub(crate) fn a_batch_has_an_answer_for_each() {
     let server = Server::start("");
     let sink = sink(&server.url());
     sink.create(&event("e7")).unwrap();
-    let mut batch: Vec<_> = (0..200).map(|n| SinkOp::Create(event(&format!("e{n}")))).collect();
-    let answers = sink.apply(&mut batch);
+    let batch = (0..200).map(|n| SinkOp::Create(event(&format!("e{n}")))).collect();
+    let answers = SinkBatch::perform(batch, &sink);
+    assert_eq!(answers.len(), 200);
     for (n, answer) in answers.iter().enumerate() {
         match answer {
             Ok(stored) => assert_eq!(stored.name.as_str(), format!("e{n}")),
-            Err(error) => assert_eq!((n, error.kind()), (7, SinkErrorKind::AlreadyExists)),
+            Err(failed) => {
+                assert_eq!((n, failed.error().kind()), (7, SinkErrorKind::AlreadyExists));
+                assert_eq!(failed.op(), &SinkOp::Create(event("e7")));
+            }
         }
     }
     assert_eq!(Admin::new(&server.url()).state("RECORDS").messages, 200);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bus::BulkNext;
 use crate::catch::catch_panic_message;
-use crate::record::correlator::Correlation;
+use crate::record::correlator::{Correlation, CorrelationKey};
 use crate::record::event::Event;
 use crate::record::event::timed::is_timed;
 use crate::record::loss::LossReason;
@@ -62,8 +62,34 @@ impl Driver {
     fn admit_series(&mut self, now: Duration) {
         while let Some(write) = self.series.next_write() {
             let (key, write) = Write::of_series(write);
-            self.decided += self.pending.admit(key, write, now);
+            self.admit(key, write, now);
         }
+    }
+
+    /// Makes a write pending, unless the group has its share of what waits. An event beyond the
+    /// share is lost.
+    fn admit(&mut self, key: CorrelationKey, write: Write, now: Duration) {
+        let (at, write) = match self.pending.admit(key, write, now) {
+            Ok(free) => {
+                self.decided += free;
+                return;
+            }
+            Err(refused) => refused,
+        };
+        let Write { event, ticket } = *write;
+        self.decided += ticket.in_hand;
+        let text = "events of this group wait already, as many as its share of the queue allows";
+        self.lose(
+            LossReason::GroupFull,
+            &event,
+            &ticket,
+            SinkError::rejected(text),
+            Some(self.pending.group(at)),
+        );
+        if let Some((key, name)) = self.pending.key(at) {
+            self.refused.add(key, name, LossReason::GroupFull, ticket.events);
+        }
+        self.pending.dismiss(at);
     }
 
     /// Releases the writes for which it is time: all that are held if the recording is to end, or
@@ -82,10 +108,10 @@ impl Driver {
     fn correlate(&mut self, event: &Event, offset: u64, now: Duration) {
         match catch_panic_message(|| self.correlator.decide(event, true)) {
             Ok(Correlation::Create { event, key }) => {
-                self.decided += self.pending.admit(key, Write::of(event, offset, true), now);
+                self.admit(key, Write::of(event, offset, true), now);
             }
             Ok(Correlation::Update { event, key }) => {
-                self.decided += self.pending.admit(key, Write::of(event, offset, false), now);
+                self.admit(key, Write::of(event, offset, false), now);
             }
             Ok(Correlation::Held { event: state, key }) => {
                 self.report_skip(event);
@@ -101,7 +127,7 @@ impl Driver {
                 let text = format!("a function of the correlator's options panicked: {text}");
                 self.decided += 1;
                 let ticket = Ticket { events: 1, ..Ticket::default() };
-                self.lose(LossReason::Rejected, event, &ticket, SinkError::rejected(text));
+                self.lose(LossReason::Rejected, event, &ticket, SinkError::rejected(text), None);
             }
         }
     }

@@ -1,21 +1,41 @@
-//! Whether the store is there, and the reports about that.
+//! Whether the store is there, which groups it serves, and the reports about that.
 
 use std::time::Duration;
 
 use crate::record::event::Timestamp;
-use crate::record::stats::SinkFailure;
+use crate::record::stats::{DegradedGroup, SinkFailure};
 
+use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
 
+/// The most sick groups that the statistics list.
+const LISTED: usize = 16;
+
 impl Driver {
-    /// Ends a round of answers: sets when the next probe is due if the store is unavailable.
+    /// Ends a round of answers: sets when the next probe is due if the store is unavailable, and
+    /// the same for each group.
     pub(super) fn end_round(&mut self) {
         if let Some((rounds, wait)) = self.breaker.end_round() {
             let until = self.moment_after(self.retry.pause(rounds, wait));
             self.breaker.wait(until);
-            if let Some(failure) = &self.tally.last_failure {
-                self.alerts.unavailable(&self.clock, &self.name, failure);
+            self.log_outage();
+        }
+        for group in std::mem::take(&mut self.judged) {
+            let breaker = &mut self.pending.groups.at_mut(group).breaker;
+            if let Some((rounds, wait)) = breaker.end_round() {
+                let until = self.clock.deadline(self.retry.pause(rounds, wait)).unwrap_or(Duration::MAX);
+                breaker.wait(until);
+                if !self.pending.groups.are_several() {
+                    self.log_outage();
+                }
             }
+            self.pending.groups.judge_sick(group);
+        }
+    }
+
+    fn log_outage(&mut self) {
+        if let Some(failure) = &self.tally.last_failure {
+            self.alerts.unavailable(&self.clock, &self.name, failure);
         }
     }
 
@@ -24,14 +44,21 @@ impl Driver {
     pub(super) fn judge_store(&mut self, is_done: bool) {
         let silent_since = self.silent_since();
         let known = self.tally.unavailable_since;
-        let since = match self.breaker.since().into_iter().chain(silent_since).min() {
+        let away_since = self.breaker.since().into_iter().chain(self.groups_away_since()).min();
+        // Only an answer ends an outage. Another group that comes, or an attempt that ends without
+        // an answer, does not.
+        let found = away_since.into_iter().chain(silent_since).min();
+        if found.is_some() {
+            self.away_at = self.answers;
+        }
+        let since = match found.or(known.filter(|_| self.away_at == self.answers)) {
             Some(since) if !is_done => Some(known.map_or(since, |known| known.min(since))),
             _ => None,
         };
         self.tally.unavailable_since = since;
         match (known, since) {
             (None, Some(since)) => {
-                if self.breaker.since().is_none() {
+                if away_since.is_none() {
                     let text = format!("no answer from the sink for {} s", SILENCE.as_secs());
                     let failure = SinkFailure { text, since, attempts: 1 };
                     self.alerts.unavailable(&self.clock, &self.name, &failure);
@@ -43,30 +70,138 @@ impl Driver {
             }
             // At the end of the recording the store may still be unavailable.
             (Some(since), None) if !is_done => {
+                self.pending.groups.probe_closed();
+                self.has_new_groups = true;
                 self.tally.panics += u64::from(self.alerts.end(&self.name, since));
             }
             _ => {}
         }
+        self.judge_groups(is_done);
     }
 
-    /// Returns since when the sink has not answered, if that is longer than a sink that works
+    /// Returns since when the store answers nobody: two groups are closed, or the only one is, and
+    /// nothing has been answered since.
+    fn groups_away_since(&self) -> Option<Timestamp> {
+        let groups = &self.pending.groups;
+        let sick = groups.sick().iter().map(|group| groups.at(*group));
+        let silent = sick.filter(|group| group.closed_at == Some(self.answers));
+        let since = silent.clone().filter_map(|group| group.breaker.since()).min();
+        since.filter(|_| !groups.are_several() || silent.count() > 1)
+    }
+
+    /// Returns since when the sink has answered nothing, if that is longer than a sink that works
     /// needs.
     fn silent_since(&self) -> Option<Timestamp> {
-        let (at, since) = self.writers.longest_call()?;
+        if self.answered.is_some_and(|(at, _)| !self.has_lasted(at, SILENCE)) {
+            return None;
+        }
+        let (at, since) = self.silence()?;
         self.has_lasted(at, SILENCE).then_some(since)
     }
 
-    /// Returns when the sink will have been silent for too long. Returns `None` if no call runs, or
+    /// Returns when the sink may have been silent for too long. Returns `None` if no call runs, or
     /// if the sink has been silent for too long already.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
-        let (at, _) = self.writers.longest_call()?;
-        let is_awaited = !self.clock.is_fake() && !self.has_lasted(at, SILENCE);
-        is_awaited.then(|| at.saturating_add(SILENCE))
+        if self.clock.is_fake() || self.pending.in_flight() == 0 {
+            return None;
+        }
+        let last = self.answered.map(|(at, _)| at).filter(|at| !self.has_lasted(*at, SILENCE));
+        let at = last.or_else(|| Some(self.silence()?.0))?;
+        (!self.has_lasted(at, SILENCE)).then(|| at.saturating_add(SILENCE))
+    }
+
+    /// Returns since when the sink has answered nothing while something is under way.
+    fn silence(&self) -> Option<(Duration, Timestamp)> {
+        let groups = &self.pending.groups;
+        if groups.are_several() {
+            // What was asked before the last answer, or of a group that was sick, says nothing
+            // about the store. A group that waits while others have nothing to send is not the
+            // store.
+            let answered = self.answered.map_or(Duration::ZERO, |(at, _)| at);
+            let well = || self.pending.under_way().filter(|op| !op.was_sick);
+            let first = well().filter(|op| op.since.0 >= answered).min_by_key(|op| op.since)?;
+            let has_others = well().any(|op| op.group != first.group) || groups.have_others(first.group);
+            return has_others.then_some(first.since);
+        }
+        let first = self.pending.under_way().min_by_key(|op| op.since)?;
+        Some(self.answered.map_or(first.since, |answered| answered.max(first.since)))
     }
 
     /// Returns whether a call of the sink that began at a time takes at least that long. A call
     /// takes real time, so a fake clock says nothing about it.
     pub(super) fn has_lasted(&self, since: Duration, time: Duration) -> bool {
         !self.clock.is_fake() && self.has_passed(since.saturating_add(time))
+    }
+
+    // ── groups ──
+
+    /// Returns when a group will be slow, if an operation that is under way has no answer by then.
+    fn next_slow(&mut self) -> Option<Duration> {
+        if !self.pending.groups.are_several() {
+            return None;
+        }
+        let now = self.moment_after(Duration::ZERO);
+        self.pending.judge_slow(now)
+    }
+
+    /// Returns when the next closed group may have a probe.
+    pub(super) fn next_probe(&self) -> Option<Duration> {
+        if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
+            return None;
+        }
+        // What was due when the driver last gave work has been given it, or has no place.
+        self.pending.groups.next_probe(self.looked_at)
+    }
+
+    /// Finds the groups that are slow, and reports those that have become sick or have recovered.
+    fn judge_groups(&mut self, is_done: bool) {
+        if !self.pending.groups.are_several() {
+            return;
+        }
+        self.slow_at = self.next_slow();
+        let now = self.moment_after(Duration::ZERO);
+        self.pending.groups.forget_troubles(now);
+        for (group, trouble) in self.pending.groups.take_recovered() {
+            self.has_new_groups = true;
+            if trouble.is_told && !is_done {
+                let panicked = self.alerts.group_ends(&self.clock, &self.name, &group, trouble.since);
+                self.tally.panics += u64::from(panicked);
+            }
+        }
+        // What holds for the store is said once.
+        if self.tally.unavailable_since.is_none() && !is_done {
+            for at in 0..self.pending.groups.sick().len() {
+                let group = self.pending.groups.sick()[at];
+                self.tell(group);
+            }
+        }
+    }
+
+    /// Reports that a group is sick, once.
+    fn tell(&mut self, group: GroupIndex) {
+        let now = Timestamp::from(self.clock.now());
+        let entry = self.pending.groups.at_mut(group);
+        if entry.trouble.is_none() && !entry.is_closed() {
+            let text = format!("an operation takes more than {:?}", entry.slow_after);
+            entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false }));
+        }
+        let Some(trouble) = &mut entry.trouble else { return };
+        if std::mem::replace(&mut trouble.is_told, true) {
+            return;
+        }
+        self.has_new_groups = true;
+        let (name, since, text) = (entry.name.clone(), trouble.since, trouble.text.clone());
+        let panicked = self.alerts.group_begins(&self.clock, &self.name, &name, since, &text);
+        self.tally.panics += u64::from(panicked);
+    }
+
+    /// Returns the sick groups for the statistics.
+    pub(super) fn degraded_groups(&self) -> Vec<DegradedGroup> {
+        let groups = &self.pending.groups;
+        let sick = groups.sick().iter().map(|group| groups.at(*group)).filter_map(|group| {
+            let Trouble { since, text, .. } = &**group.trouble.as_ref()?;
+            Some(DegradedGroup { group: group.name.to_string(), since: *since, text: text.clone() })
+        });
+        if groups.are_several() { sick.take(LISTED).collect() } else { Vec::new() }
     }
 }

@@ -1,55 +1,91 @@
 //! The way from the sink's answer to an event's outcome.
 
 use std::slice;
+use std::time::Duration;
 
 use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Timestamp, name};
 use crate::record::loss::{Loss, LossReason};
-use crate::record::sink::{SinkError, SinkErrorKind, Stored};
-use crate::record::stats::{RecordingStats, SinkFailure};
+use crate::record::sink::{OpId, Reply, SinkError, Stored};
+use crate::record::stats::RecordingStats;
 
-use super::super::write::{Batch, KeyIndex, Ticket, Write, times};
-use super::{Driver, LONG_CALL};
+use super::super::pending::GroupIndex;
+use super::super::write::{KeyIndex, Ticket, Write, times};
+use super::Driver;
+use super::failure::Attempt;
 
 impl Driver {
     /// Takes in the answers of the sink. Returns whether there are any.
     pub(super) fn take_answers(&mut self) -> bool {
-        let mut any = false;
-        while let Some((writer, batch)) = self.writers.take_answered() {
-            self.settle(writer, batch);
-            any = true;
+        let mut answers = self.writers.take_answers();
+        let any = !answers.is_empty();
+        let now = self.moment_after(Duration::ZERO);
+        for (id, reply) in answers.drain(..) {
+            self.settle(id, reply, now);
         }
+        if any {
+            self.tally.panics += self.writers.take_panics();
+        }
+        self.writers.settle(answers, (!self.clock.is_fake()).then_some(now));
         self.end_round();
         any
     }
 
-    /// Gives each write of an answered batch its outcome, or puts it back.
-    fn settle(&mut self, writer: usize, mut batch: Batch) {
-        self.tally.panics += batch.panics;
-        self.pending.answered(writer);
-        let len = batch.ops.len();
-        let mut answers = batch.answers.drain(..);
-        for ((at, ticket), op) in batch.tickets.drain(..).zip(batch.ops.drain(..)) {
-            match answers.next() {
-                Some(Ok(stored)) => self.stored(at, &ticket, stored),
-                Some(Err(error)) => {
-                    let mut write = Write::back(ticket, op);
-                    if batch.is_unsure {
-                        write.doubt();
-                    }
-                    self.refused(at, write, error);
-                }
-                // The sink was not given this one, because one before it failed.
-                None => self.decided += self.pending.put_back(at, Write::back(ticket, op), None),
-            }
+    /// Gives the write of an answered operation its outcome, or puts it back.
+    fn settle(&mut self, id: OpId, reply: Reply, now: Duration) {
+        if let Reply::Unsure(times) = reply {
+            return self.pending.doubt(id, times);
         }
-        drop(answers);
-        let is_slow = self.has_lasted(self.writers.since(writer), LONG_CALL);
-        self.writers.give_back(writer, batch, len, is_slow);
+        let Some(op) = self.pending.answered(id) else { return };
+        let took = now.saturating_sub(op.since.0);
+        match reply {
+            Reply::Stored(stored) => {
+                self.note_answer(op.group, took, now);
+                self.stored(op.at, &op.ticket, stored);
+            }
+            Reply::Failed(failed) => {
+                let (sent, error) = failed.into_parts();
+                self.tally.panics += u64::from(error.is_panic());
+                let attempt = Attempt { group: op.group, answers: op.answers, took, now };
+                self.refused(op.at, Write::back(op.ticket, sent), error, &attempt);
+            }
+            Reply::Lost(error) => {
+                self.note_answer(op.group, took, now);
+                self.tally.panics += u64::from(error.is_panic());
+                self.give_up(
+                    op.at,
+                    Write { event: Event::default(), ticket: op.ticket },
+                    LossReason::Rejected,
+                    error,
+                );
+            }
+            // The sink was not given this one, because one before it failed.
+            Reply::Unsent(sent) => {
+                self.decided += self.pending.put_back(op.at, Write::back(op.ticket, *sent), None);
+            }
+            Reply::Unsure(_) => {}
+        }
+    }
+
+    /// Notes that the store has answered an operation.
+    pub(super) fn note_answer(&mut self, group: GroupIndex, took: Duration, now: Duration) {
+        self.breaker.answered();
+        self.answers += 1;
+        if self.answered.is_none_or(|(at, _)| at < now) {
+            self.answered = Some((now, Timestamp::from(self.clock.now())));
+        }
+        self.pending.groups.took(group, took, now, true);
+        let entry = self.pending.groups.at_mut(group);
+        entry.answers += 1;
+        (entry.missed, entry.refused_at) = (0, None);
+        if entry.is_closed() {
+            entry.breaker.answered();
+            entry.closed_at = None;
+            self.judged.push(group);
+        }
     }
 
     fn stored(&mut self, at: KeyIndex, ticket: &Ticket, stored: Stored) {
-        self.breaker.answered();
         self.decided += ticket.in_hand;
         let creates = ticket.creates;
         // If a write stands for several events, the first may have created the stored event.
@@ -79,89 +115,13 @@ impl Driver {
         }
     }
 
-    fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
-        if error.kind() != SinkErrorKind::Unavailable {
-            self.breaker.answered();
-        }
-        let reason = match error.kind() {
-            SinkErrorKind::Retry | SinkErrorKind::Unavailable => return self.failed(at, write, error),
-            SinkErrorKind::NotFound if !write.ticket.creates => {
-                self.discard(error);
-                write.ticket.creates = true;
-                self.decided += self.pending.put_back(at, write, None);
-                return;
-            }
-            SinkErrorKind::AlreadyExists if write.ticket.creates => return self.taken(at, write, error),
-            SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
-            SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
-        };
-        self.give_up(at, write, reason, error);
-    }
-
     /// Returns whether the write is about an event that is counted in a series.
     fn is_series(&self, at: KeyIndex) -> bool {
         self.pending.key(at).is_some_and(|(key, _)| key.is_single())
     }
 
-    fn is_worth_it(&mut self, error: &SinkError) -> bool {
-        let Some(retry_if) = &mut self.retry_if else { return true };
-        catch_panic_message(|| retry_if(error)).unwrap_or_else(|_| {
-            self.tally.panics += 1;
-            true
-        })
-    }
-
-    /// Handles an error after which the write may work later.
-    fn failed(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
-        let is_unavailable = error.kind() == SinkErrorKind::Unavailable;
-        let is_worth_it = self.is_worth_it(&error);
-        write.doubt();
-        let ticket = &mut write.ticket;
-        // A probe without an answer says nothing about its event.
-        ticket.failed = ticket.failed.saturating_add(u32::from(!(is_unavailable && ticket.is_probe)));
-        ticket.is_retry = true;
-        let failed = ticket.failed;
-        let lost = if !is_worth_it || failed >= self.retry.attempts {
-            Some(LossReason::Exhausted)
-        } else {
-            ticket.is_last.then_some(LossReason::Abandoned)
-        };
-        let now = Timestamp::from(self.clock.now());
-        if is_unavailable {
-            // An event that is not tried again has nothing to wait for, so it makes no other one
-            // wait.
-            self.breaker.missed(now, error.wait(), lost.is_none());
-        }
-        self.note_failure(&mut write.ticket, &error, now);
-        if let Some(reason) = lost {
-            return self.give_up(at, write, reason, error);
-        }
-        let pause = self.retry.pause(failed.max(1), error.wait());
-        self.discard(error);
-        write.turn_to_patch();
-        let until = self.moment_after(pause);
-        self.decided += self.pending.put_back(at, write, Some(until));
-    }
-
-    /// Reports why an attempt failed, at once and not only when the event is given up.
-    fn note_failure(&mut self, ticket: &mut Ticket, error: &SinkError, now: Timestamp) {
-        let first = *ticket.failing_since.get_or_insert(now);
-        // The sink's own code may format the error, and may panic.
-        let text = catch_panic_message(|| error.to_string()).unwrap_or_default();
-        let unavailable_since = self.breaker.since().filter(|_| error.kind() == SinkErrorKind::Unavailable);
-        let (since, attempts) = match unavailable_since {
-            Some(since) => (since, self.breaker.attempts()),
-            None => (first, u64::from(ticket.failed)),
-        };
-        let failure = SinkFailure { text, since, attempts };
-        if unavailable_since.is_none() {
-            self.alerts.failed(&self.clock, &self.name, &failure);
-        }
-        self.tally.last_failure = Some(failure);
-    }
-
     /// Handles the answer that the store has an event of this name.
-    fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
+    pub(super) fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
@@ -213,10 +173,10 @@ impl Driver {
         self.decided += self.pending.put_back(at, write, None);
     }
 
-    fn give_up(&mut self, at: KeyIndex, write: Write, reason: LossReason, error: SinkError) {
+    pub(super) fn give_up(&mut self, at: KeyIndex, write: Write, reason: LossReason, error: SinkError) {
         let Write { event, ticket } = write;
         self.decided += ticket.in_hand;
-        self.lose(reason, &event, &ticket, error);
+        self.lose(reason, &event, &ticket, error, Some(self.pending.group(at)));
         if let Some((key, name)) = self.pending.key(at) {
             self.refused.add(key, name, reason, ticket.events);
         }
@@ -224,7 +184,14 @@ impl Driver {
     }
 
     /// Counts and reports the loss of a write. A write that stands for no event is not reported.
-    pub(super) fn lose(&mut self, reason: LossReason, event: &Event, ticket: &Ticket, error: SinkError) {
+    pub(super) fn lose(
+        &mut self,
+        reason: LossReason,
+        event: &Event,
+        ticket: &Ticket,
+        error: SinkError,
+        group: Option<GroupIndex>,
+    ) {
         let events = ticket.events;
         *outcome(&mut self.tally, reason) += events;
         if reason != LossReason::Abandoned {
@@ -232,8 +199,9 @@ impl Driver {
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
         if events > 0 {
+            let group = group.map(|group| &*self.pending.groups.at(group).name);
             let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events).because(&error);
-            self.losses.tell(&loss);
+            self.losses.tell(&loss.in_group(group.unwrap_or_default()));
         }
         self.discard(error);
     }
@@ -242,16 +210,26 @@ impl Driver {
     /// given up.
     pub(super) fn abandon(&mut self) {
         self.write_held();
-        for Write { event, ticket } in self.pending.drain() {
+        let why = "the shutdown's deadline passed before it could be written";
+        self.lose_group(None, LossReason::Abandoned, || SinkError::retry(why));
+    }
+
+    /// Loses what waits of one group, or of all.
+    pub(super) fn lose_group(
+        &mut self,
+        group: Option<GroupIndex>,
+        reason: LossReason,
+        why: impl Fn() -> SinkError,
+    ) {
+        for (group, Write { event, ticket }) in self.pending.drain(group) {
             self.decided += ticket.in_hand;
-            let error = SinkError::retry("the shutdown's deadline passed before it could be written");
-            self.lose(LossReason::Abandoned, &event, &ticket, error);
+            self.lose(reason, &event, &ticket, why(), Some(group));
         }
     }
 
     /// Drops an error. Its cause is the sink's own and may panic when it is dropped, and the event
     /// must not be lost with it.
-    fn discard(&mut self, error: SinkError) {
+    pub(super) fn discard(&mut self, error: SinkError) {
         if catch_panic(|| drop(error)).is_none() {
             self.tally.panics += 1;
         }
@@ -264,6 +242,7 @@ fn outcome(tally: &mut RecordingStats, reason: LossReason) -> &mut u64 {
         LossReason::AlreadyExists => &mut tally.already_existed,
         LossReason::Exhausted => &mut tally.exhausted,
         LossReason::Abandoned => &mut tally.abandoned,
+        LossReason::GroupFull => &mut tally.group_full,
         _ => &mut tally.rejected,
     }
 }

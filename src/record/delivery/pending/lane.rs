@@ -1,6 +1,7 @@
-//! The writes of one key, and those of one writer in the order in which they go out.
+//! The writes of one key, and those of one group in the order in which they go out.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use super::super::write::{KeyIndex, Write};
@@ -15,7 +16,7 @@ pub(super) type Entry = (u64, KeyIndex);
 pub(super) const NOWHERE: KeyIndex = KeyIndex::MAX;
 
 /// A pending write takes at most this many bytes beside its event.
-const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 128);
+const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 152);
 
 /// A key with its writes.
 pub(super) struct KeyState {
@@ -23,6 +24,8 @@ pub(super) struct KeyState {
     pub(super) key: Option<CorrelationKey>,
     /// The name by which the correlator knows the stored event.
     pub(super) name: Text,
+    /// The group of the stored event.
+    pub(super) group: GroupIndex,
     /// The newest state that the sink has not been given.
     pub(super) pending: Option<Write>,
     /// The time of the pending write's next attempt, if it waits for that. `None` if it is ready.
@@ -47,7 +50,10 @@ impl KeyState {
     }
 }
 
-/// The writes of one writer. Those that are ready go out in the order of their offsets.
+/// The place of a group in the table.
+pub(in super::super) type GroupIndex = u32;
+
+/// The writes of one group that are ready. They go out in the order of their offsets.
 #[derive(Default)]
 pub(super) struct Lane {
     /// The writes that became pending one after the other. An entry that is out of date has another
@@ -55,8 +61,8 @@ pub(super) struct Lane {
     pub(super) new: VecDeque<Entry>,
     /// The writes that have been put back, and those of older events.
     pub(super) again: BTreeSet<Entry>,
-    /// The lowest offset of the writes that the sink has. `None` if it has none.
-    pub(super) sent: Option<u64>,
+    /// The last probe.
+    probed: Entry,
 }
 
 impl Lane {
@@ -82,19 +88,32 @@ impl Lane {
 
     /// Returns the write that goes out next. Returns `None` if none is ready.
     pub(super) fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
-        while let Some(&first) = self.new.front() {
-            let (_, at) = first;
-            if is_ready(keys, first.0, at) {
-                break;
+        self.next_new(keys).into_iter().chain(self.again.first().copied()).min()
+    }
+
+    /// Returns a write that is to show whether the store serves the group again: a new one, or else
+    /// one that has been put back, each time another one.
+    pub(super) fn next_probe(&mut self, keys: &[KeyState]) -> Option<Entry> {
+        let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
+        let again = self.again.range(behind).next().or(self.again.first()).copied();
+        self.probed = self.next_new(keys).or(again)?;
+        Some(self.probed)
+    }
+
+    fn next_new(&mut self, keys: &[KeyState]) -> Option<Entry> {
+        while let Some(&(offset, at)) = self.new.front() {
+            if is_ready(keys, offset, at) {
+                return Some((offset, at));
             }
             self.new.pop_front();
         }
-        self.new.front().into_iter().chain(self.again.first()).min().copied()
+        None
     }
 }
 
 fn is_ready(keys: &[KeyState], offset: u64, at: KeyIndex) -> bool {
     let state = &keys[at as usize];
-    let write = state.pending.as_ref().filter(|_| state.due.is_none() && !state.is_held());
+    let waits = state.due.is_some() || state.is_held() || state.is_sent;
+    let write = state.pending.as_ref().filter(|_| !waits);
     write.is_some_and(|write| write.ticket.offset == offset)
 }

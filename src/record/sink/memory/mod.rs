@@ -22,7 +22,7 @@ use crate::record::event::{Event, Stored, Text, Timestamp, changed_series};
 use crate::sync::{Arc, Mutex};
 
 use super::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
-use super::{EventSink, SinkError, SinkOp, api_rules, strict_rules};
+use super::{EventSink, SinkBatch, SinkError, SinkMode, SinkOp, SinkOpError, api_rules, strict_rules};
 
 pub use options::MemorySinkOptions;
 pub use read::MemoryEvents;
@@ -265,15 +265,17 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn apply(&mut self, op: &mut SinkOp) -> Result<Stored, SinkError> {
-        let slot = match op {
-            SinkOp::Create(event) => {
-                self.check_new(event)?;
-                self.create(op.take())
-            }
-            SinkOp::Update(event) => self.update(event)?,
-            SinkOp::Patch(event) => self.patch(event)?,
-            SinkOp::Taken => return Err(SinkError::taken()),
+    /// Performs an operation, and takes an event that is new.
+    fn perform(&mut self, op: SinkOp) -> Result<Stored, SinkOpError> {
+        let slot = match &op {
+            SinkOp::Create(event) => self.check_new(event).map(|()| None),
+            SinkOp::Update(event) => self.update(event).map(Some),
+            SinkOp::Patch(event) => self.patch(event).map(Some),
+        };
+        let slot = match slot {
+            Ok(Some(slot)) => slot,
+            Ok(None) => self.create(op.into_event()),
+            Err(error) => return Err(op.failed(error)),
         };
         Ok(self.state.events.stored(slot))
     }
@@ -421,9 +423,13 @@ impl EventSink for MemorySink {
         Some(self.shared.options.get_ttl())
     }
 
-    /// Takes the events that it creates.
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        self.change(|change| batch.iter_mut().map(|op| change.apply(op)).collect())
+    fn mode(&self) -> SinkMode {
+        SinkMode::Batches
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        // Lock order: `MemoryStore::state` before `Replies::answers`.
+        self.change(|change| batch.answer_each(|op| change.perform(op)));
     }
 }
 

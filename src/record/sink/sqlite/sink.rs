@@ -5,7 +5,7 @@ use std::slice;
 use std::time::Duration;
 
 use crate::record::event::{Event, Stored};
-use crate::record::sink::{EventSink, SinkError, SinkOp};
+use crate::record::sink::{EventSink, SinkBatch, SinkError, SinkMode, SinkOp};
 
 use super::error::{SqliteError, SqliteErrorKind};
 use super::{SqliteSink, SqliteStore, Writer, open, write};
@@ -92,8 +92,13 @@ impl EventSink for SqliteSink {
         Some(self.shared.options.get_ttl())
     }
 
-    fn apply(&self, batch: &mut [SinkOp]) -> Vec<Result<Stored, SinkError>> {
-        self.apply_all(batch)
+    fn mode(&self) -> SinkMode {
+        SinkMode::Batches
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        let answers = self.apply_all::<Stored>(batch.ops());
+        batch.answer(answers);
     }
 }
 

@@ -227,7 +227,6 @@ impl<'a> WriteBatch<'a> {
             }
             SinkOp::Update(event) => self.update(admitted(event, false)?),
             SinkOp::Patch(event) => self.patch(event),
-            SinkOp::Taken => Err(SinkError::taken().into()),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use eventcast::sink::SinkOp;
-use eventcast::{Event, EventSink, ObjectReference, SqliteSink};
+use eventcast::sink::{SinkBatch, SinkOp};
+use eventcast::{Event, ObjectReference, SqliteSink};
 use tempfile::{TempDir, tempdir};
 
 use crate::support::contents;
@@ -21,8 +21,8 @@ pub(crate) fn event(name: &str) -> Event {
 /// Creates a store with the given number of events, and closes it.
 pub(crate) fn filled(path: &Path, events: usize) {
     let sink = SqliteSink::open(path).unwrap();
-    let mut ops: Vec<_> = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+    let ops = (0..events).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
 }
 
 /// Copies the files of a folder while a process has them open, as a crash would leave them.

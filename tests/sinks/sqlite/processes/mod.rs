@@ -6,8 +6,8 @@ mod together;
 
 use std::path::Path;
 
-use eventcast::sink::{SinkOp, Stored};
-use eventcast::{Event, EventSink, SqliteSink};
+use eventcast::sink::{SinkBatch, SinkOp, Stored};
+use eventcast::{Event, SqliteSink};
 use rusqlite::Connection;
 use test_support::child;
 
@@ -25,8 +25,8 @@ fn check(path: &Path) {
     assert_eq!(answer, "ok");
 }
 
-fn apply(sink: &SqliteSink, ops: &mut [SinkOp]) -> Vec<Stored> {
-    sink.apply(ops).into_iter().map(Result::unwrap).collect()
+fn apply(sink: &SqliteSink, ops: Vec<SinkOp>) -> Vec<Stored> {
+    SinkBatch::perform(ops, sink).into_iter().map(Result::unwrap).collect()
 }
 
 fn start(test: &str, path: &Path, who: &str) -> child::Running {

@@ -27,7 +27,7 @@ fn write(path: &Path, who: &str) {
         let counted = event(&format!("{who}-0-0"), count);
         ops.push(SinkOp::Patch(counted));
         let versions: Vec<_> =
-            apply(&sink, &mut ops).iter().map(|stored| stored.resource_version.to_string()).collect();
+            apply(&sink, ops).iter().map(|stored| stored.resource_version.to_string()).collect();
         child::say(&versions.join(" "));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use eventcast::event::EventSeries;
-use eventcast::sink::{EventQuery, SinkErrorKind, SinkOp, SqliteSinkOptions, Stored};
+use eventcast::sink::{EventQuery, SinkBatch, SinkErrorKind, SinkOp, SqliteSinkOptions, Stored};
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, Text, Timestamp};
 use tempfile::tempdir;
 
@@ -200,8 +200,8 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
     let folder = tempdir().unwrap();
     let clock = clock();
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
-    let mut ops: Vec<_> = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+    let ops = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
     clock.advance(Duration::from_secs(3600));
     assert!(sink.is_empty().unwrap());
     for name in ["9999", "9998", "5000", "0"] {
@@ -220,16 +220,16 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
 fn operations_in_a_batch_have_an_answer_each() {
     let folder = tempdir().unwrap();
     let sink = store(&folder);
-    let mut batch = [
+    let batch = vec![
         SinkOp::Patch(event("a")),
         SinkOp::Create(event("a")),
         SinkOp::Create(event("")),
         SinkOp::Create(event("a")),
         SinkOp::Update(event("b")),
     ];
-    let answers = sink.apply(&mut batch);
+    let answers = SinkBatch::perform(batch.clone(), &sink);
     let kinds: Vec<_> =
-        answers.iter().map(|answer| answer.as_ref().map_err(eventcast::SinkError::kind).err()).collect();
+        answers.iter().map(|answer| answer.as_ref().err().map(|failed| failed.error().kind())).collect();
     assert_eq!(
         kinds,
         [
@@ -240,12 +240,15 @@ fn operations_in_a_batch_have_an_answer_each() {
             None
         ]
     );
-    let taken = answers[3].as_ref().unwrap_err();
+    for (op, answer) in batch.iter().zip(&answers) {
+        assert!(answer.as_ref().err().is_none_or(|failed| failed.op() == op), "the operation comes back");
+    }
+    let taken = answers[3].as_ref().unwrap_err().error();
     assert_eq!(taken.stored(), sink.get("default", "a").unwrap().as_ref());
     assert_eq!(taken.stored().map(Stored::from).as_ref(), answers[1].as_ref().ok());
     assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
     assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
-    assert!(sink.apply(&mut []).is_empty());
+    assert!(SinkBatch::perform(Vec::new(), &sink).is_empty());
 }
 
 /// The columns and their form are API for users who read the file by hand.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use eventcast::sink::{
-    EventQuery, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions, SqliteSynchronous,
+    EventQuery, SinkBatch, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions, SqliteSynchronous,
 };
 use eventcast::stats::SqliteSinkStats;
 use eventcast::{EventBroadcaster, EventSink, EventType, ObjectReference, SqliteSink};
@@ -65,11 +65,12 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     assert!(sink.events().unwrap().is_empty());
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
     // One event that cannot be read does not stop another from being written.
-    let answers = sink.apply(&mut [SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))]);
-    assert_eq!(answers[0].as_ref().unwrap_err().kind(), SinkErrorKind::Rejected);
+    let ops = vec![SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))];
+    let answers = SinkBatch::perform(ops, &sink);
+    assert_eq!(answers[0].as_ref().unwrap_err().error().kind(), SinkErrorKind::Rejected);
     assert!(answers[1].is_ok());
     other.execute_batch("DROP TABLE events").unwrap();
-    let answers = sink.apply(&mut [SinkOp::Create(event("c")), SinkOp::Create(event("d"))]);
+    let answers = SinkBatch::perform(["c", "d"].map(|name| SinkOp::Create(event(name))).to_vec(), &sink);
     assert_eq!(answers.len(), 2);
     assert!(answers.iter().all(Result::is_err));
     assert!(sink.events().is_err());
@@ -129,8 +130,8 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     ] {
         let folder = tempdir().unwrap();
         let sink = store(&folder);
-        let mut ops: Vec<_> = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
-        assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+        let ops = (0..20).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+        assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
         let stored = sink.events().unwrap();
         let others: Vec<_> = stored.iter().filter(|event| event.metadata.name != "7").cloned().collect();
         let by_hand = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();

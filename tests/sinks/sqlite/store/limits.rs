@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkOp, SqliteErrorKind, SqliteSinkOptions};
 use eventcast::testing::FakeClock;
 use eventcast::{EventSink, SqliteSink};
 use tempfile::tempdir;
@@ -14,8 +14,8 @@ fn limited(max_events: usize) -> SqliteSinkOptions {
 }
 
 fn create_all(sink: &SqliteSink, name: &str, count: usize) {
-    let mut ops: Vec<_> = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
-    assert!(sink.apply(&mut ops).iter().all(Result::is_ok));
+    let ops = (0..count).map(|i| SinkOp::Create(event(&format!("{name}-{i}")))).collect();
+    assert!(SinkBatch::perform(ops, sink).iter().all(Result::is_ok));
 }
 
 /// A process without its own limit neither discards events that another process keeps nor keeps

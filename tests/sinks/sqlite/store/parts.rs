@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use eventcast::sink::{EventQuery, MemorySinkOptions, SinkOp, SqliteSinkOptions, SqliteSynchronous};
+use eventcast::sink::{
+    EventQuery, MemorySinkOptions, SinkBatch, SinkOp, SqliteSinkOptions, SqliteSynchronous,
+};
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, SqliteSink};
 use tempfile::tempdir;
@@ -26,7 +28,7 @@ impl Pair {
     fn apply(&self, ops: impl Iterator<Item = SinkOp>) {
         for ops in ops.collect::<Vec<_>>().chunks(1000) {
             for sink in [&self.file as &dyn EventSink, &self.memory] {
-                assert!(sink.apply(&mut ops.to_vec()).iter().all(Result::is_ok));
+                assert!(SinkBatch::perform(ops.to_vec(), sink).iter().all(Result::is_ok));
             }
         }
         self.clock.advance(Duration::from_millis(1));

@@ -2,16 +2,21 @@
 //! fails when a test asks for it.
 //!
 //! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
-//! events.k8s.io/v1, `status.rs` the words, and this file the connections, the permissions and the
-//! faults.
+//! events.k8s.io/v1, `accounts.rs` the accounts and roles, `access.rs` the permission for a
+//! request, `webhook.rs` the admission webhooks, `port.rs` the connections, `status.rs` the words,
+//! and this file the requests and the faults.
 
+mod access;
+mod accounts;
 mod events_v1;
+mod port;
 mod status;
 mod store;
+mod webhook;
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -19,23 +24,22 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, broadcast};
 
+pub(crate) use access::ADMIN;
+use access::{Access, Target, decoded};
+use accounts::Accounts;
+use port::Port;
 pub(crate) use status::Answer;
 use store::Store;
+pub(crate) use webhook::Webhook;
+use webhook::Webhooks;
 
 /// The limit of a request's body, in bytes.
 const MAX_BODY: usize = 3 << 20;
 
 /// The limit of a field manager's name, in bytes.
 const MAX_MANAGER: usize = 128;
-
-/// The tokens of three users: the first may do everything, the second may only create events, and
-/// the third may do nothing. The server knows no other token.
-pub(crate) const ADMIN: &str = "admin-token";
-pub(crate) const CREATOR: &str = "creator-token";
-pub(crate) const NOBODY: &str = "nobody-token";
 
 /// A fault of the server at one request, instead of its work or after it.
 #[derive(Clone)]
@@ -90,22 +94,41 @@ impl Seen {
     }
 }
 
+/// A new event, and the time when the server stored it.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredEvent {
+    pub(crate) namespace: String,
+    /// The name of the object that the event is about.
+    pub(crate) object: String,
+    pub(crate) at: Instant,
+}
+
+impl StoredEvent {
+    /// Reads the event of an answer, which has the names of one of the two APIs.
+    fn of(answer: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let object = [&answer["involvedObject"], &answer["regarding"]].into_iter().find(|it| it.is_object());
+        let object = object.map(|object| text(&object["name"])).unwrap_or_default();
+        Self { namespace: text(&answer["metadata"]["namespace"]), object, at: Instant::now() }
+    }
+}
+
 pub(crate) struct Shared {
     store: Mutex<Store>,
     faults: Mutex<VecDeque<Fault>>,
     seen: Mutex<Vec<Seen>>,
-    /// Whether a client without credentials may do everything.
-    is_open: Mutex<bool>,
+    access: Mutex<Access>,
+    webhooks: Webhooks,
+    stored: Mutex<Vec<StoredEvent>>,
     /// The number of requests that are under way, and the most that were under way at once.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
 
-/// An API server that runs on its own thread until it is dropped.
+/// An API server that runs on its own thread until it is killed or dropped.
 pub(crate) struct ApiServer {
-    address: SocketAddr,
+    port: Port,
     shared: Arc<Shared>,
-    runtime: Option<Runtime>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,25 +137,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ApiServer {
     pub(crate) fn start() -> Self {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).thread_name("api-server").enable_all().build().unwrap();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             store: Mutex::new(Store::new()),
             faults: Mutex::default(),
             seen: Mutex::default(),
-            is_open: Mutex::default(),
+            access: Mutex::default(),
+            webhooks: Webhooks::default(),
+            stored: Mutex::default(),
             busy: Mutex::default(),
             changes: broadcast::channel(1000).0,
         });
         let router = Router::new().fallback(serve).with_state(shared.clone());
-        runtime.spawn(async move { axum::serve(listener, router).await });
-        Self { address, shared, runtime: Some(runtime) }
+        Self { port: Port::open(router), shared }
+    }
+
+    /// Ends the server like a SIGKILL: all connections are cut, requests under way are not
+    /// answered, and the port is closed.
+    pub(crate) fn kill(&self) {
+        self.port.close();
+    }
+
+    /// Starts the server again after [`kill`](Self::kill), on the same port and with what it had
+    /// stored. For the given time it refuses every service account with 403, like a server that has
+    /// not yet filled its caches of roles.
+    pub(crate) fn start_again(&self, refusing: Duration) {
+        lock(&self.shared.access).start(refusing);
+        let router = Router::new().fallback(serve).with_state(self.shared.clone());
+        self.port.open_again(router);
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.port.address())
     }
 
     /// Returns a kubeconfig for the administrator.
@@ -159,7 +194,7 @@ impl ApiServer {
     /// Lets a client without credentials do everything from now on.
     #[allow(dead_code, reason = "`kubectl` uses it, in another program")]
     pub(crate) fn open(&self) {
-        *lock(&self.shared.is_open) = true;
+        lock(&self.shared.access).is_open = true;
     }
 
     /// Returns the requests that came since the last call.
@@ -176,6 +211,21 @@ impl ApiServer {
         lock(&self.shared.busy).1
     }
 
+    /// Sets the webhook that the server asks before it stores an event of this namespace.
+    pub(crate) fn set_webhook(&self, namespace: &str, webhook: Option<Webhook>) {
+        self.shared.webhooks.set(namespace, webhook);
+    }
+
+    /// Returns the number of requests that wait for the webhook of this namespace.
+    pub(crate) fn waiting_for_webhook(&self, namespace: &str) -> usize {
+        self.shared.webhooks.waiting(namespace)
+    }
+
+    /// Returns the new events that were stored so far, in the order in which they were stored.
+    pub(crate) fn stored(&self) -> Vec<StoredEvent> {
+        lock(&self.shared.stored).clone()
+    }
+
     /// Returns all stored events, in the order of namespace and name.
     pub(crate) fn events(&self) -> Vec<Value> {
         lock(&self.shared.store).events()
@@ -190,14 +240,6 @@ impl ApiServer {
     pub(crate) fn put_object(&self, collection: &str, object: Value) {
         let object = lock(&self.shared.store).put_object(collection, object);
         let _ = self.shared.changes.send(object);
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -237,7 +279,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         Some(Fault::Hold(permits)) => permits.acquire().await.unwrap().forget(),
         Some(Fault::HangUpAfter | Fault::CutAnswer) | None => {}
     }
-    let answer = answer(&shared, &seen);
+    let answer = answer(&shared, &seen).await;
     match fault {
         Some(Fault::HangUpAfter) => hang_up(),
         Some(Fault::CutAnswer) => {
@@ -276,73 +318,79 @@ fn hang_up() -> ! {
 }
 
 fn response(answer: &Answer) -> Response {
-    let response = Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json");
+    let mut response =
+        Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json");
+    // A server repeats the delay of a status as a header.
+    if let Some(seconds) = answer.body["details"]["retryAfterSeconds"].as_u64() {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
     response.body(Body::from(answer.body.to_string())).unwrap()
 }
 
-/// Finds the user of a request, checks the user's permission, and returns the answer.
-fn answer(shared: &Shared, request: &Seen) -> Answer {
-    let user = match request.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("")) {
-        // kubectl sends no token to an address without TLS.
-        None if *lock(&shared.is_open) => "admin",
-        None => "system:anonymous",
-        Some(token) => match token.strip_prefix("Bearer ") {
-            Some(ADMIN) => "admin",
-            Some(CREATOR) => "creator",
-            Some(NOBODY) => "nobody",
-            _ => return status::unauthorized(),
-        },
-    };
-    let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+/// Returns the answer to a request. Checks the permission of the user first, then asks the webhook
+/// of the namespace, and then does the work.
+async fn answer(shared: &Shared, request: &Seen) -> Answer {
+    let target = Target::of(&request.path);
+    let refused = lock(&shared.access).refused(request, target.as_ref());
+    if let Some(refused) = refused {
+        return refused;
+    }
     let manager = manager(request);
     if manager.len() > MAX_MANAGER || manager.contains(char::is_control) {
         return status::invalid("", "fieldManager", "may not be longer than 128, and must be printable");
     }
+    let writes = [Method::POST, Method::PUT, Method::PATCH].contains(&request.method);
+    if let Some(target) = target.as_ref().filter(|_| writes)
+        && let Some(refused) = shared.webhooks.ask(&target.namespace).await
+    {
+        return refused;
+    }
     let mut store = lock(&shared.store);
     store.manager = manager;
+    let answer = match &target {
+        Some(target) => events(&mut store, request, target),
+        None => others(&mut store, &mut lock(&shared.access).accounts, request),
+    };
+    drop(store);
+    if answer.code == 201 && target.is_some() {
+        lock(&shared.stored).push(StoredEvent::of(&answer.body));
+    }
+    answer
+}
+
+/// Returns the answer to a request about events.
+fn events(store: &mut Store, request: &Seen, target: &Target) -> Answer {
+    let Target { group, namespace, name } = target;
+    if group.is_empty() {
+        return store.events_of(&request.method, namespace, name, &request.headers, &request.body);
+    }
+    if !store.has_events_v1 {
+        return status::not_found("the path", &request.path);
+    }
+    match events_v1::to_core(&request.method, &request.body) {
+        Ok(body) => {
+            let answer = store.events_of(&request.method, namespace, name, &request.headers, &body);
+            events_v1::from_core(answer)
+        }
+        Err(answer) => answer,
+    }
+}
+
+/// Returns the answer to a request about anything else.
+fn others(store: &mut Store, accounts: &mut Accounts, request: &Seen) -> Answer {
+    let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    if let Some(answer) = accounts.answer(&request.method, &segments, &request.body) {
+        return answer;
+    }
     match segments[..] {
-        ["api", "v1", "namespaces", namespace, "events"] => {
-            if let Some(refused) = refused(user, &request.method, "", namespace, "") {
-                return refused;
-            }
-            store.collection(&request.method, namespace, &request.headers, &request.body)
-        }
-        ["apis", "events.k8s.io", "v1", ref rest @ ..] => events_v1(&mut store, user, request, rest),
-        ["api", "v1", "namespaces", namespace, "events", name] => {
-            if let Some(refused) = refused(user, &request.method, "", namespace, name) {
-                return refused;
-            }
-            store.item(&request.method, namespace, name, &request.headers, &request.body)
-        }
+        ["apis", "events.k8s.io", "v1"] if store.has_events_v1 => events_v1::discovery(),
         ["api", "v1", "events"] => store.list(""),
         ["api", "v1", "namespaces"] => store.create_namespace(&request.body),
         ["api", "v1", "namespaces", name] if request.method == Method::DELETE => store.end_namespace(name),
         ["api", "v1", "namespaces", name] => store.namespace(name),
         _ => store.objects(&request.path),
     }
-}
-
-/// Returns the answer to a request of events.k8s.io/v1.
-fn events_v1(store: &mut Store, user: &str, request: &Seen, rest: &[&str]) -> Answer {
-    let (namespace, name) = match *rest {
-        [] if store.has_events_v1 => return events_v1::discovery(),
-        ["namespaces", namespace, "events"] if store.has_events_v1 => (namespace, ""),
-        ["namespaces", namespace, "events", name] if store.has_events_v1 => (namespace, name),
-        _ => return status::not_found("the path", &request.path),
-    };
-    if let Some(refused) = refused(user, &request.method, "events.k8s.io", namespace, name) {
-        return refused;
-    }
-    let body = match events_v1::to_core(&request.method, &request.body) {
-        Ok(body) => body,
-        Err(answer) => return answer,
-    };
-    events_v1::from_core(if name.is_empty() {
-        store.collection(&request.method, namespace, &request.headers, &body)
-    } else {
-        store.item(&request.method, namespace, name, &request.headers, &body)
-    })
 }
 
 /// Returns the name of the field manager: the one in the request, or else the beginning of the user
@@ -355,20 +403,6 @@ fn manager(request: &Seen) -> String {
     let agent = request.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
     name.chars().take(MAX_MANAGER).collect()
-}
-
-fn refused(user: &str, method: &Method, group: &str, namespace: &str, name: &str) -> Option<Answer> {
-    let verb = match method.as_str() {
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" => "delete",
-        _ => "get",
-    };
-    let is_allowed = user == "admin" || (user == "creator" && verb == "create");
-    // A server names a service account in this form, which is long.
-    let account = || format!("system:serviceaccount:{namespace}:{user}");
-    (!is_allowed).then(|| status::forbidden(&account(), verb, group, namespace, name))
 }
 
 /// Returns the changes of a collection from now on, one object in each line, for as long as the
@@ -388,22 +422,4 @@ fn watch(shared: &Shared, path: &str) -> Response {
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from_stream(lines))
         .unwrap()
-}
-
-/// Returns a path's segment without its percent-encoding, such as `%41`.
-fn decoded(segment: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = segment.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex =
-            (first == b'%').then(|| tail.get(..2)).flatten().and_then(|two| std::str::from_utf8(two).ok());
-        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            bytes.push(byte);
-            rest = &tail[2..];
-        } else {
-            bytes.push(first);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

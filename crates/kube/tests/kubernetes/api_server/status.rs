@@ -65,11 +65,31 @@ pub(crate) fn terminating(namespace: &str, name: &str) -> Answer {
 }
 
 pub(crate) fn forbidden(user: &str, verb: &str, group: &str, namespace: &str, name: &str) -> Answer {
+    forbidden_because(name, &cannot(user, verb, group, namespace))
+}
+
+/// Returns a refusal to which the authorizer adds its reason.
+pub(crate) fn forbidden_with(
+    user: &str,
+    verb: &str,
+    group: &str,
+    namespace: &str,
+    name: &str,
+    reason: &str,
+) -> Answer {
+    forbidden_because(name, &format!("{}: {reason}", cannot(user, verb, group, namespace)))
+}
+
+fn cannot(user: &str, verb: &str, group: &str, namespace: &str) -> String {
+    format!(
+        "User \"{user}\" cannot {verb} resource \"events\" in API group \"{group}\" in the namespace \"{namespace}\""
+    )
+}
+
+/// Returns a refusal with this reason.
+pub(crate) fn forbidden_because(name: &str, reason: &str) -> Answer {
     let what = if name.is_empty() { "events".to_owned() } else { format!("events \"{name}\"") };
-    let message = format!(
-        "{what} is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"{group}\" in the namespace \
-         \"{namespace}\""
-    );
+    let message = format!("{what} is forbidden: {reason}");
     failure(403, "Forbidden", &message, &json!({"name": name, "kind": "events"}))
 }
 
@@ -120,4 +140,19 @@ pub(crate) fn version_on_create() -> Answer {
 pub(crate) fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";
     failure(429, "TooManyRequests", message, &json!({}))
+}
+
+/// Returns the answer to a request whose webhook could not be called, or did not answer in time.
+pub(crate) fn webhook_failed(webhook: &str, reason: &str) -> Answer {
+    let cause = format!("failed calling webhook \"{webhook}\": failed to call webhook: {reason}");
+    let message = format!("Internal error occurred: {cause}");
+    failure(500, "InternalError", &message, &json!({"causes": [{"message": cause}]}))
+}
+
+/// Returns the answer to a request that a webhook denied. Code, reason and delay are those that the
+/// webhook chose. A delay of zero is none.
+pub(crate) fn webhook_denied(webhook: &str, code: u16, reason: &str, message: &str, delay: u32) -> Answer {
+    let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
+    let details = if delay > 0 { json!({ "retryAfterSeconds": delay }) } else { Value::Null };
+    failure(code, reason, &message, &details)
 }

@@ -50,13 +50,24 @@ impl Store {
         self.version.to_string()
     }
 
-    pub(crate) fn collection(
+    /// Returns the answer to a request about the events of a namespace, or about the event of this
+    /// name.
+    pub(crate) fn events_of(
         &mut self,
         method: &Method,
         namespace: &str,
+        name: &str,
         headers: &HeaderMap,
         body: &[u8],
     ) -> Answer {
+        if name.is_empty() {
+            self.collection(method, namespace, headers, body)
+        } else {
+            self.item(method, namespace, name, headers, body)
+        }
+    }
+
+    fn collection(&mut self, method: &Method, namespace: &str, headers: &HeaderMap, body: &[u8]) -> Answer {
         match method.as_str() {
             "GET" => self.list(namespace),
             "POST" => match read(headers, body, "application/json") {
@@ -70,7 +81,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn item(
+    fn item(
         &mut self,
         method: &Method,
         namespace: &str,

@@ -1,0 +1,104 @@
+//! Admission webhooks: the code of other people that a server asks before it stores an object of a
+//! namespace, and what the server answers when that code misbehaves.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::lock;
+use super::status::{self, Answer};
+
+/// The name of each webhook.
+const NAME: &str = "deny.example.com";
+
+/// The behaviour of the webhook of a namespace. Its failure policy is `Fail`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Webhook {
+    /// Cannot be called. The server answers 500 immediately.
+    Refuse500,
+    /// Denies every request with 429, and asks the client to wait for so many seconds.
+    TooMany(u32),
+    /// Allows every request, after this time.
+    Slow(Duration),
+    /// Does not answer. After this time, its timeout, the server answers 500.
+    Hang(Duration),
+    /// Denies every request with 503.
+    Unavailable503,
+}
+
+impl Webhook {
+    /// Waits for the webhook. Returns the server's answer, or `None` if the webhook allows the
+    /// request. If the client hangs up, the wait ends, because the server drops the future.
+    async fn ask(self) -> Option<Answer> {
+        match self {
+            Self::Refuse500 => {
+                let reason = "the server could not find the requested resource";
+                Some(status::webhook_failed(NAME, reason))
+            }
+            Self::TooMany(seconds) => {
+                Some(status::webhook_denied(NAME, 429, "TooManyRequests", "too many events", seconds))
+            }
+            Self::Slow(time) => {
+                tokio::time::sleep(time).await;
+                None
+            }
+            Self::Hang(timeout) => {
+                tokio::time::sleep(timeout).await;
+                let seconds = timeout.as_secs();
+                let url = format!("https://deny.example.com:443/?timeout={seconds}s");
+                Some(status::webhook_failed(NAME, &format!("Post \"{url}\": context deadline exceeded")))
+            }
+            Self::Unavailable503 => {
+                let reason = "ServiceUnavailable";
+                Some(status::webhook_denied(NAME, 503, reason, "the policy store is unavailable", 0))
+            }
+        }
+    }
+}
+
+/// The webhooks of a server, by namespace.
+#[derive(Default)]
+pub(super) struct Webhooks {
+    of: Mutex<BTreeMap<String, Webhook>>,
+    /// The number of requests in each namespace that wait for its webhook.
+    waiting: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Webhooks {
+    pub(super) fn set(&self, namespace: &str, webhook: Option<Webhook>) {
+        let mut of = lock(&self.of);
+        match webhook {
+            Some(webhook) => of.insert(namespace.to_owned(), webhook),
+            None => of.remove(namespace),
+        };
+    }
+
+    pub(super) fn waiting(&self, namespace: &str) -> usize {
+        lock(&self.waiting).get(namespace).copied().unwrap_or_default()
+    }
+
+    /// Asks the webhook of a namespace, if it has one.
+    pub(super) async fn ask(&self, namespace: &str) -> Option<Answer> {
+        let webhook = lock(&self.of).get(namespace).copied()?;
+        let _waiting = Waiting::new(self, namespace);
+        webhook.ask().await
+    }
+}
+
+/// A guard that counts a request for as long as it waits for a webhook.
+struct Waiting<'w>(&'w Webhooks, String);
+
+impl<'w> Waiting<'w> {
+    fn new(webhooks: &'w Webhooks, namespace: &str) -> Self {
+        *lock(&webhooks.waiting).entry(namespace.to_owned()).or_default() += 1;
+        Self(webhooks, namespace.to_owned())
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = lock(&self.0.waiting).get_mut(&self.1) {
+            *waiting -= 1;
+        }
+    }
+}

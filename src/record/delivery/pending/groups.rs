@@ -1,0 +1,438 @@
+//! The groups of a recording's events: which of them may have a place now.
+//!
+//! The sink names the group of an event. A group that is sick, because it is slow or closed, holds
+//! a bounded share of the operations under way and of the writes that wait:
+//!
+//! - A group is *slow* if its operations take long ([`slow`](super::slow)).
+//! - A group is *closed* while its breaker is open.
+//! - Of all places, the sick groups have half together, and each of them one, in turns. A new group
+//!   has one until its first answer. Any other group has a quarter, or all of them if no other
+//!   group has anything to send, except that the last quarter is for groups that have nothing under
+//!   way.
+//! - Of what waits, each group has a share, and the sick ones have twice as much together. A group
+//!   that is well may have more while the queue is empty enough.
+//!
+//! While there is only one group, it may have everything.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::catch::catch_panic;
+use crate::record::event::{Event, Text, Timestamp};
+use crate::record::sink::EventSink;
+use crate::sync::Arc;
+
+use super::super::breaker::{BreakerState, CircuitBreaker};
+use super::lane::{Entry, GroupIndex, KeyState, Lane};
+
+/// The number of groups without anything to write that are remembered.
+const KEPT: usize = 1024;
+
+/// A group.
+#[derive(Default)]
+pub(in super::super) struct Group {
+    pub(in super::super) name: Text,
+    /// The writes that are ready, and their number.
+    pub(super) lane: Lane,
+    pub(super) ready: usize,
+    /// The number of keys, of writes that count against the share, and of operations under way.
+    pub(super) keys: usize,
+    pub(super) load: u64,
+    under_way: usize,
+    /// Whether the group has had an answer.
+    pub(super) is_known: bool,
+    pub(super) is_slow: bool,
+    /// How long its operation took that made it slow.
+    pub(in super::super) slow_after: Duration,
+    pub(super) quick: u8,
+    pub(in super::super) breaker: CircuitBreaker,
+    /// The number of answers so far.
+    pub(in super::super) answers: u64,
+    /// The number of answers that the sink had given to all groups when this one was closed. `None`
+    /// while it is not.
+    pub(in super::super) closed_at: Option<u64>,
+    /// When the store first refused to serve the group since it last served it.
+    pub(in super::super) refused_at: Option<Duration>,
+    /// The number of operations without an answer in a row.
+    pub(in super::super) missed: u32,
+    /// Why the group is sick, and since when. `None` while it is not.
+    pub(in super::super) trouble: Option<Box<Trouble>>,
+    /// When an operation of the group last ended.
+    pub(super) ended_at: Duration,
+    /// The number of answers when the store last refused to serve the group.
+    pub(in super::super) refused_answers: u64,
+    /// The place in the order in which groups have become idle. `None` while it is not.
+    idle_since: Option<u64>,
+}
+
+/// Why a group is sick.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Trouble {
+    pub(in super::super) since: Timestamp,
+    pub(in super::super) text: String,
+    /// Whether the hook has been told.
+    pub(in super::super) is_told: bool,
+}
+
+impl Group {
+    pub(in super::super) fn is_closed(&self) -> bool {
+        self.breaker.since().is_some()
+    }
+
+    pub(in super::super) fn is_sick(&self) -> bool {
+        self.is_slow || self.is_closed()
+    }
+}
+
+/// The share of a group in what waits, in writes, once other groups are known.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Share {
+    pub(in super::super) of_one: u64,
+    /// A group that is well may have more while fewer writes than this wait in all.
+    pub(in super::super) lent: u64,
+}
+
+/// The places of the operations that may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Places {
+    pub(in super::super) total: usize,
+    pub(in super::super) free: usize,
+    /// Whether each event is to get its one attempt, whatever the state of its group.
+    pub(in super::super) is_ending: bool,
+}
+
+pub(in super::super) struct Groups {
+    /// The sink, which names the groups. `None` if there is only one.
+    sink: Option<Arc<dyn EventSink>>,
+    list: Vec<Group>,
+    free: Vec<GroupIndex>,
+    by_name: HashMap<Text, GroupIndex, ahash::RandomState>,
+    /// The group whose name is empty: the only one of most sinks.
+    unnamed: Option<GroupIndex>,
+    /// The groups with writes that are ready, in turn.
+    turn: VecDeque<GroupIndex>,
+    pub(super) sick: Vec<GroupIndex>,
+    /// The groups that have been sick, and why they were.
+    pub(super) recovered: Vec<(Text, Box<Trouble>)>,
+    idle: BTreeSet<(u64, GroupIndex)>,
+    stamp: u64,
+    /// How long the last operations took.
+    pub(super) recent: VecDeque<(GroupIndex, Duration)>,
+}
+
+impl Groups {
+    pub(super) fn new(sink: Option<Arc<dyn EventSink>>) -> Self {
+        Self {
+            sink,
+            list: Vec::new(),
+            free: Vec::new(),
+            by_name: HashMap::default(),
+            unnamed: None,
+            turn: VecDeque::new(),
+            sick: Vec::new(),
+            recovered: Vec::new(),
+            idle: BTreeSet::new(),
+            stamp: 0,
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Returns whether more than one group is known.
+    pub(in super::super) fn are_several(&self) -> bool {
+        self.by_name.len() > 1
+    }
+
+    pub(in super::super) fn at(&self, group: GroupIndex) -> &Group {
+        &self.list[group as usize]
+    }
+
+    pub(in super::super) fn at_mut(&mut self, group: GroupIndex) -> &mut Group {
+        &mut self.list[group as usize]
+    }
+
+    /// Returns the group of an event, and adds it if it is new.
+    pub(super) fn of(&mut self, event: &Event) -> GroupIndex {
+        let name = match &self.sink {
+            Some(sink) => catch_panic(|| sink.group(event)).unwrap_or_default(),
+            None => "",
+        };
+        if name.is_empty() {
+            if let Some(group) = self.unnamed {
+                return group;
+            }
+        }
+        match self.by_name.get(name) {
+            Some(group) => *group,
+            None => self.add(Text::from(name)),
+        }
+    }
+
+    fn add(&mut self, name: Text) -> GroupIndex {
+        if self.idle.len() >= KEPT {
+            if let Some((_, group)) = self.idle.pop_first() {
+                self.forget(group);
+            }
+        }
+        let group = Group { name: name.clone(), ..Group::default() };
+        let at = self.free.pop().unwrap_or(self.list.len() as GroupIndex);
+        match self.list.get_mut(at as usize) {
+            Some(free) => *free = group,
+            None => self.list.push(group),
+        }
+        if name.is_empty() {
+            self.unnamed = Some(at);
+        }
+        self.by_name.insert(name, at);
+        self.mark_idle(at);
+        at
+    }
+
+    fn forget(&mut self, group: GroupIndex) {
+        let name = std::mem::take(&mut self.list[group as usize].name);
+        if name.is_empty() {
+            self.unnamed = None;
+        }
+        self.by_name.remove(&name);
+        if let Some(trouble) = self.list[group as usize].trouble.take() {
+            self.recovered.push((name, trouble));
+        }
+        self.sick.retain(|sick| *sick != group);
+        self.recent.retain(|(of, _)| *of != group);
+        self.list[group as usize] = Group::default();
+        self.free.push(group);
+    }
+
+    fn mark_idle(&mut self, group: GroupIndex) {
+        self.stamp += 1;
+        self.list[group as usize].idle_since = Some(self.stamp);
+        self.idle.insert((self.stamp, group));
+    }
+
+    // ── keys and writes ──
+
+    pub(super) fn add_key(&mut self, group: GroupIndex) {
+        let entry = &mut self.list[group as usize];
+        entry.keys += 1;
+        if let Some(since) = entry.idle_since.take() {
+            self.idle.remove(&(since, group));
+        }
+    }
+
+    pub(super) fn remove_key(&mut self, group: GroupIndex) {
+        let entry = &mut self.list[group as usize];
+        entry.keys -= 1;
+        if entry.keys == 0 {
+            self.mark_idle(group);
+        }
+    }
+
+    /// Notes that a write of the group has become ready.
+    pub(super) fn add_ready(&mut self, group: GroupIndex) {
+        let entry = &mut self.list[group as usize];
+        entry.ready += 1;
+        if entry.ready == 1 {
+            self.turn.push_back(group);
+        }
+    }
+
+    /// Notes that a write of the group is not ready any more.
+    pub(super) fn remove_ready(&mut self, group: GroupIndex) {
+        let entry = &mut self.list[group as usize];
+        entry.ready -= 1;
+        if entry.ready == 0 {
+            // Most often the group is the last one, whose turn it was.
+            if self.turn.back() == Some(&group) {
+                self.turn.pop_back();
+            } else {
+                self.turn.retain(|other| *other != group);
+            }
+        }
+    }
+
+    /// Forgets the entries of one lane or of all, which have no writes that are ready.
+    pub(super) fn clear_lanes(&mut self, group: Option<GroupIndex>) {
+        match group {
+            Some(group) => self.at_mut(group).lane = Lane::default(),
+            None => self.list.iter_mut().for_each(|group| group.lane = Lane::default()),
+        }
+    }
+
+    /// Returns the write that is ready and has the lowest offset.
+    pub(super) fn first_write(&mut self, keys: &[KeyState]) -> Option<Entry> {
+        let Self { turn, list, .. } = self;
+        turn.iter().filter_map(|group| list[*group as usize].lane.next(keys)).min()
+    }
+
+    /// Returns whether the group may have one more write that waits. All sick groups together have
+    /// twice the share of one.
+    pub(super) fn has_room(&self, group: GroupIndex, share: Share, waiting: u64) -> bool {
+        let entry = self.at(group);
+        if !self.are_several() {
+            return true;
+        }
+        if !entry.is_sick() {
+            return entry.load < share.of_one || waiting < share.lent;
+        }
+        let of_sick = || self.sick.iter().map(|sick| self.at(*sick).load).sum::<u64>();
+        entry.load < share.of_one && of_sick() < share.of_one.saturating_mul(2)
+    }
+
+    // ── places ──
+
+    /// Chooses the group that has the next place. Returns the group, and whether its operation is a
+    /// probe. Returns `None` if no group may have one.
+    pub(super) fn next(
+        &mut self,
+        places: Places,
+        has_passed: impl Fn(Duration) -> bool,
+    ) -> Option<(GroupIndex, bool)> {
+        if places.free == 0 {
+            return None;
+        }
+        let sick = || self.sick.iter().map(|sick| self.at(*sick));
+        let of_sick: usize = sick().map(|sick| sick.under_way).sum();
+        // The sick ones have their own share.
+        let is_alone = self.turn.len() - sick().filter(|sick| sick.ready > 0).count() <= 1;
+        for _ in 0..self.turn.len() {
+            let group = self.turn.pop_front()?;
+            self.turn.push_back(group);
+            if let Some(is_probe) = self.admits(group, places, (of_sick, is_alone), &has_passed) {
+                return Some((group, is_probe));
+            }
+        }
+        None
+    }
+
+    /// Returns whether a group may have a place, and whether its operation is then a probe.
+    fn admits(
+        &self,
+        group: GroupIndex,
+        places: Places,
+        (of_sick, is_alone): (usize, bool),
+        has_passed: impl Fn(Duration) -> bool,
+    ) -> Option<bool> {
+        let entry = self.at(group);
+        let state = entry.breaker.state(|| entry.under_way == 0, has_passed);
+        let is_probe = match state {
+            BreakerState::Closed => false,
+            _ if places.is_ending => false,
+            BreakerState::HalfOpen => true,
+            BreakerState::Open(_) => return None,
+        };
+        if !self.are_several() {
+            return Some(is_probe);
+        }
+        let Places { total, free, .. } = places;
+        let quarter = (total / 4).max(1);
+        let may = if entry.is_sick() {
+            entry.under_way == 0 && of_sick < (total / 2).max(1)
+        } else if entry.under_way == 0 {
+            true
+        } else if !entry.is_known {
+            false
+        } else {
+            let most = if is_alone { total } else { quarter };
+            entry.under_way < most && free > quarter
+        };
+        may.then_some(is_probe)
+    }
+
+    /// Notes that an operation begins.
+    pub(super) fn begin(&mut self, group: GroupIndex) {
+        self.at_mut(group).under_way += 1;
+        self.at_mut(group).load += 1;
+    }
+
+    /// Notes that an operation has ended.
+    pub(super) fn end(&mut self, group: GroupIndex) {
+        self.at_mut(group).under_way -= 1;
+        self.at_mut(group).load -= 1;
+    }
+
+    /// Returns whether another group than this one, and none that is sick, has something to send.
+    pub(in super::super) fn have_others(&self, group: GroupIndex) -> bool {
+        self.turn.iter().any(|other| *other != group && !self.at(*other).is_sick())
+    }
+
+    /// Returns the groups that have been sick, and why they were.
+    pub(in super::super) fn take_recovered(&mut self) -> Vec<(Text, Box<Trouble>)> {
+        std::mem::take(&mut self.recovered)
+    }
+
+    /// Returns the sick groups.
+    pub(in super::super) fn sick(&self) -> &[GroupIndex] {
+        &self.sick
+    }
+
+    /// Returns when the next closed group may have a probe.
+    pub(in super::super) fn next_probe(&self, now: Duration) -> Option<Duration> {
+        let ready = self.sick.iter().map(|group| self.at(*group)).filter(|group| group.ready > 0);
+        let until = ready.filter_map(|group| match group.breaker.state(|| true, |at| at <= now) {
+            BreakerState::Open(until) => until,
+            _ => None,
+        });
+        until.min()
+    }
+
+    /// Forgets since when the store has refused groups.
+    pub(in super::super) fn forget_refusals(&mut self) {
+        for group in &self.sick {
+            self.list[*group as usize].refused_at = None;
+        }
+    }
+
+    /// Lets each closed group have a probe now, because the store is available again. What is known
+    /// about a group that was not reported on its own was about the store.
+    pub(in super::super) fn probe_closed(&mut self) {
+        for group in &self.sick {
+            let entry = &mut self.list[*group as usize];
+            entry.breaker.wait(Duration::ZERO);
+            entry.trouble = entry.trouble.take().filter(|trouble| trouble.is_told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sink with a group for each reason.
+    struct PerReason;
+
+    impl EventSink for PerReason {
+        fn create(&self, event: &Event) -> Result<Event, crate::SinkError> {
+            Ok(event.clone())
+        }
+
+        fn patch(&self, event: &Event) -> Result<Event, crate::SinkError> {
+            Ok(event.clone())
+        }
+
+        fn group<'e>(&self, event: &'e Event) -> &'e str {
+            &event.reason
+        }
+    }
+
+    #[test]
+    fn groups_with_nothing_to_write_are_forgotten_when_there_are_many() {
+        let mut groups = Groups::new(Some(Arc::new(PerReason)));
+        let event = |number: usize| {
+            let mut event = Event::default();
+            event.reason = number.to_string().into();
+            event
+        };
+        // This one has something to write.
+        let kept = groups.of(&event(0));
+        groups.add_key(kept);
+        for number in 1..10 * KEPT {
+            let group = groups.of(&event(number));
+            groups.add_key(group);
+            groups.set_slow(group, Duration::from_secs(1));
+            groups.remove_key(group);
+        }
+        assert_eq!(groups.of(&event(0)), kept);
+        assert!(groups.list.len() <= KEPT + 2, "{}", groups.list.len());
+        assert_eq!((groups.by_name.len(), groups.idle.len()), (KEPT + 1, KEPT));
+        assert!(groups.sick.len() <= KEPT);
+    }
+}

@@ -1,0 +1,105 @@
+//! The way of a write to the sink, and the end of its operation.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::super::write::{KeyIndex, Ops, Ticket};
+use super::PendingWrites;
+use super::groups::Places;
+use super::under_way::UnderWay;
+use crate::record::event::Timestamp;
+use crate::record::sink::{OpId, WriteOrder};
+
+impl PendingWrites {
+    /// Returns the number of operations that are under way.
+    pub(in super::super) fn in_flight(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Returns the operations that are under way.
+    pub(in super::super) fn under_way(&self) -> impl Iterator<Item = &UnderWay> {
+        self.under_way.iter()
+    }
+
+    /// Makes those groups slow whose operations have run for too long. Returns when the next one
+    /// will be.
+    pub(in super::super) fn judge_slow(&mut self, now: Duration) -> Option<Duration> {
+        let under_way = self.under_way.iter().map(|op| (op.group, op.since.0));
+        self.groups.judge_slow(under_way, now)
+    }
+
+    /// Moves the next write, of the group whose turn it is, to the operations for the sink. `note`
+    /// sees it, and whether it is a probe of its group. Returns whether there was one for these
+    /// places.
+    pub(in super::super) fn take_next(
+        &mut self,
+        places: Places,
+        since: (Duration, Timestamp),
+        ops: &mut Ops,
+        note: impl FnOnce(&mut Ticket, bool),
+    ) -> bool {
+        if !self.has_ready() {
+            return false;
+        }
+        let Some((group, is_probe)) = self.groups.next(places, |at| at <= since.0) else { return false };
+        let entry = self.groups.at_mut(group);
+        let next = if is_probe && self.order == WriteOrder::PerKey {
+            entry.lane.next_probe(&self.keys)
+        } else {
+            entry.lane.next(&self.keys)
+        };
+        next.is_some_and(|(_, at)| self.send(at, since, ops, |ticket| note(ticket, is_probe)))
+    }
+
+    /// Moves a write to the operations for the sink that is to show whether the store is there
+    /// again: one that is ready, or else one that waits, each time another one. An event at which
+    /// the store hangs can therefore not keep the breaker open.
+    pub(in super::super) fn take_probe(
+        &mut self,
+        since: (Duration, Timestamp),
+        ops: &mut Ops,
+        note: impl FnOnce(&mut Ticket),
+    ) {
+        let ready = if self.has_ready() { self.groups.first_write(&self.keys) } else { None };
+        let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
+        let waiting = || self.waiting.range(behind).next().or(self.waiting.first()).copied();
+        if let Some(probe) = ready.or_else(waiting) {
+            self.probed = probe;
+            self.send(probe.1, since, ops, note);
+        }
+    }
+
+    fn send(
+        &mut self,
+        at: KeyIndex,
+        since: (Duration, Timestamp),
+        ops: &mut Ops,
+        note: impl FnOnce(&mut Ticket),
+    ) -> bool {
+        let Some(write) = self.take(at) else { return false };
+        let group = self.group(at);
+        self.keys[at as usize].is_sent = true;
+        let was_sick = self.groups.at(group).is_sick();
+        self.groups.begin(group);
+        self.note_sent(at);
+        let (mut ticket, op) = write.into_op();
+        note(&mut ticket);
+        let answers = self.groups.at(group).answers;
+        ops.push(self.under_way.add(UnderWay { at, group, ticket, since, was_sick, answers }), op);
+        true
+    }
+
+    /// Notes that the store may have done an operation that is still under way.
+    pub(in super::super) fn doubt(&mut self, id: OpId, times: i32) {
+        if let Some(op) = self.under_way.get_mut(id) {
+            op.ticket.doubt(times);
+        }
+    }
+
+    /// Takes an operation from those that are under way.
+    pub(in super::super) fn answered(&mut self, id: OpId) -> Option<UnderWay> {
+        let op = self.under_way.remove(id)?;
+        self.groups.end(op.group);
+        Some(op)
+    }
+}

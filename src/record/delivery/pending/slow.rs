@@ -1,0 +1,142 @@
+//! Which groups are slow.
+//!
+//! A group is *slow* once one of its operations has run for [`SLOW`] and for [`TIMES`] times the
+//! median of the other groups' operations. It stays slow until [`QUICK`] of its answers in a row
+//! were quick, or until it has had nothing to write for [`FORGOTTEN`].
+
+use std::time::Duration;
+
+use super::super::breaker::CircuitBreaker;
+use super::groups::Groups;
+use super::lane::GroupIndex;
+
+/// The time for which an operation must have run before its group can be slow.
+const SLOW: Duration = Duration::from_millis(250);
+/// The same, if no other group has had an answer.
+const SLOW_ALONE: Duration = Duration::from_secs(1);
+/// How much longer than those of others the operations of a slow group take.
+const TIMES: u32 = 10;
+/// The number of quick answers in a row after which a group is not slow any more.
+const QUICK: u8 = 8;
+/// The time after which a sick group without anything to write counts as well.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// The number of answers whose times are known.
+const RECENT: usize = 64;
+
+impl Groups {
+    /// Makes those sick groups well of which nothing has been known for [`FORGOTTEN`].
+    pub(in super::super) fn forget_troubles(&mut self, now: Duration) {
+        for at in (0..self.sick.len()).rev() {
+            let group = self.sick[at];
+            let entry = self.at_mut(group);
+            if entry.keys == 0 && now.saturating_sub(entry.ended_at) >= FORGOTTEN {
+                (entry.is_slow, entry.breaker) = (false, CircuitBreaker::default());
+                (entry.closed_at, entry.refused_at, entry.missed) = (None, None, 0);
+                self.judge_sick(group);
+            }
+        }
+    }
+
+    /// Notes how long an operation took that ended now. `is_answer` says whether the store
+    /// answered.
+    pub(in super::super) fn took(
+        &mut self,
+        group: GroupIndex,
+        took: Duration,
+        now: Duration,
+        is_answer: bool,
+    ) {
+        self.at_mut(group).ended_at = now;
+        let is_slow = self.is_too_slow(group, took);
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((group, took));
+        let entry = self.at_mut(group);
+        entry.is_known |= is_answer;
+        if entry.is_slow {
+            entry.quick = if is_slow.is_some() || !is_answer { 0 } else { entry.quick + 1 };
+            if entry.quick >= QUICK {
+                (entry.is_slow, entry.quick) = (false, 0);
+                self.judge_sick(group);
+            }
+        } else if let Some(limit) = is_slow {
+            self.set_slow(group, limit);
+        }
+    }
+
+    /// Returns the time after which an operation of this group makes the group slow.
+    fn limit(&self, group: GroupIndex) -> Duration {
+        let others = self.recent.iter().filter(|(of, _)| *of != group).map(|(_, took)| *took);
+        let mut others: Vec<_> = others.collect();
+        let middle = others.len() / 2;
+        if others.is_empty() {
+            return SLOW_ALONE;
+        }
+        let (_, median, _) = others.select_nth_unstable(middle);
+        SLOW.max(median.saturating_mul(TIMES))
+    }
+
+    /// Returns the limit that an operation has reached, if it makes its group slow.
+    fn is_too_slow(&self, group: GroupIndex, took: Duration) -> Option<Duration> {
+        if took < SLOW || !self.are_several() {
+            return None;
+        }
+        Some(self.limit(group)).filter(|limit| took >= *limit)
+    }
+
+    /// Makes those groups slow whose operations have run for too long. `under_way` has the
+    /// operations with the moments at which they began. Returns when the next one will be.
+    pub(in super::super) fn judge_slow(
+        &mut self,
+        under_way: impl Iterator<Item = (GroupIndex, Duration)>,
+        now: Duration,
+    ) -> Option<Duration> {
+        if !self.are_several() {
+            return None;
+        }
+        let mut next = None;
+        for (group, since) in under_way {
+            if self.at(group).is_slow {
+                continue;
+            }
+            // The limit is looked up only for what runs long.
+            let mut limit = SLOW;
+            if since.saturating_add(limit) <= now {
+                limit = self.limit(group);
+            }
+            let at = since.saturating_add(limit);
+            if at <= now {
+                self.set_slow(group, limit);
+            } else {
+                next = next.map_or(Some(at), |next: Duration| Some(next.min(at)));
+            }
+        }
+        next
+    }
+
+    pub(super) fn set_slow(&mut self, group: GroupIndex, limit: Duration) {
+        let entry = self.at_mut(group);
+        (entry.is_slow, entry.slow_after, entry.quick) = (true, limit, 0);
+        self.judge_sick(group);
+    }
+
+    /// Lists the group among the sick ones, or not.
+    pub(in super::super) fn judge_sick(&mut self, group: GroupIndex) {
+        let (is_sick, listed) = (self.at(group).is_sick(), self.sick.iter().position(|sick| *sick == group));
+        match listed {
+            None if is_sick => self.sick.push(group),
+            Some(at) if !is_sick => {
+                self.sick.swap_remove(at);
+                let entry = self.at_mut(group);
+                if let Some(trouble) = entry.trouble.take() {
+                    let name = entry.name.clone();
+                    self.recovered.push((name, trouble));
+                }
+            }
+            // It was closed and served again in one round of answers.
+            None => self.at_mut(group).trouble = None,
+            Some(_) => {}
+        }
+    }
+}

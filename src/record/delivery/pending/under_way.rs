@@ -1,0 +1,73 @@
+//! The operations that are under way: given to the sink, and not answered yet.
+
+use std::time::Duration;
+
+use super::super::write::{KeyIndex, Ticket};
+use super::lane::GroupIndex;
+use crate::record::event::Timestamp;
+use crate::record::sink::OpId;
+
+/// An operation that is under way.
+pub(in super::super) struct UnderWay {
+    /// The place of its key.
+    pub(in super::super) at: KeyIndex,
+    pub(in super::super) group: GroupIndex,
+    pub(in super::super) ticket: Ticket,
+    /// When it began: by the clock that never goes back, and of the day.
+    pub(in super::super) since: (Duration, Timestamp),
+    /// Whether its group was slow or closed then.
+    pub(in super::super) was_sick: bool,
+    /// The number of answers that its group had had then.
+    pub(in super::super) answers: u64,
+}
+
+/// The operations that are under way, by number.
+#[derive(Default)]
+pub(super) struct UnderWayList {
+    list: Vec<Option<UnderWay>>,
+    /// The offsets of the writes, by number, and [`NONE`] where there is none.
+    offsets: Vec<u64>,
+    free: Vec<OpId>,
+}
+
+/// The offset of no write.
+const NONE: u64 = u64::MAX;
+
+impl UnderWayList {
+    pub(super) fn add(&mut self, op: UnderWay) -> OpId {
+        let (id, offset) = (self.free.pop().unwrap_or(self.list.len() as OpId), op.ticket.offset);
+        match self.list.get_mut(id as usize) {
+            Some(free) => *free = Some(op),
+            None => self.list.push(Some(op)),
+        }
+        match self.offsets.get_mut(id as usize) {
+            Some(free) => *free = offset,
+            None => self.offsets.push(offset),
+        }
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: OpId) -> Option<UnderWay> {
+        let op = self.list.get_mut(id as usize)?.take()?;
+        self.offsets[id as usize] = NONE;
+        self.free.push(id);
+        Some(op)
+    }
+
+    pub(super) fn get_mut(&mut self, id: OpId) -> Option<&mut UnderWay> {
+        self.list.get_mut(id as usize)?.as_mut()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
+    /// Returns the lowest offset of all writes.
+    pub(super) fn first_offset(&self) -> Option<u64> {
+        self.offsets.iter().copied().min().filter(|offset| *offset != NONE)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &UnderWay> {
+        self.list.iter().flatten()
+    }
+}

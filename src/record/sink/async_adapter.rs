@@ -1,0 +1,324 @@
+//! The bridge from an asynchronous store to a recording: each operation is a task of its own.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::bus::{Timer, TimerEntry};
+use crate::catch::catch_panic_in;
+use crate::clock::Clock;
+use crate::record::event::{Event, Stored};
+use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, unique_id};
+
+use super::async_sink::AsyncEventSink;
+use super::batch::SinkBatch;
+use super::contract::EventSink;
+use super::error::SinkError;
+use super::mode::SinkMode;
+use super::needed_thread::NeededThread;
+use super::op::SinkOp;
+use super::order::WriteOrder;
+
+/// The number of operations that are under way at the same time by default.
+const IN_FLIGHT: usize = 16;
+/// The time limit of an operation by default.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A sink over an [`AsyncEventSink`]. Each operation is a task of its own, so that one that takes
+/// long holds up nothing but its own key.
+///
+/// The library needs no runtime, so the program passes a function that runs a task:
+///
+/// | runtime | function |
+/// |---|---|
+/// | tokio | `move \|operation\| { handle.spawn(operation); }`, with a `tokio::runtime::Handle` |
+/// | smol | `\|operation\| smol::spawn(operation).detach()` |
+/// | futures | `move \|operation\| pool.spawn_ok(operation)`, with a `ThreadPool` |
+///
+/// - Each operation has a [time limit](Self::timeout).
+/// - At most [`in_flight`](Self::in_flight) operations are under way.
+/// - If a task panics, the recording gives the event up, as [`EventSink`] says.
+/// - If the runtime drops a task, the recording tries its event again.
+///
+/// # Blocking
+///
+/// The recording does not wait for a task, but the end of the recording does. The runtime must be
+/// running until then:
+///
+/// - The program shuts the broadcaster down before it drops the runtime. Without its runtime a
+///   timer of tokio panics, and the recording gives the event up.
+/// - A task awaits [`flush_async`](crate::EventBroadcaster::flush_async) and
+///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async). It does not call `flush` and
+///   `shutdown`, which block a thread of the runtime.
+/// - A tokio runtime with one thread (`current_thread`) runs tasks only while that thread is inside
+///   `Runtime::block_on`. If that thread waits for the recording, neither of them ever continues.
+///   The store names that thread in [`needed_thread`](AsyncEventSink::needed_thread), and then the
+///   library does not wait on it. A multi-thread runtime, or a runtime on a thread of its own that
+///   serves only the sink, does not have this hazard.
+/// - A task must not wait for the broadcaster whose events it stores.
+///
+/// A call of the sink's own methods, such as `create`, waits until the task is done. Such a call
+/// must not block the only thread of the runtime.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::{AsyncEventSink, AsyncSink};
+/// use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, SinkError};
+/// use std::time::Duration;
+///
+/// struct Client;
+///
+/// impl AsyncEventSink for Client {
+///     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+///         tokio::task::yield_now().await; // the request
+///         Ok(event.clone())
+///     }
+///
+///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+///         self.create(event).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "multi_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let handle = tokio::runtime::Handle::current();
+/// let events = EventBroadcaster::new()?;
+/// let sink = AsyncSink::new(Client, move |operation| {
+///     handle.spawn(operation);
+/// });
+/// let recording = events.start_recording_to_sink(sink)?;
+/// let disk = ObjectReference::new("Disk", "sda");
+/// events.new_recorder("mounter").event(disk, EventType::Normal, "Mounted", "/");
+/// assert!(events.shutdown_async(Duration::from_secs(30)).await.complete);
+/// assert_eq!(recording.stats().created, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias("block_on", "spawn", "Blocking"))]
+pub struct AsyncSink<S, P> {
+    sink: Arc<S>,
+    spawn: P,
+    in_flight: usize,
+    limit: Limit,
+}
+
+impl<S, P> AsyncSink<S, P>
+where
+    S: AsyncEventSink,
+    P: Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
+{
+    /// Creates a sink over `sink` that runs each operation by calling `spawn`, which must not wait
+    /// for it. The threads of the recording call `spawn`.
+    ///
+    /// # Examples
+    ///
+    /// See [`AsyncSink`].
+    pub fn new(sink: S, spawn: P) -> Self {
+        let timer = Arc::new(Timer::new(unique_id(), Clock::system()));
+        Self { sink: Arc::new(sink), spawn, in_flight: IN_FLIGHT, limit: Limit { timer, timeout: TIMEOUT } }
+    }
+
+    /// Sets how many operations are under way at the same time. Default 16. Zero counts as 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use eventcast::sink::{AsyncEventSink, AsyncSink};
+    /// # use eventcast::{Event, SinkError};
+    /// # struct Client;
+    /// # impl AsyncEventSink for Client {
+    /// #     async fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         Ok(event.clone())
+    /// #     }
+    /// #     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    /// #         Ok(event.clone())
+    /// #     }
+    /// # }
+    /// use eventcast::EventSink;
+    /// use eventcast::sink::SinkMode;
+    ///
+    /// let sink = AsyncSink::new(Client, |operation| smol::spawn(operation).detach());
+    /// assert_eq!(sink.in_flight(4).mode(), SinkMode::InFlight(4));
+    /// ```
+    pub fn in_flight(mut self, operations: usize) -> Self {
+        self.in_flight = operations.max(1);
+        self
+    }
+
+    /// Sets how long an operation may take. An operation that takes longer is dropped, and fails
+    /// with [`SinkError::group_unavailable`], so it may be tried again. Default 30 s. The time is
+    /// that of the system. With [`Duration::MAX`] there is no limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::{AsyncEventSink, AsyncSink};
+    /// use eventcast::{Event, EventSink, SinkError};
+    /// use std::time::Duration;
+    ///
+    /// struct Silent;
+    ///
+    /// impl AsyncEventSink for Silent {
+    ///     async fn create(&self, _: &Event) -> Result<Event, SinkError> {
+    ///         std::future::pending().await
+    ///     }
+    ///
+    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event).await
+    ///     }
+    /// }
+    ///
+    /// let sink = AsyncSink::new(Silent, |operation| smol::spawn(operation).detach());
+    /// let error = sink.timeout(Duration::from_millis(1)).create(&Event::default()).unwrap_err();
+    /// assert_eq!(error.to_string(), "group unavailable: no answer within 1ms");
+    /// ```
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limit.timeout = timeout;
+        self
+    }
+
+    /// Performs one operation, and waits for it.
+    fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
+        let (sink, limit, parker) = (self.sink.clone(), self.limit.clone(), Parker::new());
+        let waiting = Arc::new(Waiting { answer: Mutex::new(None), unparker: parker.unparker() });
+        // A task that is dropped before its first poll must answer too.
+        let task = Answers(waiting.clone());
+        (self.spawn)(Box::pin(async move {
+            let answer = limit.perform(&*sink, &op).await;
+            *task.0.answer.lock() = Some(answer);
+        }));
+        loop {
+            if let Some(answer) = waiting.answer.lock().take() {
+                return answer;
+            }
+            park_until(&parker, None);
+        }
+    }
+}
+
+/// The thread that waits for a task, and the task's answer.
+struct Waiting {
+    answer: Mutex<Option<Result<Event, SinkError>>>,
+    unparker: Unparker,
+}
+
+/// The task's half. Its drop wakes the thread, with an error if the task has no answer.
+struct Answers(Arc<Waiting>);
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let dropped = || Err(SinkError::group_unavailable("the runtime dropped the operation"));
+        self.0.answer.lock().get_or_insert_with(dropped);
+        self.0.unparker.unpark();
+    }
+}
+
+/// The time limit of an operation.
+#[derive(Clone, Debug)]
+struct Limit {
+    timer: Arc<Timer>,
+    timeout: Duration,
+}
+
+impl Limit {
+    /// Performs an operation within the limit.
+    async fn perform<S: AsyncEventSink>(&self, sink: &S, op: &SinkOp) -> Result<Event, SinkError> {
+        match self.within(catch_panic_in(op.apply_to_async(sink))).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(text)) => Err(SinkError::panicked(&text)),
+            None => Err(SinkError::group_unavailable(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+
+    /// Runs a future until it is done or the time is over. Returns `None` if the time is over.
+    async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let clock = Clock::system();
+        let deadline = clock.deadline(self.timeout);
+        let (mut entry, mut future) = (TimerEntry::new(&self.timer), pin!(future));
+        poll_fn(move |context| {
+            if let Poll::Ready(done) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(done));
+            }
+            if clock.has_passed(deadline) {
+                return Poll::Ready(None);
+            }
+            // If the system grants no thread for the timer, the next poll tries again.
+            let _ = entry.set(deadline, context.waker());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl<S, P> EventSink for AsyncSink<S, P>
+where
+    S: AsyncEventSink,
+    P: Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
+{
+    fn create(&self, event: &Event) -> Result<Event, SinkError> {
+        self.perform(SinkOp::Create(event.clone()))
+    }
+
+    fn update(&self, event: &Event) -> Result<Event, SinkError> {
+        self.perform(SinkOp::Update(event.clone()))
+    }
+
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.perform(SinkOp::Patch(event.clone()))
+    }
+
+    fn write_order(&self) -> WriteOrder {
+        self.sink.write_order()
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.sink.ttl()
+    }
+
+    fn refresh_every(&self) -> Option<Duration> {
+        self.sink.refresh_every()
+    }
+
+    fn needed_thread(&self) -> Option<NeededThread> {
+        self.sink.needed_thread()
+    }
+
+    fn mode(&self) -> SinkMode {
+        SinkMode::InFlight(self.in_flight)
+    }
+
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        self.sink.group(event)
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        for call in batch {
+            let (sink, limit) = (self.sink.clone(), self.limit.clone());
+            (self.spawn)(Box::pin(async move {
+                let answer = limit.perform(&*sink, call.op()).await;
+                call.answer(answer.map(Stored::from));
+            }));
+        }
+    }
+}
+
+/// A clone is a sink over the same store.
+impl<S, P: Clone> Clone for AsyncSink<S, P> {
+    fn clone(&self) -> Self {
+        let (sink, spawn, limit) = (self.sink.clone(), self.spawn.clone(), self.limit.clone());
+        Self { sink, spawn, in_flight: self.in_flight, limit }
+    }
+}
+
+impl<S: fmt::Debug, P> fmt::Debug for AsyncSink<S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncSink")
+            .field("sink", &self.sink)
+            .field("in_flight", &self.in_flight)
+            .field("timeout", &self.limit.timeout)
+            .finish_non_exhaustive()
+    }
+}

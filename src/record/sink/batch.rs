@@ -1,0 +1,385 @@
+//! The operations that a sink has been given, and the way back for its answers.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::LazyLock;
+
+use crate::catch::{catch_panic, catch_panic_message};
+use crate::record::event::{Event, Stored};
+use crate::sync::{Arc, Mutex, thread_local};
+
+use super::error::SinkError;
+use super::op::{SinkOp, SinkOpError};
+
+/// The number by which a recording knows an operation that is under way.
+pub(crate) type OpId = u32;
+
+/// The outcome of an operation that a sink has been given.
+pub(crate) enum Reply {
+    Stored(Stored),
+    Failed(SinkOpError),
+    /// The operation failed, and its event is gone.
+    Lost(SinkError),
+    /// The sink panicked while it had this operation and others, and the answer is yet to come. The
+    /// number says how often the event was seen.
+    Unsure(i32),
+    /// The sink was not given this operation.
+    Unsent(Box<SinkOp>),
+}
+
+/// The answers on their way to the one who waits for them.
+pub(crate) struct Replies {
+    answers: Mutex<Vec<(OpId, Reply)>>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Replies {
+    /// Creates a way for answers. `wake` runs after each answer, or group of answers, that comes
+    /// from another place than a call of [`in_call`].
+    pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::default(), wake: Box::new(wake) })
+    }
+
+    pub(crate) fn push(self: &Arc<Self>, answers: impl IntoIterator<Item = (OpId, Reply)>) {
+        self.push_quietly(answers);
+        if !self.is_in_call() {
+            self.wake();
+        }
+    }
+
+    /// Adds answers, and wakes nobody. The iterator runs under the lock, so it calls no user code.
+    pub(crate) fn push_quietly(&self, answers: impl IntoIterator<Item = (OpId, Reply)>) {
+        self.answers.lock().extend(answers);
+    }
+
+    pub(crate) fn wake(&self) {
+        (self.wake)();
+    }
+
+    /// Moves all answers into an empty list.
+    pub(crate) fn take(&self, into: &mut Vec<(OpId, Reply)>) {
+        std::mem::swap(&mut *self.answers.lock(), into);
+    }
+
+    pub(crate) fn has_any(&self) -> bool {
+        !self.answers.lock().is_empty()
+    }
+
+    /// Returns whether the answer to this operation has come and says that the event is stored.
+    pub(crate) fn has_stored(&self, id: OpId) -> bool {
+        let answers = self.answers.lock();
+        answers.last().is_some_and(|(last, reply)| *last == id && matches!(reply, Reply::Stored(_)))
+    }
+
+    /// Returns whether this thread is in [`in_call`] for these answers.
+    fn is_in_call(self: &Arc<Self>) -> bool {
+        let is_this = |call: &Call| Arc::ptr_eq(&call.replies, self);
+        CALL.try_with(|call| call.borrow().as_ref().is_some_and(is_this)).unwrap_or(false)
+    }
+
+    /// Takes back operations that the sink drops without an answer.
+    fn dropped(self: &Arc<Self>, ops: impl Iterator<Item = (OpId, SinkOp)>) {
+        if !std::thread::panicking() {
+            let text = "the sink dropped the operation without an answer";
+            self.push(ops.map(|(id, op)| (id, Reply::Failed(op.failed(SinkError::group_unavailable(text))))));
+        } else if self.is_in_call() {
+            CALL.with(|call| call.borrow_mut().as_mut().map(|call| call.left.extend(ops)));
+        } else {
+            let failed = |op: SinkOp| Reply::Failed(op.failed(SinkError::panicked("on another thread")));
+            self.push(ops.map(|(id, op)| (id, failed(op))));
+        }
+    }
+}
+
+/// A call of the sink that runs on this thread.
+struct Call {
+    replies: Arc<Replies>,
+    /// The operations that a panic of the sink has left without an answer.
+    left: Vec<(OpId, SinkOp)>,
+}
+
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// Calls the sink. Answers that come on this thread meanwhile wake nobody. If the sink panics,
+/// returns the text, and the operations that have no answer.
+pub(crate) fn in_call(
+    replies: &Arc<Replies>,
+    run: impl FnOnce(),
+) -> Result<(), (String, Vec<(OpId, SinkOp)>)> {
+    let call = Call { replies: replies.clone(), left: Vec::new() };
+    let before = CALL.with(|cell| cell.borrow_mut().replace(call));
+    let result = catch_panic_message(run);
+    let call = CALL.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), before));
+    result.map_err(|text| (text, call.map(|call| call.left).unwrap_or_default()))
+}
+
+/// Operations that a sink has been given together. The sink answers each of them: all at once, or
+/// one by one.
+///
+/// No two operations of a batch are about the same event. If the sink drops operations without an
+/// answer, they count as [`group_unavailable`](SinkError::group_unavailable), and a recording tries
+/// them again.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::{SinkBatch, SinkMode, Stored};
+/// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
+///
+/// /// Writes a batch in one transaction.
+/// struct Database;
+///
+/// impl EventSink for Database {
+///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+///         Ok(event.clone())
+///     }
+///
+///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+///         Ok(event.clone())
+///     }
+///
+///     fn mode(&self) -> SinkMode {
+///         SinkMode::Batches
+///     }
+///
+///     fn submit(&self, batch: SinkBatch) {
+///         let answers: Vec<_> = batch.ops().iter().map(|op| Ok(Stored::from(op.event()))).collect();
+///         batch.answer(answers);
+///     }
+/// }
+///
+/// let events = EventBroadcaster::new()?;
+/// let recording = events.start_recording_to_sink(Database)?;
+/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// events.shutdown();
+/// assert_eq!(recording.stats().created, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SinkBatch {
+    ids: Vec<OpId>,
+    ops: Vec<SinkOp>,
+    replies: Arc<Replies>,
+}
+
+impl SinkBatch {
+    /// Creates a batch of as many operations as there are numbers.
+    pub(crate) fn new(ids: Vec<OpId>, ops: Vec<SinkOp>, replies: Arc<Replies>) -> Self {
+        Self { ids, ops, replies }
+    }
+
+    /// Returns the operations.
+    pub fn ops(&self) -> &[SinkOp] {
+        &self.ops
+    }
+
+    /// Answers all operations, in their order. An operation without an answer counts as rejected.
+    pub fn answer(mut self, answers: impl IntoIterator<Item = Result<Stored, SinkError>>) {
+        let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
+        let (given, asked) = (answers.len(), self.ops.len());
+        let missing = || {
+            let text = format!("the sink gave {given} answers to {asked} operations");
+            Err(SinkError::rejected(text))
+        };
+        let (ids, ops) = self.take();
+        let replies: Vec<_> =
+            ids.zip(ops).map(|(id, op)| (id, reply(op, answers.next().unwrap_or_else(missing)))).collect();
+        self.replies.push(replies);
+        // An answer too many is the sink's own value, and may panic when it is dropped.
+        answers.for_each(|extra| {
+            catch_panic(|| drop(extra));
+        });
+    }
+
+    /// Performs each operation by a function that owns it, and answers all of them together. A
+    /// store that keeps the event needs no copy. The error of an operation
+    /// [gives it back](SinkOp::failed), so that it can be tried again. If the function panics, the
+    /// operation counts as rejected, its event is gone, and the next one follows.
+    ///
+    /// # Examples
+    ///
+    /// A list that keeps the events as they come:
+    ///
+    /// ```
+    /// use eventcast::sink::{SinkBatch, SinkMode, SinkOp, Stored};
+    /// use eventcast::{Event, EventSink, SinkError};
+    /// use std::sync::Mutex;
+    ///
+    /// #[derive(Default)]
+    /// struct List(Mutex<Vec<Event>>);
+    ///
+    /// impl EventSink for List {
+    ///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.0.lock().unwrap().push(event.clone());
+    ///         Ok(event.clone())
+    ///     }
+    ///
+    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+    ///         self.create(event)
+    ///     }
+    ///
+    ///     fn mode(&self) -> SinkMode {
+    ///         SinkMode::Batches
+    ///     }
+    ///
+    ///     fn submit(&self, batch: SinkBatch) {
+    ///         let mut list = self.0.lock().unwrap();
+    ///         batch.answer_each(|op| {
+    ///             if op.event().reason.is_empty() {
+    ///                 return Err(op.failed(SinkError::rejected("no reason")));
+    ///             }
+    ///             let stored = Stored::from(op.event());
+    ///             list.push(op.into_event());
+    ///             Ok(stored)
+    ///         });
+    ///     }
+    /// }
+    ///
+    /// let mut event = Event::default();
+    /// event.reason = "Started".into();
+    /// let list = List::default();
+    /// let ops = vec![SinkOp::Create(event.clone()), SinkOp::Create(Event::default())];
+    /// let answers = SinkBatch::perform(ops, &list);
+    /// assert!(answers[0].is_ok());
+    /// assert_eq!(answers[1].as_ref().unwrap_err().op().event(), &Event::default());
+    /// assert_eq!(*list.0.lock().unwrap(), [event]);
+    /// ```
+    pub fn answer_each(mut self, mut perform: impl FnMut(SinkOp) -> Result<Stored, SinkOpError>) {
+        let (ids, ops) = self.take();
+        let mut answer = |op| match catch_panic_message(|| perform(op)) {
+            Ok(Ok(stored)) => Reply::Stored(stored),
+            Ok(Err(failed)) => Reply::Failed(failed),
+            Err(text) => Reply::Lost(SinkError::panicked(&text)),
+        };
+        let replies: Vec<_> = ids.zip(ops).map(|(id, op)| (id, answer(op))).collect();
+        self.replies.push(replies);
+    }
+
+    fn take(&mut self) -> (impl Iterator<Item = OpId> + use<>, impl Iterator<Item = SinkOp> + use<>) {
+        (std::mem::take(&mut self.ids).into_iter(), std::mem::take(&mut self.ops).into_iter())
+    }
+}
+
+/// The operations one by one, each to be answered alone.
+impl IntoIterator for SinkBatch {
+    type Item = SinkCall;
+    type IntoIter = std::vec::IntoIter<SinkCall>;
+
+    fn into_iter(mut self) -> Self::IntoIter {
+        let (ids, ops) = self.take();
+        let call = |(id, op)| SinkCall { id, op: Some(op), replies: self.replies.clone() };
+        ids.zip(ops).map(call).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Drop for SinkBatch {
+    fn drop(&mut self) {
+        if !self.ops.is_empty() {
+            let (ids, ops) = self.take();
+            self.replies.dropped(ids.zip(ops));
+        }
+    }
+}
+
+impl fmt::Debug for SinkBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkBatch").field("ops", &self.ops.len()).finish_non_exhaustive()
+    }
+}
+
+/// An operation that a sink has been given, and that the sink answers when it is done, on any
+/// thread. A batch [gives](SinkBatch::into_iter) its operations as calls.
+///
+/// If a call is dropped without an answer, the operation counts as
+/// [`group_unavailable`](SinkError::group_unavailable), and a recording tries it again.
+///
+/// # Examples
+///
+/// A sink whose operations are under way at the same time:
+///
+/// ```
+/// use eventcast::sink::{SinkBatch, SinkMode};
+/// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
+/// use std::thread;
+///
+/// struct Remote;
+///
+/// impl EventSink for Remote {
+///     fn create(&self, event: &Event) -> Result<Event, SinkError> {
+///         Ok(event.clone())
+///     }
+///
+///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+///         Ok(event.clone())
+///     }
+///
+///     fn mode(&self) -> SinkMode {
+///         SinkMode::InFlight(8)
+///     }
+///
+///     fn submit(&self, batch: SinkBatch) {
+///         for call in batch {
+///             thread::spawn(move || {
+///                 let stored = call.event().into(); // the request
+///                 call.answer(Ok(stored));
+///             });
+///         }
+///     }
+/// }
+///
+/// let events = EventBroadcaster::new()?;
+/// let recording = events.start_recording_to_sink(Remote)?;
+/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// events.shutdown();
+/// assert_eq!(recording.stats().created, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SinkCall {
+    id: OpId,
+    /// `None` only after the answer.
+    op: Option<SinkOp>,
+    replies: Arc<Replies>,
+}
+
+impl SinkCall {
+    /// Returns the operation.
+    pub fn op(&self) -> &SinkOp {
+        /// What an answered call would have. Nobody sees it, because the answer takes the call.
+        static ANSWERED: LazyLock<SinkOp> = LazyLock::new(|| SinkOp::Create(Event::default()));
+        self.op.as_ref().unwrap_or(&ANSWERED)
+    }
+
+    /// Returns the operation's event.
+    pub fn event(&self) -> &Event {
+        self.op().event()
+    }
+
+    /// Answers the operation.
+    pub fn answer(mut self, answer: Result<Stored, SinkError>) {
+        if let Some(op) = self.op.take() {
+            self.replies.push([(self.id, reply(op, answer))]);
+        }
+    }
+}
+
+impl Drop for SinkCall {
+    fn drop(&mut self) {
+        if let Some(op) = self.op.take() {
+            self.replies.dropped(std::iter::once((self.id, op)));
+        }
+    }
+}
+
+impl fmt::Debug for SinkCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkCall").finish_non_exhaustive()
+    }
+}
+
+fn reply(op: SinkOp, answer: Result<Stored, SinkError>) -> Reply {
+    match answer {
+        Ok(stored) => Reply::Stored(stored),
+        Err(error) => Reply::Failed(op.failed(error)),
+    }
+}

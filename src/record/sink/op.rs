@@ -1,0 +1,117 @@
+//! The operations on a store, and the ones that failed.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::record::event::Event;
+
+use super::error::SinkError;
+
+/// An operation on a store.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Event;
+/// use eventcast::sink::SinkOp;
+///
+/// fn is_repeat(op: &SinkOp) -> bool {
+///     !matches!(op, SinkOp::Create(_))
+/// }
+/// assert!(is_repeat(&SinkOp::Update(Event::default())));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SinkOp {
+    /// Stores a new event, as [`EventSink::create`](crate::EventSink::create) does.
+    Create(Event),
+    /// Replaces an event, as [`EventSink::update`](crate::EventSink::update) does.
+    Update(Event),
+    /// Changes an event, as [`EventSink::patch`](crate::EventSink::patch) does. This is the event
+    /// as it should be after the patch.
+    Patch(Event),
+}
+
+impl SinkOp {
+    /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Event;
+    /// use eventcast::sink::SinkOp;
+    ///
+    /// let mut event = Event::default();
+    /// event.count = 2;
+    /// assert_eq!(SinkOp::Patch(event.clone()).event(), &event);
+    /// ```
+    pub fn event(&self) -> &Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
+        }
+    }
+
+    /// Returns the event, without a copy.
+    pub fn into_event(self) -> Event {
+        match self {
+            Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
+        }
+    }
+
+    /// Returns the error of this operation, which gives the operation back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::sink::SinkOp;
+    /// use eventcast::{Event, SinkError};
+    ///
+    /// let failed = SinkOp::Create(Event::default()).failed(SinkError::retry("busy"));
+    /// assert_eq!(failed.to_string(), "may be tried again: busy");
+    /// let (op, error) = failed.into_parts();
+    /// assert_eq!((op.into_event(), error.wait()), (Event::default(), None));
+    /// ```
+    pub fn failed(self, error: SinkError) -> SinkOpError {
+        SinkOpError(Box::new((self, error)))
+    }
+}
+
+/// The error of an operation that failed. It holds the operation, so that the event is not lost
+/// with it. `Display` and `source` are those of the [`SinkError`].
+pub struct SinkOpError(Box<(SinkOp, SinkError)>);
+
+impl SinkOpError {
+    /// Returns the operation.
+    pub fn op(&self) -> &SinkOp {
+        &self.0.0
+    }
+
+    /// Returns the reason for the failure.
+    pub fn error(&self) -> &SinkError {
+        &self.0.1
+    }
+
+    /// Returns the operation, and the reason for its failure.
+    pub fn into_parts(self) -> (SinkOp, SinkError) {
+        *self.0
+    }
+}
+
+impl fmt::Display for SinkOpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+/// Shows the error only, because the event may hold data that does not belong in a log.
+impl fmt::Debug for SinkOpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkOpError").field("error", self.error()).finish_non_exhaustive()
+    }
+}
+
+impl Error for SinkOpError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error().source()
+    }
+}

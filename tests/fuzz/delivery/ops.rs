@@ -1,0 +1,93 @@
+//! The operations as the sink saw them.
+
+use eventcast::Event;
+
+use super::program::{Answer, Trouble};
+
+/// The beginning of the message of an event that stands for a group of similar ones.
+const GROUP: &str = "(combined from similar events): ";
+
+/// The key under which an event is counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject(String);
+
+impl Subject {
+    pub fn of(event: &Event) -> Self {
+        let object = &event.involved_object;
+        let message = if is_group(event) { "*" } else { &*event.message };
+        Self(format!("{}/{} {} {} {message}", object.namespace, object.name, event.type_, event.reason))
+    }
+}
+
+pub fn is_group(event: &Event) -> bool {
+    event.message.starts_with(GROUP)
+}
+
+/// The namespace and the name of a stored event.
+pub type Name = (String, String);
+
+pub fn name_of(event: &Event) -> Name {
+    (event.metadata.namespace.to_string(), event.metadata.name.to_string())
+}
+
+/// One stored event, as the recording sees it. Its key is enough if the correlator forgets nothing.
+/// Otherwise a key may belong to several stored events, one after the other.
+pub type Id = (Option<Name>, Subject);
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Running,
+    /// Stored, and the recording was told.
+    Done,
+    /// Stored, and the recording was told something else.
+    Lost,
+    /// Not stored, because the very event is there already.
+    Exists,
+    /// Not stored.
+    Failed,
+}
+
+impl Outcome {
+    /// Returns the outcome of the same operation if the recording does not see the answer.
+    pub fn unanswered(self) -> Self {
+        match self {
+            Self::Done => Self::Lost,
+            Self::Exists => Self::Failed,
+            outcome => outcome,
+        }
+    }
+}
+
+/// An operation as the sink saw it.
+#[derive(Clone, Debug)]
+pub struct Op {
+    pub id: Id,
+    pub subject: Subject,
+    pub event: Event,
+    pub answer: Answer,
+    /// What was wrong with its namespace when it began.
+    pub trouble: Option<Trouble>,
+    pub outcome: Outcome,
+    /// The moments of the beginning and of the end. It ends just before the recording can see the
+    /// answer.
+    pub began: u64,
+    pub ended: Option<u64>,
+}
+
+impl Op {
+    /// Returns whether the store has had the event in this state.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.outcome, Outcome::Done | Outcome::Lost)
+    }
+
+    /// Returns whether the recording was told that the event is stored.
+    pub fn is_told(&self) -> bool {
+        matches!(self.outcome, Outcome::Done | Outcome::Exists)
+    }
+
+    /// Returns whether the operation is under way at this moment.
+    pub fn is_under_way(&self, moment: u64) -> bool {
+        self.began < moment && self.ended.is_none_or(|ended| ended > moment)
+    }
+}

@@ -1,0 +1,322 @@
+//! What the documentation promises about groups: which of their events may be lost, and which of
+//! their operations may be under way.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use eventcast::OverflowPolicy;
+use eventcast::record::LossReason;
+use eventcast::sink::{SinkMode, WriteOrder};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::judge::{Decisions, Evidence, Told, Write};
+use super::ops::{Op, Subject};
+use super::program::{Answer, Groups, Options};
+
+/// Every loss at the sink names its group, and no other loss does. A group is full only if there
+/// are groups that may be.
+pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
+    let options = evidence.options;
+    let names: HashSet<&str> = evidence.decided.iter().map(|decided| options.group(&decided.event)).collect();
+    for told in evidence.told {
+        let group = match &told.event {
+            Some(event) if !told.is_dropped() => options.group(event),
+            _ => "",
+        };
+        // What the end abandons may come without its group.
+        let is_nameless = told.reason == LossReason::Abandoned && told.group.is_empty();
+        prop_assert!(told.group == group || is_nameless, "{:?} belongs to {:?}", told, group);
+    }
+    check_rejected(evidence)?;
+    for group in &evidence.stats.degraded_groups {
+        prop_assert!(names.contains(&*group.group), "{:?} is none of {:?}", group, names);
+    }
+    let has_groups = options.groups != Groups::One && options.order == WriteOrder::PerKey;
+    prop_assert!(has_groups || evidence.stats.group_full == 0, "{:?}", evidence.stats);
+    prop_assert!(options.policy != OverflowPolicy::Wait || evidence.stats.group_full == 0);
+    let (threads, asked) = evidence.asked;
+    prop_assert!(threads <= 1, "{} threads decide and ask for groups", threads);
+    let decided = evidence.decided.len() as u64;
+    prop_assert!(asked <= decided, "asked {} times for the groups of {} events", asked, decided);
+    Ok(())
+}
+
+/// Only an answer of the sink rejects an event. An operation without an answer is tried again,
+/// except that too few answers to a batch reject the rest of it.
+fn check_rejected(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
+    let options = evidence.options;
+    let rejects = |op: &Op, is_of_group: bool| match op.answer {
+        Answer::Refuse | Answer::Panic | Answer::PanicBatch | Answer::Forbid => is_of_group,
+        Answer::Short => options.mode == SinkMode::Batches,
+        _ => false,
+    };
+    for told in evidence.told.iter().filter(|told| told.reason == LossReason::Rejected) {
+        let group = told.event.as_ref().map(|event| options.group(event));
+        let mut before = evidence.ops.iter().filter(|op| op.began < told.moment);
+        let is_rejected = before.any(|op| rejects(op, Some(options.group(&op.event)) == group));
+        prop_assert!(is_rejected, "nothing rejects {:?}", told);
+    }
+    Ok(())
+}
+
+pub fn check(evidence: &Evidence<'_>, decisions: &Decisions) -> Result<(), TestCaseError> {
+    if evidence.options.groups == Groups::One || evidence.options.order == WriteOrder::Bus {
+        return Ok(());
+    }
+    let groups = History::new(evidence, decisions);
+    groups.check_losses()?;
+    groups.check_waiting()?;
+    groups.check_places()?;
+    groups.check_outages()
+}
+
+/// Returns whether the answer says that the store, or the group, is not served.
+fn is_unserved(op: &Op) -> bool {
+    use Answer::{Forbid, GroupUnavailable, Short, TimeOut, Unavailable};
+    matches!(op.answer, Forbid | GroupUnavailable | Short | TimeOut | Unavailable)
+}
+
+/// All that happened, by stored event and by group.
+struct History<'e> {
+    evidence: &'e Evidence<'e>,
+    options: &'e Options,
+    writes: &'e [Write],
+    of_subject: HashMap<&'e Subject, Vec<&'e Write>>,
+    ops: HashMap<&'e Subject, Vec<&'e Op>>,
+    told: HashMap<Subject, Vec<&'e Told>>,
+    /// The moment of the first decision about an event of each group.
+    since: BTreeMap<&'e str, u64>,
+}
+
+impl<'e> History<'e> {
+    fn new(evidence: &'e Evidence<'e>, decisions: &'e Decisions) -> Self {
+        let writes = &decisions.all[..];
+        let mut history = Self {
+            evidence,
+            options: evidence.options,
+            writes,
+            of_subject: HashMap::new(),
+            ops: HashMap::new(),
+            told: HashMap::new(),
+            since: BTreeMap::new(),
+        };
+        for write in writes {
+            history.of_subject.entry(&write.subject).or_default().push(write);
+            // A held event has nothing to write, so it makes no group.
+            if !write.is_held {
+                history.since.entry(&write.group).or_insert(write.moment);
+            }
+        }
+        for op in evidence.ops {
+            history.ops.entry(&op.subject).or_default().push(op);
+        }
+        for told in evidence.told.iter().filter(|told| !told.is_dropped()) {
+            if let Some(event) = &told.event {
+                history.told.entry(Subject::of(event)).or_default().push(told);
+            }
+        }
+        history
+    }
+
+    fn group_of(&self, op: &'e Op) -> &'e str {
+        self.options.group(&op.event)
+    }
+
+    /// Returns the moment since which this group knows of another one.
+    fn has_others_since(&self, group: &str) -> u64 {
+        let others = self.since.iter().filter(|(name, _)| **name != group);
+        let first = others.map(|(_, since)| *since).min().unwrap_or(u64::MAX);
+        first.max(self.since.get(group).copied().unwrap_or(u64::MAX))
+    }
+
+    /// Returns whether the group, or the store, may be in trouble at this moment. The hook runs a
+    /// little later than the recording knows. A group that was closed together with the store is
+    /// not reported on its own, and stays closed until it has an answer.
+    fn is_in_trouble(&self, group: &str, moment: u64) -> bool {
+        let outages = &self.evidence.outages;
+        let names = |name: Option<&str>| {
+            let last = outages.iter().rfind(|outage| outage.is_of(name) && outage.moment < moment);
+            let next = outages.iter().find(|outage| outage.is_of(name) && outage.moment > moment);
+            last.is_some_and(|last| !last.is_over) || next.is_some_and(|next| !next.is_over)
+        };
+        let ops = self.evidence.ops.iter().filter(|op| self.group_of(op) == group);
+        let ended = ops.filter(|op| op.ended.is_some_and(|ended| ended < moment));
+        let last = ended.max_by_key(|op| op.ended);
+        names(None) || names(Some(group)) || last.is_some_and(is_unserved)
+    }
+
+    /// The store counts as unavailable if the sink says so, if two groups are not served, or the
+    /// only one. An outage begins before it ends.
+    fn check_outages(&self) -> Result<(), TestCaseError> {
+        let mut away: HashSet<Option<&str>> = HashSet::new();
+        let mut last = 0;
+        for outage in self.evidence.outages {
+            let (name, moment) = (outage.group.as_deref(), outage.moment);
+            let was_away = if outage.is_over { away.remove(&name) } else { !away.insert(name) };
+            prop_assert!(was_away == outage.is_over, "{:?} comes twice", outage);
+            if name.is_some() || outage.is_over {
+                continue;
+            }
+            let ended = self.evidence.ops.iter().filter(|op| op.ended.is_some_and(|ended| ended < moment));
+            let unserved: Vec<&Op> = ended.filter(|op| is_unserved(op)).collect();
+            let is_said = unserved.iter().any(|op| op.answer == Answer::Unavailable && op.ended > Some(last));
+            let groups: HashSet<&str> = unserved.iter().map(|op| self.group_of(op)).collect();
+            let is_one_group = self.since.values().filter(|since| **since < moment).count() < 2;
+            prop_assert!(is_said || is_one_group || groups.len() > 1, "{:?} for {:?}", outage, groups);
+            last = moment;
+        }
+        Ok(())
+    }
+
+    /// Returns since when the group has been in trouble at this moment, as the hook was told.
+    fn trouble_since(&self, group: &str, moment: u64) -> Option<u64> {
+        let of_group = || self.evidence.outages.iter().filter(|outage| outage.is_of(Some(group)));
+        let last = of_group().rfind(|outage| outage.moment < moment)?;
+        // When the trouble is over, the recording tells the hook in the same round, so no decision
+        // comes between.
+        let is_over_since = of_group().find(|outage| outage.moment > moment).is_some_and(|over| {
+            let decided = self.evidence.decided.iter().map(|decided| decided.moment);
+            !decided.into_iter().any(|decided| decided > moment && decided < over.moment)
+        });
+        (!last.is_over && !is_over_since).then_some(last.moment)
+    }
+
+    /// Returns the highest count of this event that the recording may have written off at this
+    /// moment, because its answer or its loss was known. `is_sure` asks for what it must have.
+    fn settled(&self, subject: &Subject, moment: u64, is_sure: bool) -> i32 {
+        let ops = self.ops.get(subject).map(Vec::as_slice).unwrap_or_default();
+        let last_begun = ops.iter().filter(|op| op.began < moment).map(|op| op.began).max().unwrap_or(0);
+        let last_rest = self.evidence.rests.iter().filter(|rest| **rest < moment).max().unwrap_or(&0);
+        let is_known = |op: &&&Op| {
+            let ended = op.ended.unwrap_or(u64::MAX);
+            let known = if is_sure { last_begun.max(*last_rest) } else { moment };
+            ended < known && (op.is_told() || !is_sure)
+        };
+        let written = ops.iter().filter(is_known).map(|op| op.event.count);
+        let told = self.told.get(subject).map(Vec::as_slice).unwrap_or_default();
+        let told = told.iter().filter(|told| told.moment < moment && told.reason != LossReason::GroupFull);
+        let lost = told.filter_map(|told| told.event.as_ref().map(|event| event.count));
+        written.chain(lost).max().unwrap_or(0)
+    }
+
+    /// Returns whether this state is among those that wait or are under way at this moment. What a
+    /// full group loses is lost alone, and an earlier state may be under way.
+    fn is_open(&self, write: &Write, moment: u64, settled: i32) -> bool {
+        let is_lost = |told: &Told| {
+            let count = told.event.as_ref().map(|event| event.count);
+            told.reason == LossReason::GroupFull && told.moment < moment && count == Some(write.known.count)
+        };
+        let told = self.told.get(&write.subject).map(Vec::as_slice).unwrap_or_default();
+        write.moment < moment && write.known.count > settled && !told.iter().any(|told| is_lost(told))
+    }
+
+    /// Returns the highest number of events of these groups that may have been waiting or under way
+    /// at this moment.
+    fn most_waiting(&self, is_among: impl Fn(&str) -> bool, moment: u64) -> usize {
+        let of_subject = self.of_subject.iter().filter(|(_, writes)| is_among(&writes[0].group));
+        let count = |(subject, writes): (&&Subject, &Vec<&Write>)| {
+            let settled = self.settled(subject, moment, true);
+            let open = writes.iter().filter(|write| self.is_open(write, moment, settled));
+            // One under way and the newest one.
+            open.count().min(2)
+        };
+        of_subject.map(count).sum()
+    }
+
+    /// Returns the lowest number of events of this group that must have been waiting or under way
+    /// at this moment, of those that came after another one.
+    fn least_waiting(&self, group: &str, from: u64, moment: u64) -> usize {
+        let of_subject = self.of_subject.iter().filter(|(_, writes)| writes[0].group == group);
+        let is_waiting = |(subject, writes): (&&Subject, &Vec<&Write>)| {
+            let settled = self.settled(subject, moment, false);
+            let mut open = writes.iter().filter(|write| self.is_open(write, moment, settled)).peekable();
+            // What was held has a place of its own, and so has what follows it.
+            open.peek().is_some_and(|first| first.moment > from) && open.all(|write| !write.is_held)
+        };
+        of_subject.filter(|of_subject| is_waiting(*of_subject)).count()
+    }
+
+    /// Returns whether an operation of this group has ended since the recording was last at rest.
+    fn has_ended_since_a_rest(&self, group: &str, moment: u64) -> bool {
+        let last_rest = self.evidence.rests.iter().filter(|rest| **rest < moment).max().unwrap_or(&0);
+        let mut of_group = self.evidence.ops.iter().filter(|op| self.group_of(op) == group);
+        of_group.any(|op| op.ended.is_some_and(|ended| ended > *last_rest && ended < moment))
+    }
+
+    /// A group loses an event because it is full only if it has its share, or is in trouble and all
+    /// groups in trouble have theirs.
+    fn check_losses(&self) -> Result<(), TestCaseError> {
+        let share = self.options.share();
+        for told in self.evidence.told.iter().filter(|told| told.reason == LossReason::GroupFull) {
+            let is_alone = self.has_others_since(&told.group) > told.moment;
+            prop_assert!(!is_alone, "{:?} is the only group", told);
+            // The lost event is among those that the group would have.
+            let waiting = self.most_waiting(|group| group == told.group, told.moment);
+            // The recording may not have seen the end of the last operation yet.
+            let unseen = usize::from(self.has_ended_since_a_rest(&told.group, told.moment));
+            if waiting + unseen > share {
+                continue;
+            }
+            let in_trouble = self.is_in_trouble(&told.group, told.moment);
+            prop_assert!(in_trouble, "{:?}, although {} of {} wait", told, waiting, share);
+            let waiting = self.most_waiting(|group| self.is_in_trouble(group, told.moment), told.moment);
+            prop_assert!(waiting > 2 * share, "{:?}, although {} wait in all", told, waiting);
+        }
+        Ok(())
+    }
+
+    /// A group that has its share gets no more, except what nobody needs of half of the queue.
+    fn check_waiting(&self) -> Result<(), TestCaseError> {
+        if self.options.policy == OverflowPolicy::Wait {
+            return Ok(());
+        }
+        let most = self.options.share().max(self.options.lent());
+        for write in self.writes {
+            let from = self.has_others_since(&write.group);
+            if from < write.moment {
+                let waiting = self.least_waiting(&write.group, from, write.moment);
+                prop_assert!(waiting <= most, "{} wait before {:?}", waiting, write.known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the moment of the decision that an operation writes.
+    fn decided(&self, op: &Op) -> u64 {
+        let writes = self.of_subject.get(&op.subject).map(Vec::as_slice).unwrap_or_default();
+        let write = writes.iter().find(|write| write.known.count == op.event.count && !write.is_held);
+        write.map_or(0, |write| write.moment)
+    }
+
+    /// A group takes no place that belongs to others.
+    fn check_places(&self) -> Result<(), TestCaseError> {
+        let places = self.options.places();
+        if self.options.mode == SinkMode::Batches || places < 2 {
+            return Ok(());
+        }
+        for op in self.evidence.ops {
+            let (group, decided) = (self.group_of(op), self.decided(op));
+            // What was decided before may have been on its way already.
+            if self.has_others_since(group) >= decided {
+                continue;
+            }
+            let under_way = self.evidence.ops.iter().filter(|other| other.is_under_way(op.began));
+            let under_way: Vec<&str> = under_way.map(|other| self.group_of(other)).collect();
+            let own = under_way.iter().filter(|other| **other == group).count();
+            let is_in_last_quarter = under_way.len() + 1 > places - places / 4;
+            prop_assert!(own == 0 || !is_in_last_quarter, "{} of {:?} before {:?}", own, under_way, op);
+            let is_new = !self.evidence.ops.iter().any(|other| {
+                self.group_of(other) == group && other.ended.is_some_and(|ended| ended < op.began)
+            });
+            prop_assert!(own == 0 || !is_new, "a new group has {} under way before {:?}", own, op);
+            let is_sick =
+                |group: &str| self.trouble_since(group, op.began).is_some_and(|since| since < decided);
+            if is_sick(group) {
+                prop_assert!(own == 0, "a group in trouble has {} under way before {:?}", own, op);
+                let sick = under_way.iter().filter(|group| is_sick(group)).count();
+                prop_assert!(sick < (places / 2).max(1), "{:?} under way before {:?}", under_way, op);
+            }
+        }
+        Ok(())
+    }
+}

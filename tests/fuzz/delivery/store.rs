@@ -1,0 +1,246 @@
+//! What the sink keeps: the stored events, its operations, and what is wrong with it.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use eventcast::sink::SinkMode;
+use eventcast::{Event, SinkError};
+
+use super::ops::{Id, Name, Op, Outcome, Subject, name_of};
+use super::program::{Answer, Options, Trouble};
+
+/// The reason of an event that another writer stored.
+pub const FOREIGN: &str = "Foreign";
+
+/// What an operation waits for before it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Nothing,
+    /// The release after this one.
+    Release(u64),
+    /// The move of the clock after this one.
+    Tick(u64),
+    /// The end of the trouble of its namespace.
+    Namespace,
+    /// The program's wish.
+    Kept,
+}
+
+/// An operation that has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// Its place in the list of operations.
+    pub number: usize,
+    pub answer: Answer,
+    pub hold: Hold,
+}
+
+#[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
+pub struct State {
+    options: Options,
+    pub answers: VecDeque<Answer>,
+    pub is_away: bool,
+    /// Whether nothing hangs any more.
+    pub is_free: bool,
+    /// Whether calls are kept until the program answers them.
+    pub keeps: bool,
+    pub troubles: BTreeMap<String, Trouble>,
+    /// The number of releases, and of moves of the clock, so far.
+    pub releases: u64,
+    pub ticks: u64,
+    /// What the threads of the recording wait for that an operation holds up.
+    pub blocked: Vec<Hold>,
+    pub store: HashMap<Name, Event>,
+    /// The events of the operations that are at the sink now.
+    busy: HashSet<Id>,
+    /// The number of batches that are at a blocking sink now.
+    batches: usize,
+    /// The number of calls of the recording that had several operations.
+    pub several: u64,
+    /// The highest count that was stored under each name, and the highest that the sink saw there
+    /// for each key.
+    stored: HashMap<Name, i32>,
+    seen: HashMap<(Name, Subject), i32>,
+    pub ops: Vec<Op>,
+    version: u64,
+    pub wrong: Vec<String>,
+}
+
+impl State {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            options: *options,
+            answers: VecDeque::new(),
+            is_away: false,
+            is_free: false,
+            keeps: false,
+            troubles: BTreeMap::new(),
+            releases: 0,
+            ticks: 0,
+            blocked: Vec::new(),
+            store: HashMap::new(),
+            busy: HashSet::new(),
+            batches: 0,
+            several: 0,
+            stored: HashMap::new(),
+            seen: HashMap::new(),
+            ops: Vec::new(),
+            version: 0,
+            wrong: Vec::new(),
+        }
+    }
+
+    fn id(&self, event: &Event) -> Id {
+        ((!self.options.is_determined()).then(|| name_of(event)), Subject::of(event))
+    }
+
+    /// Notes that the sink is given operations. They are under way until [`State::leave`].
+    pub fn enter<'e>(&mut self, events: impl ExactSizeIterator<Item = &'e Event>) {
+        let count = events.len();
+        for event in events {
+            let id = self.id(event);
+            if self.busy.contains(&id) {
+                self.wrong.push(format!("two operations on {id:?} at once"));
+            }
+            self.busy.insert(id);
+        }
+        self.batches += 1;
+        self.several += u64::from(count > 1);
+        let (under_way, most, largest) = match self.options.mode {
+            SinkMode::Batches => (self.batches, self.options.places(), 256),
+            _ => (self.busy.len(), self.options.places(), self.options.places()),
+        };
+        let is_alone = self.options.order == eventcast::sink::WriteOrder::PerKey || self.busy.len() == 1;
+        if count == 0 || count > largest || under_way > most || !is_alone {
+            let mode = self.options.mode;
+            self.wrong.push(format!("{count} operations at once, {under_way} under way: {mode:?}, {most}"));
+        }
+    }
+
+    /// Notes that a batch at a blocking sink has its answers, or that a call was submitted.
+    pub fn leave_batch(&mut self) {
+        self.batches -= 1;
+    }
+
+    /// Notes that the operation about this event is not under way any more.
+    pub fn leave(&mut self, event: &Event, moment: u64) {
+        let id = self.id(event);
+        self.busy.remove(&id);
+        if let Some(op) = self.last_op(event) {
+            op.ended.get_or_insert(moment);
+        }
+    }
+
+    /// Notes the beginning of an operation.
+    pub fn begin(&mut self, event: &Event, moment: u64) -> Begun {
+        let (subject, name) = (Subject::of(event), name_of(event));
+        let seen = self.seen.entry((name, subject.clone())).or_insert(event.count);
+        let before = std::mem::replace(seen, event.count.max(*seen));
+        if before > event.count {
+            let counts = format!("{} after {before}", event.count);
+            self.wrong.push(format!("the sink sees {subject:?} go back: {counts}"));
+        }
+        let trouble = self.troubles.get(&*event.involved_object.namespace).copied();
+        let answer = match trouble {
+            _ if self.is_away => Answer::Unavailable,
+            Some(Trouble::Closed) => Answer::GroupUnavailable,
+            Some(Trouble::Forbidden) => Answer::Forbid,
+            _ => self.answers.pop_front().unwrap_or(Answer::Ok),
+        };
+        let hold = match trouble {
+            Some(Trouble::Hangs) => Hold::Namespace,
+            Some(Trouble::Slow) => Hold::Tick(self.ticks),
+            _ if answer == Answer::Hang => Hold::Release(self.releases),
+            _ if self.keeps && matches!(self.options.mode, SinkMode::InFlight(_)) => Hold::Kept,
+            _ => Hold::Nothing,
+        };
+        let (id, event) = (self.id(event), event.clone());
+        let (outcome, ended) = (Outcome::Running, None);
+        self.ops.push(Op { id, subject, event, answer, trouble, outcome, began: moment, ended });
+        Begun { number: self.ops.len() - 1, answer, hold }
+    }
+
+    /// Returns whether an operation on an event of this namespace has to wait.
+    pub fn holds(&self, hold: Hold, namespace: &str) -> bool {
+        let trouble = self.troubles.get(namespace).copied();
+        let holds = match hold {
+            Hold::Nothing => false,
+            Hold::Release(seen) => self.releases == seen,
+            Hold::Tick(seen) => self.ticks == seen && trouble == Some(Trouble::Slow),
+            Hold::Namespace => trouble == Some(Trouble::Hangs),
+            Hold::Kept => self.keeps,
+        };
+        holds && !self.is_free
+    }
+
+    pub fn last_op(&mut self, event: &Event) -> Option<&mut Op> {
+        let id = self.id(event);
+        self.ops.iter_mut().rev().find(|op| op.id == id)
+    }
+
+    /// Does an operation on the store.
+    pub fn apply(
+        &mut self,
+        event: &Event,
+        creates: bool,
+        answer: Answer,
+    ) -> (Outcome, Result<Event, SinkError>) {
+        let name = name_of(event);
+        if let Some(error) = failure(answer) {
+            return (Outcome::Failed, Err(error));
+        }
+        match answer {
+            Answer::Forget => drop(self.store.remove(&name)),
+            Answer::Taken => {
+                let mut foreign = event.clone();
+                foreign.reason = FOREIGN.into();
+                self.store.insert(name.clone(), foreign);
+            }
+            _ => {}
+        }
+        let subject = Subject::of(event);
+        match self.store.get(&name) {
+            Some(stored) if creates => {
+                let is_own = Subject::of(stored) == subject;
+                let error = SinkError::already_exists("taken");
+                let says_which = self.options.says_which || !is_own;
+                let error = if says_which { error.with_stored(stored.clone()) } else { error };
+                return (if is_own { Outcome::Exists } else { Outcome::Failed }, Err(error));
+            }
+            Some(stored) if Subject::of(stored) != subject => {
+                return (Outcome::Failed, Err(SinkError::not_found("another one's")));
+            }
+            None if !creates => return (Outcome::Failed, Err(SinkError::not_found("expired"))),
+            _ => {}
+        }
+        let before = self.stored.insert(name.clone(), event.count).unwrap_or(i32::MIN);
+        if before > event.count {
+            self.wrong.push(format!("{name:?} has count {} after {before}", event.count));
+        }
+        self.version += 1;
+        let mut stored = event.clone();
+        stored.metadata.set_resource_version(self.version.to_string());
+        self.store.insert(name, stored.clone());
+        match answer {
+            Answer::Lost => (Outcome::Lost, Err(SinkError::retry("the answer is lost"))),
+            Answer::TimeOut => (Outcome::Lost, Err(SinkError::group_unavailable("no answer in time"))),
+            _ => (Outcome::Done, Ok(stored)),
+        }
+    }
+}
+
+/// Returns the error of an answer that stores nothing.
+fn failure(answer: Answer) -> Option<SinkError> {
+    match answer {
+        Answer::Refuse => Some(SinkError::rejected("refused")),
+        Answer::Retry => Some(SinkError::retry("busy")),
+        Answer::RetryAfter(ms) => {
+            Some(SinkError::retry_after("too many requests", Duration::from_millis(ms)))
+        }
+        Answer::Unavailable => Some(SinkError::unavailable("away")),
+        Answer::GroupUnavailable => Some(SinkError::group_unavailable("not served")),
+        Answer::Forbid => Some(SinkError::forbidden("not allowed")),
+        Answer::Panic => Some(SinkError::rejected("panics")),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! The share of a group in what waits.
+
+use eventcast::{OverflowPolicy, SinkError};
+
+use super::setup;
+use crate::support::{LONG, assert_balanced, until};
+
+/// What a group cannot hold is its own loss, and the events of others are not lost.
+#[test]
+fn a_group_that_hangs_has_a_quarter_of_the_queue() {
+    let setup = setup(4, |builder| builder.queue_len(100).group_queue_len(25));
+    for name in ["good/0", "bad/0"] {
+        setup.store(name);
+    }
+    for number in 1..=60 {
+        setup.record(&format!("bad/{number}"));
+        setup.wait_until_offered(2 + number);
+    }
+    until(|| setup.recording.stats().group_full == 35);
+    assert_eq!(setup.recording.stats().watcher.queued, 25);
+    for number in 1..=100 {
+        setup.store(&format!("good/{number}"));
+    }
+    for _ in 0..35 {
+        let loss = setup.losses.recv_timeout(LONG).unwrap();
+        assert_eq!(loss, ("bad".to_owned(), "share of the group full".to_owned(), 1));
+    }
+    // A repeat of an event that waits takes no room.
+    setup.record("bad/25");
+    setup.wait_until_offered(163);
+    until(|| {
+        setup.sink.store_all_but(&[]);
+        setup.recording.stats().created == 2 + 100 + 25
+    });
+    setup.events.flush(LONG).unwrap();
+    let stats = setup.recording.stats();
+    assert_eq!((stats.group_full, stats.lost(), stats.updated), (35, 35, 1), "{stats}");
+    assert!(setup.losses.try_recv().is_err());
+    assert_balanced(&stats);
+}
+
+/// A later write carries the count of the events that had no room.
+#[test]
+fn a_repeat_carries_the_count_of_what_had_no_room() {
+    let setup = setup(4, |builder| builder.group_queue_len(1));
+    for name in ["good/0", "bad/0"] {
+        setup.store(name);
+    }
+    setup.record("bad/1");
+    setup.sink.wait_for(&["bad/1 Run"]);
+    for _ in 0..3 {
+        setup.record("bad/2");
+    }
+    until(|| setup.recording.stats().group_full == 3);
+    setup.sink.finish("bad/1 Run");
+    until(|| setup.recording.stats().created == 3);
+    setup.record("bad/2");
+    setup.sink.wait_for(&["bad/2 Run"]);
+    // The store does not have it, because its first occurrence had no room.
+    setup.sink.fail("bad/2 Run", SinkError::not_found("no such event"));
+    until(|| setup.sink.calls.lock().unwrap().1 == 5);
+    setup.sink.wait_for(&["bad/2 Run"]);
+    let count = setup.sink.calls.lock().unwrap().0["bad/2 Run"].event().count;
+    assert_eq!(count, 4);
+    setup.sink.finish("bad/2 Run");
+    setup.events.flush(LONG).unwrap();
+    let stats = setup.recording.stats();
+    assert_eq!((stats.created + stats.updated, stats.group_full, stats.lost()), (7, 0, 0), "{stats}");
+    assert_balanced(&stats);
+}
+
+#[test]
+fn sick_groups_have_half_of_the_queue_together() {
+    let setup = setup(4, |builder| builder.queue_len(100));
+    let closed = ["x", "y", "z"];
+    setup.store("good/0");
+    for group in closed {
+        setup.store(&format!("{group}/0"));
+        setup.record(&format!("{group}/1"));
+        until(|| setup.sink.of(group) == 1);
+        setup.sink.fail(&format!("{group}/1 Run"), SinkError::group_unavailable("no answer"));
+        until(|| setup.recording.stats().degraded_groups.iter().any(|degraded| degraded.group == group));
+        // An answer of another group, so that the store does not count as away.
+        setup.store("good/again");
+    }
+    let before = setup.recording.stats().watcher.offered;
+    for number in 2..=21 {
+        for group in closed {
+            setup.record(&format!("{group}/{number}"));
+        }
+    }
+    setup.wait_until_offered(before + 60);
+    until(|| setup.recording.stats().group_full == 13);
+    assert_eq!(setup.recording.stats().watcher.queued, 50);
+    setup.store("good/1");
+}
+
+/// A burst of a group that is well may have half of the queue, if nobody else needs it. A sick
+/// group has a quarter.
+#[test]
+fn a_group_that_is_well_may_have_what_nobody_needs() {
+    let setup = setup(4, |builder| builder.queue_len(100));
+    for name in ["good/0", "bad/0"] {
+        setup.store(name);
+    }
+    for number in 1..=60 {
+        setup.record(&format!("good/{number}"));
+    }
+    setup.wait_until_offered(62);
+    until(|| setup.recording.stats().group_full == 10);
+    until(|| {
+        setup.sink.store_all_but(&[]);
+        setup.recording.stats().created == 52
+    });
+    setup.record("bad/1");
+    setup.sink.wait_for(&["bad/1 Run"]);
+    setup.sink.fail("bad/1 Run", SinkError::group_unavailable("no answer"));
+    until(|| !setup.recording.stats().degraded_groups.is_empty());
+    for number in 2..=60 {
+        setup.record(&format!("bad/{number}"));
+    }
+    setup.wait_until_offered(122);
+    until(|| setup.recording.stats().group_full == 10 + 35);
+}
+
+#[test]
+fn one_group_may_fill_the_queue() {
+    let setup = setup(4, |builder| builder.queue_len(100));
+    for number in 0..100 {
+        setup.record(&format!("only/{number}"));
+    }
+    until(|| setup.recording.stats().watcher.queued == 100);
+    assert_eq!(setup.recording.stats().group_full, 0);
+}
+
+#[test]
+fn with_wait_nothing_is_lost_for_a_share() {
+    let setup = setup(4, |builder| builder.queue_len(20).overflow(OverflowPolicy::Wait));
+    for name in ["good/0", "bad/0"] {
+        setup.store(name);
+    }
+    for number in 1..=19 {
+        setup.record(&format!("bad/{number}"));
+    }
+    until(|| setup.recording.stats().watcher.queued == 19);
+    until(|| {
+        setup.sink.store_all_but(&[]);
+        setup.recording.stats().created == 21
+    });
+    assert_eq!(setup.recording.stats().lost(), 0);
+}
