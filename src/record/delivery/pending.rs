@@ -107,6 +107,8 @@ impl PendingWrites {
         if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
             (self.keys, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
             self.under_way = UnderWayList::default();
+            // Entries that are out of date would name places that are gone.
+            self.groups.clear_lanes(None);
         }
     }
 
