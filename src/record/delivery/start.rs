@@ -65,7 +65,9 @@ impl RecordingBuilder<'_> {
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
         pace.check()?;
         let correlator = EventCorrelator::new(correlator.clock(recordings.clock.clone()))?;
-        let stats = Arc::new(Mutex::new(RecordingStats::default()));
+        let state_since = Some(recordings.clock.now().into());
+        let tally = RecordingStats { state_since, ..RecordingStats::default() };
+        let stats = Arc::new(Mutex::new(tally.clone()));
         let sink = Arc::new(sink);
         let watch = watch.spawn_bulk(|reader| {
             let watch = reader.handle();
@@ -101,7 +103,7 @@ impl RecordingBuilder<'_> {
                 clock: recordings.clock.clone(),
                 retry,
                 retry_if,
-                tally: RecordingStats::default(),
+                tally,
                 stats,
                 losses,
                 decided: 0,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use eventcast::SinkError;
+use eventcast::stats::RemoteState;
 
 use super::{PAUSE, Setup, setup};
 use crate::support::{LONG, assert_balanced, until};
@@ -206,4 +207,32 @@ fn assert_balanced_soon(setup: &Setup) {
         setup.recording.stats().watcher.queued == 0
     });
     assert_balanced(&setup.recording.stats());
+}
+
+/// The only group is the store, so its status says that the store refuses.
+#[test]
+fn the_status_of_a_recording_says_why_it_waits() {
+    let setup = setup(4, |builder| builder);
+    let status = || setup.recording.stats().status();
+    assert_eq!((status().state, status().failure()), (RemoteState::Connecting, None));
+    setup.store("only/0");
+    until(|| status().to_string() == "ready");
+    setup.record("only/1");
+    setup.sink.wait_for(&["only/1 Run"]);
+    setup.fail("only/1 Run", forbidden());
+    until(|| status().state == RemoteState::Refused);
+    assert_eq!(status().to_string(), format!("refused: forbidden: {TEXT} (failed attempts: 1, waiting: 1)"));
+    setup.clock.wait_for_waiters(1);
+    setup.clock.advance(PAUSE);
+    setup.sink.wait_for(&["only/1 Run"]);
+    setup.fail("only/1 Run", SinkError::unavailable("connection refused"));
+    until(|| status().state == RemoteState::Unavailable);
+    setup.clock.wait_for_waiters(1);
+    setup.clock.advance(PAUSE);
+    setup.sink.wait_for(&["only/1 Run"]);
+    setup.sink.finish("only/1 Run");
+    until(|| status().to_string() == "ready");
+    setup.recording.stop();
+    assert!(setup.recording.join(LONG));
+    assert_eq!(status().state, RemoteState::Ended);
 }

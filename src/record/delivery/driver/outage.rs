@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::record::event::Timestamp;
 use crate::record::stats::{DegradedGroup, SinkFailure};
+use crate::remote_status::RemoteState;
 
 use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
@@ -76,7 +77,24 @@ impl Driver {
             }
             _ => {}
         }
+        self.judge_state(is_done);
         self.judge_groups(is_done);
+    }
+
+    fn judge_state(&mut self, is_done: bool) {
+        let groups = &self.pending.groups;
+        let is_refused = || groups.sick().iter().any(|group| groups.at(*group).refused_at.is_some());
+        let state = match self.tally.unavailable_since {
+            _ if is_done => RemoteState::Ended,
+            Some(_) if is_refused() => RemoteState::Refused,
+            Some(_) => RemoteState::Unavailable,
+            None if self.answers == 0 => RemoteState::Connecting,
+            None => RemoteState::Ready,
+        };
+        if state != self.tally.state {
+            self.tally.state = state;
+            self.tally.state_since = Some(self.clock.now().into());
+        }
     }
 
     /// Returns since when the store answers nobody: two groups are closed, or the only one is, and
