@@ -217,7 +217,7 @@ fn a_server_that_does_not_say_is_asked_again() {
     cluster.server().fail([no(), no()]);
     let batch = ["web-0.1", "web-0.2"].map(|name| SinkOp::Create(timed(&cluster, name))).to_vec();
     for answer in SinkBatch::perform(batch, &sink) {
-        assert_eq!(answer.unwrap_err().error().kind(), SinkErrorKind::Retry);
+        assert_eq!(answer.unwrap_err().error().kind(), SinkErrorKind::Forbidden);
     }
     assert_eq!(requests(&cluster), [ask.clone(), ask.clone()]);
     sink.create(&timed(&cluster, "web-0.1")).unwrap();
