@@ -173,12 +173,11 @@ impl<'b> RecordingBuilder<'b> {
     /// ```
     /// use eventcast::{EventBroadcaster, MemorySink, OverflowPolicy};
     ///
-    /// let events = EventBroadcaster::new()?; let recording =
-    /// events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
-    /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest)); let error =
-    /// events.recording().overflow(OverflowPolicy::Evict).start(MemorySink::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got
-    /// evict");
+    /// let events = EventBroadcaster::new()?;
+    /// let recording = events.recording().overflow(OverflowPolicy::DropOldest).start(MemorySink::new())?;
+    /// assert_eq!(recording.stats().watcher.policy, Some(OverflowPolicy::DropOldest));
+    /// let error = events.recording().overflow(OverflowPolicy::Evict).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "overflow must be a policy that does not end recordings, got evict");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
@@ -196,10 +195,11 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
     /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
-    /// events.recording().filter(|event| event.event_type() ==
-    /// Some(Warning)).start(store.clone())?; let (recorder, pod) = (events.new_recorder("doc"),
-    /// ObjectReference::new("Pod", "a")); recorder.event(&pod, Normal, "Run", "it runs");
-    /// recorder.event(&pod, Warning, "BackOff", "restarting"); let report = events.shutdown();
+    /// events.recording().filter(|event| event.event_type() == Some(Warning)).start(store.clone())?;
+    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// recorder.event(&pod, Normal, "Run", "it runs");
+    /// recorder.event(&pod, Warning, "BackOff", "restarting");
+    /// let report = events.shutdown();
     /// assert_eq!((store.len(), report.recordings[0].watcher.filtered), (1, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -214,8 +214,8 @@ impl<'b> RecordingBuilder<'b> {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::correlator::SpamFilter; use eventcast::{CorrelatorOptions, EventBroadcaster,
-    /// EventType, MemorySink, ObjectReference};
+    /// use eventcast::correlator::SpamFilter;
+    /// use eventcast::{CorrelatorOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
     ///
     /// let events = EventBroadcaster::new()?;
     /// let one_event = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(1));
@@ -318,10 +318,10 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink};
     /// use std::time::Duration;
     ///
-    /// let events = EventBroadcaster::new()?; let five_minutes = Duration::from_secs(300);
+    /// let events = EventBroadcaster::new()?;
+    /// let five_minutes = Duration::from_secs(300);
     /// assert!(events.recording().refresh_every(five_minutes).start(MemorySink::new()).is_ok());
-    /// let error =
-    /// events.recording().refresh_every(Duration::ZERO).start(MemorySink::new()).unwrap_err();
+    /// let error = events.recording().refresh_every(Duration::ZERO).start(MemorySink::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "refresh_every must be 1ms or more, got 0ns");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -339,8 +339,8 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let events = EventBroadcaster::new()?;
     /// assert!(events.recording().retry(RetryPolicy::default().attempts(1)).start(MemorySink::new()).is_ok());
-    /// let never = RetryPolicy::default().attempts(0); let error =
-    /// events.recording().retry(never).start(MemorySink::new()).unwrap_err();
+    /// let never = RetryPolicy::default().attempts(0);
+    /// let error = events.recording().retry(never).start(MemorySink::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
