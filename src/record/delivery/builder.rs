@@ -136,9 +136,9 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets how many events of one [group](crate::EventSink::group) wait or are under way at most,
     /// once other groups are known. Groups that are slow or not served have twice as many together.
-    /// What a group cannot hold is lost, and counts as
+    /// A further event of the group is lost, and counts as
     /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no room from
-    /// other groups. 1 or more. While there is only one group, and with [`OverflowPolicy::Wait`], a
+    /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more. While there is only one group, and with [`OverflowPolicy::Wait`], a
     /// group may have the whole queue.
     ///
     /// Default: a quarter of [`queue_len`](Self::queue_len), and for a group that is well also what

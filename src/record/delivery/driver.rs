@@ -232,7 +232,7 @@ impl Driver {
         if self.is_ending {
             return BreakerState::Closed;
         }
-        // What has run for long says nothing about the store as it is now.
+        // An operation that has run for long says nothing about the store as it is now.
         let is_idle = || self.pending.under_way().all(|op| self.has_lasted(op.since.0, SILENCE));
         self.breaker.state(is_idle, |at| self.has_passed(at))
     }

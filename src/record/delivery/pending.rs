@@ -154,7 +154,9 @@ impl PendingWrites {
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
         let at = self.index_of(key, &write, now);
         let state = &self.keys[at as usize];
-        if state.pending.is_none() && !self.groups.has_room(state.group, self.share, self.len() as u64) {
+        // A write before this one does not carry its count, so this one could not be made up for.
+        let has_earlier = state.pending.is_some() || state.is_sent;
+        if !has_earlier && !self.groups.has_room(state.group, self.share, self.len() as u64) {
             return Err((at, Box::new(write)));
         }
         Ok(self.pass(at, write, now))

@@ -203,7 +203,7 @@ impl Drop for Writers {
     }
 }
 
-/// What a writer found in the queue beside its operations.
+/// The state of the queue when a writer took its operations.
 struct Next {
     /// Whether there will be no more operations.
     is_closed: bool,

@@ -345,7 +345,7 @@ pub struct SinkCall {
 impl SinkCall {
     /// Returns the operation.
     pub fn op(&self) -> &SinkOp {
-        /// What an answered call would have. Nobody sees it, because the answer takes the call.
+        /// The operation of an answered call. No caller sees it, because the answer takes the call.
         static ANSWERED: LazyLock<SinkOp> = LazyLock::new(|| SinkOp::Create(Event::default()));
         self.op.as_ref().unwrap_or(&ANSWERED)
     }

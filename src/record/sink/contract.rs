@@ -388,9 +388,11 @@ impl SinkBatch {
     /// let mut event = Event::default();
     /// event.metadata.name = "web-0.1".into();
     /// let sink = MemorySink::new();
-    /// let answers = SinkBatch::perform(vec![SinkOp::Create(event.clone()), SinkOp::Patch(event)], &sink);
+    /// let mut other = event.clone();
+    /// other.metadata.name = "web-0.2".into();
+    /// let answers = SinkBatch::perform(vec![SinkOp::Create(event), SinkOp::Patch(other)], &sink);
     /// assert_eq!(answers[0].as_ref().unwrap().name, "web-0.1");
-    /// assert!(answers[1].is_ok());
+    /// assert_eq!(answers[1].as_ref().unwrap_err().to_string(), "not found: events \"web-0.2\" in namespace default");
     /// ```
     pub fn perform<S: EventSink + ?Sized>(ops: Vec<SinkOp>, sink: &S) -> Vec<Result<Stored, SinkOpError>> {
         let parker = Parker::new();

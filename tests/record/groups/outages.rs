@@ -80,7 +80,7 @@ fn a_store_that_is_away_is_probed_once_after_each_pause_whatever_it_says() {
     assert_eq!(setup.sink.calls.lock().unwrap().1, before);
 }
 
-/// What is left in a lane after its writes were given up.
+/// Entries that are left in a lane after its writes were given up do no harm.
 #[test]
 fn a_group_that_was_refused_goes_on_after_its_writes_were_given_up() {
     let setup = setup(16, |builder| builder.queue_len(8192).group_queue_len(8000));

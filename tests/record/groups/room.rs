@@ -5,7 +5,7 @@ use eventcast::{OverflowPolicy, SinkError};
 use super::setup;
 use crate::support::{LONG, assert_balanced, until};
 
-/// What a group cannot hold is its own loss, and the events of others are not lost.
+/// A group that hangs loses the events beyond its share, and no other group loses any.
 #[test]
 fn a_group_that_hangs_has_a_quarter_of_the_queue() {
     let setup = setup(4, |builder| builder.queue_len(100).group_queue_len(25));
@@ -93,6 +93,30 @@ fn sick_groups_have_half_of_the_queue_together() {
     until(|| setup.recording.stats().group_full == 13);
     assert_eq!(setup.recording.stats().watcher.queued, 50);
     setup.store("good/1");
+}
+
+/// The store has the first occurrence only, so its answer makes up for no later one.
+#[test]
+fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
+    let setup = setup(4, |builder| builder.group_queue_len(1));
+    for name in ["good/0", "bad/0"] {
+        setup.store(name);
+    }
+    setup.record("bad/1");
+    setup.sink.wait_for(&["bad/1 Run"]);
+    for _ in 0..3 {
+        setup.record("bad/1");
+    }
+    setup.wait_until_offered(6);
+    setup.sink.finish("bad/1 Run");
+    until(|| setup.sink.calls.lock().unwrap().1 == 4);
+    setup.sink.wait_for(&["bad/1 Run"]);
+    assert_eq!(setup.sink.calls.lock().unwrap().0["bad/1 Run"].event().count, 4);
+    setup.sink.finish("bad/1 Run");
+    setup.events.flush(LONG).unwrap();
+    let stats = setup.recording.stats();
+    assert_eq!((stats.created, stats.updated, stats.lost()), (3, 3, 0), "{stats}");
+    assert!(setup.losses.try_recv().is_err());
 }
 
 /// A burst of a group that is well may have half of the queue, if nobody else needs it. A sick

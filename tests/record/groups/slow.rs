@@ -27,10 +27,10 @@ fn slow() -> super::Setup {
 #[test]
 fn a_slow_group_is_named_and_has_one_place() {
     let setup = slow();
-    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "bad: an operation takes more than 250ms");
+    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "bad: an operation takes more than 250 ms");
     until(|| !setup.recording.stats().degraded_groups.is_empty());
     let group = setup.recording.stats().degraded_groups.remove(0);
-    assert_eq!((&*group.group, &*group.text), ("bad", "an operation takes more than 250ms"));
+    assert_eq!((&*group.group, &*group.text), ("bad", "an operation takes more than 250 ms"));
     assert_eq!(setup.recording.stats().unavailable_since, None, "the store answers others");
     for number in 5..=8 {
         setup.record(&format!("bad/{number}"));
@@ -100,7 +100,7 @@ fn slow_groups_have_half_of_the_places_together() {
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(SLOW);
     for _ in 0..10 {
-        assert!(setup.outages.recv_timeout(LONG).unwrap().ends_with("an operation takes more than 250ms"));
+        assert!(setup.outages.recv_timeout(LONG).unwrap().ends_with("an operation takes more than 250 ms"));
     }
     // The others have what is left.
     for number in 1..=50 {
@@ -155,7 +155,7 @@ fn a_group_is_slow_by_comparison_with_others() {
     setup.clock.wait_for_waiters(1);
     assert!(setup.outages.try_recv().is_err());
     setup.clock.advance(Duration::from_millis(1));
-    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "a: an operation takes more than 2.4s");
+    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "a: an operation takes more than 2400 ms");
 }
 
 /// The only place is taken by the first group that there was, so no other group has had an answer
@@ -169,7 +169,7 @@ fn a_first_group_that_hangs_with_all_places_is_reported() {
     setup.wait_until_offered(2);
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(Duration::from_secs(1));
-    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "bad: an operation takes more than 1s");
+    assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "bad: an operation takes more than 1000 ms");
 }
 
 /// One slow answer of a group that rarely has anything to write does not count for ever.

@@ -299,5 +299,5 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     let told = outages.recv_timeout(LONG).unwrap();
     sink.1.store(true, std::sync::atomic::Ordering::SeqCst);
     store(slow);
-    assert!(told.ends_with("an operation takes more than 250ms"), "{told}");
+    assert!(told.ends_with("an operation takes more than 250 ms"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! What follows when the sink could not do an operation.
+//! The consequences of an operation that failed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct Attempt {
     pub(super) now: Duration,
 }
 
-/// What a failure is about.
+/// The subject of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Concern {
     Key,
@@ -41,8 +41,8 @@ enum Concern {
 
 impl Driver {
     pub(super) fn refused(&mut self, at: KeyIndex, mut write: Write, error: SinkError, attempt: &Attempt) {
-        let concern = self.concern(&error, attempt);
         use SinkErrorKind::{Forbidden, GroupUnavailable};
+        let concern = self.concern(&error, attempt);
         if concern == Concern::Key && !matches!(error.kind(), GroupUnavailable | Forbidden) {
             self.note_answer(attempt.group, attempt.took, attempt.now);
         } else {

@@ -102,7 +102,7 @@ impl Driver {
     fn groups_away_since(&self) -> Option<Timestamp> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group));
-        let silent = sick.filter(|group| group.closed_at == Some(self.answers));
+        let silent = sick.filter(|group| group.is_closed() && group.closed_at == Some(self.answers));
         let since = silent.clone().filter_map(|group| group.breaker.since()).min();
         since.filter(|_| !groups.are_several() || silent.count() > 1)
     }
@@ -132,9 +132,9 @@ impl Driver {
     fn silence(&self) -> Option<(Duration, Timestamp)> {
         let groups = &self.pending.groups;
         if groups.are_several() {
-            // What was asked before the last answer, or of a group that was sick, says nothing
-            // about the store. A group that waits while others have nothing to send is not the
-            // store.
+            // An operation that began before the last answer, or when its group was sick, says
+            // nothing about the store. A group that waits while others have nothing to send is not
+            // the store.
             let answered = self.answered.map_or(Duration::ZERO, |(at, _)| at);
             let well = || self.pending.under_way().filter(|op| !op.was_sick);
             let first = well().filter(|op| op.since.0 >= answered).min_by_key(|op| op.since)?;
@@ -167,7 +167,7 @@ impl Driver {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
             return None;
         }
-        // What was due when the driver last gave work has been given it, or has no place.
+        // A group that was due when the driver last gave work has its probe, or has no place.
         self.pending.groups.next_probe(self.looked_at)
     }
 
@@ -186,7 +186,7 @@ impl Driver {
                 self.tally.panics += u64::from(panicked);
             }
         }
-        // What holds for the store is said once.
+        // An outage of the store is reported once, and not for each of its groups.
         if self.tally.unavailable_since.is_none() && !is_done {
             for at in 0..self.pending.groups.sick().len() {
                 let group = self.pending.groups.sick()[at];
@@ -200,7 +200,8 @@ impl Driver {
         let now = Timestamp::from(self.clock.now());
         let entry = self.pending.groups.at_mut(group);
         if entry.trouble.is_none() && !entry.is_closed() {
-            let text = format!("an operation takes more than {:?}", entry.slow_after);
+            // A median has nanoseconds.
+            let text = format!("an operation takes more than {} ms", entry.slow_after.as_millis());
             entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false }));
         }
         let Some(trouble) = &mut entry.trouble else { return };
