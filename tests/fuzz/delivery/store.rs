@@ -57,9 +57,9 @@ pub struct State {
     batches: usize,
     /// The number of calls of the recording that had several operations.
     pub several: u64,
-    /// The highest count that was stored under each name, and the highest that the sink saw there
-    /// for each key.
-    stored: HashMap<Name, i32>,
+    /// The highest count that was stored under each name for each key, and the highest that the sink
+    /// saw there.
+    stored: HashMap<(Name, Subject), i32>,
     seen: HashMap<(Name, Subject), i32>,
     pub ops: Vec<Op>,
     version: u64,
@@ -189,16 +189,19 @@ impl State {
         if let Some(error) = failure(answer) {
             return (Outcome::Failed, Err(error));
         }
+        let subject = Subject::of(event);
+        // Two groups of one moment may have one name. What happens to the event of an operation does
+        // not happen to that of the other group.
+        let is_others = self.store.get(&name).is_some_and(|stored| Subject::of(stored) != subject);
         match answer {
-            Answer::Forget => drop(self.store.remove(&name)),
-            Answer::Taken => {
+            Answer::Forget if !is_others => drop(self.store.remove(&name)),
+            Answer::Taken if !is_others => {
                 let mut foreign = event.clone();
                 foreign.reason = FOREIGN.into();
                 self.store.insert(name.clone(), foreign);
             }
             _ => {}
         }
-        let subject = Subject::of(event);
         match self.store.get(&name) {
             Some(stored) if creates => {
                 let is_own = Subject::of(stored) == subject;
@@ -213,7 +216,7 @@ impl State {
             None if !creates => return (Outcome::Failed, Err(SinkError::not_found("expired"))),
             _ => {}
         }
-        let before = self.stored.insert(name.clone(), event.count).unwrap_or(i32::MIN);
+        let before = self.stored.insert((name.clone(), subject), event.count).unwrap_or(i32::MIN);
         if before > event.count {
             self.wrong.push(format!("{name:?} has count {} after {before}", event.count));
         }
