@@ -138,8 +138,9 @@ impl<'b> RecordingBuilder<'b> {
     /// once other groups are known. Groups that are slow or not served have twice as many together.
     /// A further event of the group is lost, and counts as
     /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no room from
-    /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more. While there is only one group, and with [`OverflowPolicy::Wait`], a
-    /// group may have the whole queue.
+    /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more.
+    /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may have the whole
+    /// queue.
     ///
     /// Default: a quarter of [`queue_len`](Self::queue_len), and for a group that is well also what
     /// is free of the first half of the queue, so that a burst of one group finds room that nobody

@@ -57,8 +57,8 @@ pub struct State {
     batches: usize,
     /// The number of calls of the recording that had several operations.
     pub several: u64,
-    /// The highest count that was stored under each name for each key, and the highest that the sink
-    /// saw there.
+    /// The highest count that was stored under each name for each key, and the highest that the
+    /// sink saw there.
     stored: HashMap<(Name, Subject), i32>,
     seen: HashMap<(Name, Subject), i32>,
     pub ops: Vec<Op>,
@@ -190,8 +190,8 @@ impl State {
             return (Outcome::Failed, Err(error));
         }
         let subject = Subject::of(event);
-        // Two groups of one moment may have one name. What happens to the event of an operation does
-        // not happen to that of the other group.
+        // Two groups of one moment may have one name. What happens to the event of an operation
+        // does not happen to that of the other group.
         let is_others = self.store.get(&name).is_some_and(|stored| Subject::of(stored) != subject);
         match answer {
             Answer::Forget if !is_others => drop(self.store.remove(&name)),
