@@ -113,7 +113,10 @@ impl Writers {
     /// Returns how many operations the free writers may get, if this many are under way.
     pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
         let queue = self.queue.lock();
-        let writers = if queue.ops.is_empty() { queue.idle.len() } else { 0 };
+        // A writer that has become idle since `settle` looked gets its work in the next round, when
+        // it is known how long it took for the last. It has set `has_news`, so that comes at once.
+        let is_settled = self.round.is_none();
+        let writers = if queue.ops.is_empty() && is_settled { queue.idle.len() } else { 0 };
         match self.mode {
             _ if writers == 0 => 0,
             SinkMode::InFlight(_) => self.places(has_groups).saturating_sub(under_way),

@@ -229,9 +229,13 @@ impl<'e> History<'e> {
         let of_subject = self.of_subject.iter().filter(|(_, writes)| writes[0].group == group);
         let is_waiting = |(subject, writes): (&&Subject, &Vec<&Write>)| {
             let settled = self.settled(subject, moment, false);
-            let mut open = writes.iter().filter(|write| self.is_open(write, moment, settled)).peekable();
+            let is_there = writes.iter().any(|write| self.is_open(write, moment, settled));
+            // A repeat has the place of what it repeats, also while that waits for another attempt.
             // What was held has a place of its own, and so has what follows it.
-            open.peek().is_some_and(|first| first.moment > from) && open.all(|write| !write.is_held)
+            let surely = self.settled(subject, moment, true);
+            let mut chain = writes.iter().filter(|write| self.is_open(write, moment, surely)).peekable();
+            let is_later = chain.peek().is_some_and(|first| first.moment > from);
+            is_there && is_later && chain.all(|write| !write.is_held)
         };
         of_subject.filter(|of_subject| is_waiting(*of_subject)).count()
     }
