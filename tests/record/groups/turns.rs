@@ -5,7 +5,7 @@ use std::time::Duration;
 use eventcast::SinkError;
 
 use super::{PAUSE, Setup, setup};
-use crate::support::{LONG, until};
+use crate::support::{LONG, gate, until};
 
 fn no_answer() -> SinkError {
     SinkError::group_unavailable("no answer within 30s")
@@ -220,9 +220,10 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     use eventcast::{Event, EventSink};
     use std::sync::{Arc, Mutex};
 
-    /// Keeps whole batches.
-    #[derive(Clone, Default)]
-    struct Whole(Arc<Mutex<Vec<SinkBatch>>>, Arc<std::sync::atomic::AtomicBool>);
+    /// Keeps whole batches, until the end. The recording waits at the gate when it asks for the
+    /// group of `x`.
+    #[derive(Clone)]
+    struct Whole(Arc<Mutex<Option<Vec<SinkBatch>>>>, Arc<dyn Fn() + Send + Sync>);
 
     impl EventSink for Whole {
         fn create(&self, event: &Event) -> Result<Event, SinkError> {
@@ -235,26 +236,30 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
             SinkMode::InFlight(16)
         }
         fn group<'e>(&self, event: &'e Event) -> &'e str {
+            if &*event.involved_object.name == "x" {
+                (self.1)();
+            }
             &event.involved_object.namespace
         }
         fn submit(&self, batch: SinkBatch) {
-            if self.1.load(std::sync::atomic::Ordering::SeqCst) {
-                return batch.answer_each(|op| Ok(Stored::from(op.event())));
+            match &mut *self.0.lock().unwrap() {
+                Some(kept) => kept.push(batch),
+                None => batch.answer_each(|op| Ok(Stored::from(op.event()))),
             }
-            self.0.lock().unwrap().push(batch);
         }
     }
 
     let clock = crate::support::clock();
     let events = eventcast::EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
     let (tx, outages) = std::sync::mpsc::channel();
-    let sink = Whole::default();
+    let (gate, pass) = gate();
+    let sink = Whole(Arc::new(Mutex::new(Some(Vec::new()))), Arc::new(pass));
     let recording = events
         .recording()
         .on_outage(move |outage| tx.send(outage.to_string()).unwrap())
         .start(sink.clone())
         .unwrap();
-    let record = |namespace: &'static str, name: String| {
+    let record = |namespace: &'static str, name: &'static str| {
         let object = eventcast::ObjectReference::new("Pod", name).in_namespace(namespace);
         assert!(
             events
@@ -264,40 +269,40 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
         );
     };
     let next = || {
-        until(|| !sink.0.lock().unwrap().is_empty());
-        sink.0.lock().unwrap().remove(0)
+        let take = || sink.0.lock().unwrap().as_mut().and_then(|kept| kept.drain(..1.min(kept.len())).next());
+        let mut taken = None;
+        until(|| {
+            taken = take();
+            taken.is_some()
+        });
+        taken.unwrap()
     };
     let store = |batch: SinkBatch| batch.answer_each(|op| Ok(Stored::from(op.event())));
     for group in ["good", "bad"] {
-        record(group, "0".to_owned());
+        record(group, "0");
         store(next());
     }
     until(|| recording.stats().created == 2);
-    // Two operations of `bad` in one batch, which come while one of `good` keeps the recording
-    // busy.
-    let mut number = 0;
-    let both = loop {
-        record("bad", format!("x{number}"));
-        record("bad", format!("y{number}"));
-        number += 1;
-        let batch = next();
-        if batch.ops().len() == 2 {
-            break batch;
-        }
-        store(batch);
-        store(next());
-    };
+    // Two events of `bad` that the recording takes in together.
+    record("bad", "x");
+    gate.entered.recv_timeout(LONG).unwrap();
+    record("bad", "y");
+    until(|| recording.stats().watcher.offered == 4);
+    drop(gate);
+    let both = next();
+    assert_eq!(both.ops().len(), 2);
     let stored = Stored::from(both.ops()[1].event());
     both.answer([Err(SinkError::group_unavailable("no answer")), Ok(stored)]);
     until(|| recording.stats().last_failure.is_some());
-    record("good", "1".to_owned());
+    record("good", "1");
     store(next());
-    record("bad", "slow".to_owned());
+    record("bad", "slow");
     let slow = next();
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(250));
     let told = outages.recv_timeout(LONG).unwrap();
-    sink.1.store(true, std::sync::atomic::Ordering::SeqCst);
     store(slow);
+    // The clock may have begun another attempt.
+    sink.0.lock().unwrap().take().into_iter().flatten().for_each(store);
     assert!(told.ends_with("an operation takes more than 250 ms"), "{told}");
 }
